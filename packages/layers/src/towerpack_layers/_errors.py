@@ -1,0 +1,62 @@
+"""The errors this package raises, each a subclass of the builtin that fits it::
+
+    LayersError
+    ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
+    ├── TowerNameError             (ValueError)      the tower's name scope is taken in this graph
+    ├── SharedVariableError        (ValueError)      a tower that shares variables asked for a new one
+    ├── GraphRequiredError         (RuntimeError)    a layer was called in eager mode
+    ├── LayerNameError             (TypeError)       a layer was called without its name
+    ├── DuplicateLayerError        (ValueError)      two layers of one name in one tower
+    ├── DuplicateRegistrationError (ValueError)      two functions registered under one layer name
+    ├── LayerArgumentError         (TypeError)       a layer does not have this argument, or needs another
+    ├── NotALayerError             (TypeError)       ``argscope`` was given something that is no layer
+    └── UnknownLayerError          (AttributeError)  ``LinearWrap`` knows no layer of this name
+
+Values out of range and shapes that do not fit are plain ``ValueError`` and ``TypeError``.
+"""
+
+from __future__ import annotations
+
+
+class LayersError(Exception):
+    """Base of all errors that are particular to this package."""
+
+
+class TowerError(LayersError, RuntimeError):
+    """A tower context is needed and none is entered, or a second one is entered inside the first."""
+
+
+class TowerNameError(LayersError, ValueError):
+    """The name scope a tower wants to open is already used in the graph."""
+
+
+class SharedVariableError(LayersError, ValueError):
+    """A tower that shares the variables of an earlier one asked for a variable that does not exist."""
+
+
+class GraphRequiredError(LayersError, RuntimeError):
+    """A symbolic function was called while TensorFlow executes eagerly."""
+
+
+class LayerNameError(LayersError, TypeError):
+    """The first argument of a layer was not its name."""
+
+
+class DuplicateLayerError(LayersError, ValueError):
+    """A layer scope is used a second time, without variable reuse."""
+
+
+class DuplicateRegistrationError(LayersError, ValueError):
+    """A different function is already registered under this layer name."""
+
+
+class LayerArgumentError(LayersError, TypeError):
+    """An argument is unknown to a layer, or a required one is missing."""
+
+
+class NotALayerError(LayersError, TypeError):
+    """Something that is not a registered layer was given where a layer is needed."""
+
+
+class UnknownLayerError(LayersError, AttributeError):
+    """No layer is registered under the name looked up on a ``LinearWrap``."""

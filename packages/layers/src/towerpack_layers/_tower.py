@@ -1,0 +1,237 @@
+"""The tower context: what one replica of a model may know about itself."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
+
+
+def _check_index(instance: TowerContext, _attribute: attrs.Attribute[int], value: int) -> None:
+    if not 0 <= value < instance.num_towers:
+        raise ValueError(
+            f"TowerContext(index={value}, num_towers={instance.num_towers}): expected 0 <= index < "
+            f"num_towers."
+        )
+
+
+def _check_scope(_instance: TowerContext, attribute: attrs.Attribute[str], value: str) -> None:
+    if value.startswith("/") or value.endswith("/"):
+        raise ValueError(
+            f"TowerContext({attribute.name}={value!r}): give the scope without leading or trailing '/'."
+        )
+
+
+@attrs.frozen(eq=False)
+class TowerContext:
+    """One replica ("tower") of a model, as its layers see it; also the block they are built in.
+
+    Whoever replicates a model enters one context per replica. Inside it, layers ask
+    :func:`get_current_tower_context` whether they train, and nothing else about the world. The current
+    context is kept per thread, as TensorFlow keeps its graph and name-scope stacks. Contexts do not nest.
+
+    Args:
+        name: name scope opened on entry, which must be free; it starts at the root of the graph, whatever
+            scope is open. ``""`` for the one tower of a model that is not replicated, whose names get no
+            prefix.
+        is_training: whether the tower trains: layers then use batch statistics, dropout masks and so on.
+        index: 0-based position among the towers of its kind.
+        num_towers: how many towers of its kind there are.
+        variable_scope: variable scope opened on entry. A non-empty one means that the tower has variables of
+            its own.
+        reuse: ``True`` to take every variable from an earlier tower (for inference towers, and for all but
+            the first of towers that share their variables); a missing one is then a
+            :class:`SharedVariableError`. ``None`` to inherit from the enclosing variable scope.
+        random_seed: with ``step``, makes random layers draw the same numbers at the same step of every run.
+        step: scalar integer tensor, the number of steps finished so far.
+
+    Raises:
+        ValueError: an ``index`` outside ``num_towers``, or a scope that starts or ends with ``/``.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import FullyConnected, TowerContext
+        >>> with tf.Graph().as_default():
+        ...     x = tf.ones([2, 3])
+        ...     with TowerContext("", is_training=True):
+        ...         FullyConnected("fc", x, 4).name
+        ...     with TowerContext("InferenceTower", is_training=False, reuse=True):
+        ...         FullyConnected("fc", x, 4).name
+        ...     [v.name for v in tf.trainable_variables()]
+        'fc/output:0'
+        'InferenceTower/fc/output:0'
+        ['fc/W:0', 'fc/b:0']
+    """
+
+    name: str = attrs.field(validator=[attrs.validators.instance_of(str), _check_scope])
+    is_training: bool = attrs.field(validator=attrs.validators.instance_of(bool))
+    num_towers: int = attrs.field(default=1, kw_only=True)
+    index: int = attrs.field(default=0, kw_only=True, validator=_check_index)
+    variable_scope: str = attrs.field(
+        default="", kw_only=True, validator=[attrs.validators.instance_of(str), _check_scope]
+    )
+    reuse: bool | None = attrs.field(default=None, kw_only=True)
+    random_seed: int | None = attrs.field(default=None, kw_only=True)
+    step: tf.Tensor | None = attrs.field(default=None, kw_only=True)
+
+    @property
+    def is_main_training_tower(self) -> bool:
+        """Whether this is the first training tower: the one whose statistics and summaries count."""
+        return self.is_training and self.index == 0
+
+    @property
+    def has_own_variables(self) -> bool:
+        """Whether the tower's variables live in a scope of its own instead of being shared."""
+        return self.variable_scope != ""
+
+    def get_collection_in_tower(self, key: str) -> list[Any]:
+        """Return what was added to a graph collection since this tower was entered.
+
+        Args:
+            key: name of the collection, such as ``tf.GraphKeys.TRAINABLE_VARIABLES``.
+
+        Raises:
+            TowerError: the tower is not the one currently entered.
+        """
+        entered = _current.entered
+        if entered is None or entered.context is not self:
+            raise TowerError(
+                f"Tower {self.name!r} is not entered: call get_collection_in_tower({key!r}) inside its "
+                f"`with` block."
+            )
+        before = entered.collections.get(key, frozenset())
+        return [item for item in tf.get_collection(key) if id(item) not in before]
+
+    def __enter__(self) -> TowerContext:
+        """Open the tower's scopes and make it the current one of this thread."""
+        self._check_can_enter()
+        with contextlib.ExitStack() as scopes:
+            scopes.enter_context(self._open_variable_scope())
+            if self.name:
+                scopes.enter_context(tf.name_scope(None))
+                scopes.enter_context(tf.name_scope(self.name))
+            _current.entered = _Entered(self, scopes.pop_all(), _snapshot(tf.get_default_graph()))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the scopes opened on entry."""
+        entered, _current.entered = _current.entered, None
+        assert entered is not None and entered.context is self
+        entered.scopes.__exit__(kind, error, trace)
+
+    def _check_can_enter(self) -> None:
+        if _current.entered is not None:
+            raise TowerError(
+                f"Cannot enter tower {self.name!r} inside tower {_current.entered.context.name!r}: towers do "
+                f"not nest. Leave the first before entering the second."
+            )
+        if tf.executing_eagerly():
+            raise GraphRequiredError(
+                f"Tower {self.name!r} was entered in eager mode. Enter it inside "
+                f"`with tf.Graph().as_default():`."
+            )
+        if self.name and not _is_free(self.name):
+            raise TowerNameError(
+                f"Cannot enter tower {self.name!r}: the name scope {self.name + '/'!r} is already used in "
+                f"this graph (a tower is entered once). Give the new tower another name."
+            )
+
+    def _open_variable_scope(self) -> contextlib.AbstractContextManager[Any]:
+        # Without the auxiliary name scope: the tower's name scope is absolute and opened separately.
+        scope: contextlib.AbstractContextManager[Any] = tf.variable_scope(
+            self.variable_scope or tf.get_variable_scope(),
+            reuse=self.reuse,
+            custom_getter=_explain_missing(self) if self.reuse else None,
+            auxiliary_name_scope=False,
+        )
+        return scope
+
+
+@attrs.frozen(eq=False)
+class _Entered:
+    """What there is to know and to undo about an entered tower."""
+
+    context: TowerContext
+    scopes: contextlib.ExitStack
+    collections: dict[str, frozenset[int]]
+
+
+class _Current(threading.local):
+    """The entered tower of each thread."""
+
+    entered: _Entered | None = None
+
+
+_current = _Current()
+
+
+def get_current_tower_context() -> TowerContext | None:
+    """Return the tower this thread is building, or ``None`` outside any.
+
+    Example:
+        >>> from towerpack_layers import get_current_tower_context
+        >>> get_current_tower_context() is None
+        True
+    """
+    return None if _current.entered is None else _current.entered.context
+
+
+def resolve_training(layer: str, training: bool | None) -> bool:
+    """Decide whether a layer is built for training: as told, else as the current tower says.
+
+    Args:
+        layer: how an error calls the layer.
+        training: the layer's own argument.
+
+    Raises:
+        TowerError: nothing is told and no tower is entered.
+        TypeError: ``training`` is neither a Python bool nor ``None``.
+    """
+    if isinstance(training, bool):
+        return training
+    if training is not None:
+        raise TypeError(
+            f"{layer}: training must be True, False or None, got {training!r}. A tower is built for one of "
+            f"the two: build a second tower, with reuse=True, for the other."
+        )
+    tower = get_current_tower_context()
+    if tower is None:
+        raise TowerError(
+            f"{layer} must know whether it trains. Pass training=True or training=False, or build it inside "
+            f'`with TowerContext("", is_training=...):`.'
+        )
+    return tower.is_training
+
+
+def _is_free(name: str) -> bool:
+    with tf.name_scope(None):
+        return bool(tf.get_default_graph().unique_name(name, mark_as_used=False) == name)
+
+
+def _snapshot(graph: tf.Graph) -> dict[str, frozenset[int]]:
+    return {key: frozenset(map(id, graph.get_collection_ref(key))) for key in graph.get_all_collection_keys()}
+
+
+def _explain_missing(tower: TowerContext) -> Callable[..., Any]:
+    def explain(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return getter(name, *args, **kwargs)
+        except ValueError as error:
+            if "does not exist" not in str(error):
+                raise
+            raise SharedVariableError(
+                f"Tower {tower.name!r} shares the variables of an earlier tower, but none has made {name!r}. "
+                f"Every tower must ask for the same variables, by tf.get_variable, under names that do not "
+                f"depend on the name scope, on is_training or on how often the function was called."
+            ) from error
+
+    return explain
