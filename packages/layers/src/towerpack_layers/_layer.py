@@ -1,0 +1,106 @@
+"""What makes a function a layer: its name, its arguments, and how a call is read."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import attrs
+
+from towerpack_layers._errors import LayerArgumentError, LayerNameError
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+@attrs.frozen(eq=False)
+class LayerInfo:
+    """A registered function and how it is called.
+
+    Args:
+        name: the function's name, by which ``LinearWrap`` and ``argscope`` know it.
+        function: the undecorated function; its first parameter is the input.
+        log_shape: whether to log the shapes of input and output.
+        use_scope: ``True`` where the layer's name is required, ``None`` where it is optional.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    log_shape: bool
+    use_scope: bool | None
+    signature: inspect.Signature = attrs.field(init=False)
+
+    @signature.default
+    def _read_signature(self) -> inspect.Signature:
+        return inspect.signature(self.function)
+
+    @property
+    def arguments(self) -> list[str]:
+        """Names of the arguments that can be given by keyword, without the input."""
+        parameters = list(self.signature.parameters.values())[1:]
+        return [parameter.name for parameter in parameters if parameter.kind in _NAMED]
+
+    def takes(self, argument: str) -> bool:
+        """Return whether the layer can be given this keyword argument."""
+        kinds = [parameter.kind for parameter in self.signature.parameters.values()]
+        return inspect.Parameter.VAR_KEYWORD in kinds or argument in self.arguments
+
+    def split_name(self, args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
+        """Separate the layer's name from its positional arguments.
+
+        Raises:
+            LayerNameError: the name is required and the first argument is no name.
+        """
+        if args and isinstance(args[0], str) and args[0]:
+            return args[0], args[1:]
+        if self.use_scope is None:
+            return None, args
+        got = repr(args[0]) if args else "no positional argument"
+        raise LayerNameError(
+            f"{self.name}: the first argument is the layer's name, a non-empty str; got {got}. "
+            f'Write {self.name}("some_name", x, ...).'
+        )
+
+    def complete(
+        self, call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Fill ``defaults`` in under the arguments that are given, by position or by keyword.
+
+        Args:
+            call: how an error calls this call.
+            args: positional arguments, the input first.
+            kwargs: keyword arguments.
+            defaults: what the enclosing argument scopes say.
+
+        Raises:
+            LayerArgumentError: the arguments do not fit the layer's signature.
+        """
+        try:
+            given = self.signature.bind_partial(*args, **kwargs).arguments
+            merged = {key: value for key, value in defaults.items() if key not in given} | dict(kwargs)
+            self.signature.bind(*args, **merged)
+        except TypeError as error:
+            raise LayerArgumentError(
+                f"{call}: {error}. After the input it takes: {', '.join(self.arguments)}."
+            ) from None
+        return merged
+
+
+class Layer(Protocol[P, R_co]):
+    """A registered layer: the function's signature, with the layer's name before the input."""
+
+    layer_name: str
+    layer_info: LayerInfo
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+        """Build the layer into the current graph."""
+        ...
+
+
+def layer_info(candidate: object) -> LayerInfo | None:
+    """Return what is known about a layer, or ``None`` for anything else."""
+    info = getattr(candidate, "layer_info", None)
+    return info if isinstance(info, LayerInfo) else None
