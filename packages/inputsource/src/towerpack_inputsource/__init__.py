@@ -1,1 +1,37 @@
-"""Placeholder."""
+"""Bring data into a TensorFlow graph, prefetched, for any session loop."""
+
+from ._constant import DummyConstantInput
+from ._errors import (
+    DatapointError,
+    DatapointShapeError,
+    DatapointStructureError,
+    DatapointTypeError,
+    EmptyFlowError,
+    FlowEndError,
+    InputSourceError,
+    NotRunningError,
+    SetupError,
+    SpecError,
+)
+from ._feed import FeedInput
+from ._placeholder import PlaceholderInput
+from ._queue import QueueInput
+from ._source import InputSource
+
+__all__ = [
+    "DatapointError",
+    "DatapointShapeError",
+    "DatapointStructureError",
+    "DatapointTypeError",
+    "DummyConstantInput",
+    "EmptyFlowError",
+    "FeedInput",
+    "FlowEndError",
+    "InputSource",
+    "InputSourceError",
+    "NotRunningError",
+    "PlaceholderInput",
+    "QueueInput",
+    "SetupError",
+    "SpecError",
+]

@@ -1,0 +1,94 @@
+"""The graph's side of `QueueInput`: the queue, its ops, the count of what was taken, the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ._errors import SetupError, SpecError
+
+
+class QueueOps:
+    """Everything of the source that lives in the graph.
+
+    Attributes:
+        placeholders: one per component, fed by `enqueue`.
+        enqueue: puts the fed datapoint.
+        end: closes the queue; what is in it can still be taken.
+        abort: closes the queue and wakes a put that waits.
+        renew: makes an empty, open queue and counts from 0.
+        zero: counts from 0.
+        taken: how many datapoints were taken.
+        capacity: the queue's, or None if it has no bound.
+        in_order: whether the queue gives back in the order of the puts.
+    """
+
+    def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int) -> None:
+        self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
+        self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
+        self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
+        self.end = queue.close(name="end")
+        self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
+        self._count = _local_variable(tf.zeros([], tf.int64), "taken")
+        self.taken = self._count.read_value()
+        self.zero = self._count.initializer
+        # A closed queue cannot be opened again, but a destroyed one is made anew by the next op on it.
+        destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
+        self.renew = tf.group(destroy, self.zero, name="renew")
+        bound = queue.queue_ref.op.get_attr("capacity")
+        self.capacity = bound if bound > 0 else None
+        self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
+        self._summarize_size()
+
+    def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+        """Adds one take to the current graph: the next datapoint, with the declared shapes."""
+        with tf.name_scope("QueueInput"):
+            tensors = self._queue.dequeue(name="dequeue")
+            tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+            # Counted in the graph: the thread cannot know when a put that had to wait went in. It costs
+            # the step nothing measurable.
+            with tf.control_dependencies(tensors):
+                counted = self._count.assign_add(1, read_value=False)
+            with tf.control_dependencies([counted]):
+                tensors = [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
+        for tensor, spec in zip(tensors, specs):
+            tensor.set_shape(spec.shape)
+        return tensors
+
+    def _summarize_size(self) -> None:
+        size = tf.cast(self._queue.size(), tf.float32)
+        average = _local_variable(tf.zeros([], tf.float32), "average")
+        update = average.assign(0.5 * average.read_value() + 0.5 * size, read_value=False)
+        tf.add_to_collection("MOVING_SUMMARY_OPS", update)
+        tf.summary.scalar("queue_size", average.read_value())
+
+
+def _new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:
+    shapes = [spec.shape for spec in specs]
+    known = all(shape.is_fully_defined() for shape in shapes)
+    return tf.queue.FIFOQueue(
+        capacity, [spec.dtype for spec in specs], shapes if known else None, name="queue"
+    )
+
+
+def _checked_queue(specs: Sequence[tf.TensorSpec], queue: Any) -> Any:
+    dtypes = [spec.dtype for spec in specs]
+    if list(queue.dtypes) != dtypes:
+        raise SpecError(
+            f"The given queue holds {[dtype.name for dtype in queue.dtypes]}, but the specs declare "
+            f"{[dtype.name for dtype in dtypes]}. Make the queue with one dtype per spec, in their order."
+        )
+    if queue.queue_ref.graph is not tf.get_default_graph():
+        raise SetupError(
+            "The given queue lives in another graph than setup() was called in. Make it in the same one."
+        )
+    return queue
+
+
+def _local_variable(value: tf.Tensor, name: str) -> tf.Variable:
+    """Makes a variable that is initialised with each session and never saved: it speaks of one run."""
+    return tf.Variable(
+        value, name=name, trainable=False, use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES]
+    )

@@ -1,0 +1,122 @@
+"""The interface between data and a graph: what a trainer, or a loop of one's own, may ask of any input."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ._errors import SetupError
+from ._specs import check_specs
+
+
+class InputSource(abc.ABC):
+    """Brings datapoints into a graph.
+
+    One source serves one graph and lives through these calls, in this order:
+
+        source.setup(specs)                        # in the graph: adds what all towers share
+        tensors = source.get_input_tensors()       # once per tower: one call is one take
+        with MonitoredTrainingSession(hooks=source.hooks()) as session:
+            session.run(...)                       # each run takes the next datapoint
+        source.state_dict()                        # between steps: where a later run shall go on
+
+    Its hooks are TensorFlow's own, so any loop that honours a `SessionRunHook` can use it. Subclasses
+    implement the methods with a leading underscore and leave the public ones alone.
+    """
+
+    _specs: tuple[tf.TensorSpec, ...] | None = None
+    _hook_list: tuple[tf.train.SessionRunHook, ...] | None = None
+
+    def setup(self, specs: Sequence[tf.TensorSpec]) -> None:
+        """Adds what the source needs to the current graph. To be called once, in the graph to be used.
+
+        Args:
+            specs: shape, dtype and name of each component; unknown dimensions are None.
+
+        Raises:
+            SetupError: on the second call.
+            SpecError: if the specs are empty, not `tf.TensorSpec`, unnamed, or share a name.
+        """
+        if self._specs is not None:
+            raise SetupError(
+                f"{type(self).__name__}.setup() was called a second time. A source belongs to one graph: "
+                "make a new source for a new graph."
+            )
+        checked = check_specs(specs)
+        self._setup(checked)
+        self._specs = checked
+
+    def get_input_tensors(self) -> list[tf.Tensor]:
+        """Returns the tensors of one tower, in the order of the specs. Each call is a take of its own.
+
+        Raises:
+            SetupError: before `setup()`, or if this source cannot serve one more tower.
+        """
+        return list(self._get_input_tensors(self._after_setup("get_input_tensors")))
+
+    def hooks(self) -> list[tf.train.SessionRunHook]:
+        """Returns the hooks that the session must run with: the same objects on every call.
+
+        Raises:
+            SetupError: before `setup()`.
+        """
+        self._after_setup("hooks")
+        if self._hook_list is None:
+            self._hook_list = tuple(self._hooks())
+        return list(self._hook_list)
+
+    def reset_state(self) -> None:
+        """Restarts at the first datapoint of a new pass: what an evaluation asks for before each round."""
+        self._after_setup("reset_state")
+        self._reset_state()
+
+    def size(self) -> int | None:
+        """Returns the number of datapoints in one pass, or None where nobody can know."""
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the position of the datapoint after the last consumed one, whatever was prefetched.
+
+        To be called while no step runs. Sources without a position return an empty dict.
+        """
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next session start at a position. To be called before the session starts.
+
+        Args:
+            state: what `state_dict()` of a source of the same kind over the same flow returned.
+
+        Raises:
+            ValueError: if the state comes from another kind of source.
+        """
+        if state:
+            raise ValueError(
+                f"{type(self).__name__} has no position to restore, but received a state with "
+                f"{sorted(state)}. Was the run that saved it using another input source?"
+            )
+
+    @abc.abstractmethod
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        """Adds what all towers share to the current graph."""
+
+    @abc.abstractmethod
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        """Adds one take to the current graph."""
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        return ()
+
+    def _reset_state(self) -> None:
+        """Restarts; a source without a position has nothing to restart."""
+
+    def _after_setup(self, method: str) -> tuple[tf.TensorSpec, ...]:
+        if self._specs is None:
+            raise SetupError(
+                f"{type(self).__name__}.{method}() was called before setup(). "
+                "Call setup(specs) once, inside the graph to be used."
+            )
+        return self._specs
