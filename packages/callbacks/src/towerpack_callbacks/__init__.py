@@ -1,1 +1,74 @@
-"""Placeholder."""
+"""Everything besides the iterations: callbacks, monitors and checkpoints for graph-mode TensorFlow."""
+
+from . import checkpoint, monitors, testing
+from ._bridge import HookToCallback, as_session_hooks
+from ._callback import Callback, ProxyCallback, StepFetch
+from ._callbacks import Callbacks
+from ._errors import (
+    CallbackStateError,
+    CheckpointError,
+    CheckpointWriteError,
+    PeriodError,
+    StatisticError,
+    StopTraining,
+    TensorNotFoundError,
+)
+from ._graph_ops import RunUpdateOps
+from ._inference import Inferencer, InferenceRunner
+from ._inferencers import ClassificationError, ScalarStats
+from ._loop_state import LoopState
+from ._period import Every
+from ._periodic import PeriodicTrigger
+from ._progress import ProgressBar
+from ._protocol import InferenceTower, TrainerProtocol
+from ._step_counter import StepCounter
+from ._summary import MergeAllSummaries, MovingAverageSummary
+from ._summary_ops import MOVING_SUMMARIES, add_moving_summary, add_param_summary
+from ._tensors import find_tensors
+from .checkpoint import MaxSaver, MinSaver, ModelSaver
+from .monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+
+__all__ = [
+    "MOVING_SUMMARIES",
+    "Callback",
+    "CallbackStateError",
+    "Callbacks",
+    "CheckpointError",
+    "CheckpointWriteError",
+    "ClassificationError",
+    "Every",
+    "HookToCallback",
+    "InferenceRunner",
+    "InferenceTower",
+    "Inferencer",
+    "JSONWriter",
+    "LoopState",
+    "MaxSaver",
+    "MergeAllSummaries",
+    "MinSaver",
+    "ModelSaver",
+    "Monitor",
+    "Monitors",
+    "MovingAverageSummary",
+    "PeriodError",
+    "PeriodicTrigger",
+    "ProgressBar",
+    "ProxyCallback",
+    "RunUpdateOps",
+    "ScalarPrinter",
+    "ScalarStats",
+    "StatisticError",
+    "StepCounter",
+    "StepFetch",
+    "StopTraining",
+    "TFEventWriter",
+    "TensorNotFoundError",
+    "TrainerProtocol",
+    "add_moving_summary",
+    "add_param_summary",
+    "as_session_hooks",
+    "checkpoint",
+    "find_tensors",
+    "monitors",
+    "testing",
+]

@@ -1,1 +1,47 @@
-"""Placeholder."""
+"""Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
+
+from . import predict, replicate
+from ._config import TrainConfig, default_callbacks, default_monitors
+from ._describe import describe_trainable_variables
+from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
+from ._hooked_session import HookedSession
+from ._model import ModelDesc
+from ._session import default_session_config
+from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
+from ._single_cost import SimpleTrainer, SingleCostTrainer
+from ._tower import Tower, TowerFunc
+from ._tower_trainer import TowerTrainer
+from ._trainer import Trainer
+from .predict import OfflinePredictor, PredictConfig
+from .replicate import SyncMultiGPUTrainer
+
+__all__ = [
+    "ConfigError",
+    "DictRestore",
+    "EndOfInputError",
+    "HookedSession",
+    "ModelDesc",
+    "ModelError",
+    "OfflinePredictor",
+    "PredictConfig",
+    "RestoreError",
+    "SaverRestore",
+    "SessionInit",
+    "SimpleTrainer",
+    "SingleCostTrainer",
+    "SmartInit",
+    "SyncMultiGPUTrainer",
+    "Tower",
+    "TowerFunc",
+    "TowerRuleError",
+    "TowerTrainer",
+    "TrainConfig",
+    "Trainer",
+    "TrainerStateError",
+    "default_callbacks",
+    "default_monitors",
+    "default_session_config",
+    "describe_trainable_variables",
+    "predict",
+    "replicate",
+]

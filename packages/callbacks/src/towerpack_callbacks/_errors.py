@@ -1,0 +1,59 @@
+"""What callbacks raise.
+
+```
+RuntimeError
+├── CallbackStateError      a callback was used outside the loop that drives it
+└── CheckpointWriteError    a checkpoint could not be written; the previous one is whole
+ValueError
+├── PeriodError             a period that is not one
+├── StatisticError          a statistic is consumed that nothing produces in time
+└── CheckpointError         a checkpoint cannot be read, or does not fit
+LookupError
+└── TensorNotFoundError     (also a KeyError) no tensor of that name
+Exception
+└── StopTraining            not an error: ends the training in good order
+```
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CallbackStateError",
+    "CheckpointError",
+    "CheckpointWriteError",
+    "PeriodError",
+    "StatisticError",
+    "StopTraining",
+    "TensorNotFoundError",
+]
+
+
+class StopTraining(Exception):
+    """Raise it from any callback to end the training in good order, as if the last epoch were over."""
+
+
+class CallbackStateError(RuntimeError):
+    """A callback was asked for its trainer, graph or session before a loop had set it up."""
+
+
+class CheckpointWriteError(RuntimeError):
+    """A checkpoint could not be written. What had been written before is still complete."""
+
+
+class PeriodError(ValueError):
+    """A period was given that is not a positive whole number of steps or epochs."""
+
+
+class StatisticError(ValueError):
+    """A callback needs a statistic that no callback before it produces."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint is unreadable, incomplete, or does not fit the graph or the callbacks."""
+
+
+class TensorNotFoundError(KeyError):
+    """No tensor of the wanted name exists; the message lists names that are close."""
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return str(self.args[0]) if self.args else ""

@@ -1,0 +1,89 @@
+"""Statistics over one evaluation round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import numpy as np
+
+from ._inference import Inferencer
+
+__all__ = ["ClassificationError", "ScalarStats"]
+
+
+@final
+class ScalarStats(Inferencer):
+    """The mean of scalar tensors over all examples; batches count by their size.
+
+    Args:
+        names: one name of a scalar tensor or several. Each is the mean over its batch.
+        prefix: statistics are named `<prefix>_<name>`.
+    """
+
+    def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:
+        self._names = [names] if isinstance(names, str) else list(names)
+        self._prefix = prefix
+
+    def _get_fetches(self) -> Sequence[str]:
+        return self._names
+
+    def _before_inference(self) -> None:
+        self._sum = np.zeros(len(self._names), np.float64)
+        self._examples = 0
+
+    def _on_fetches(self, values: list[Any], batch_size: int) -> None:
+        for name, value in zip(self._names, values):
+            if np.ndim(value) != 0:
+                raise ValueError(
+                    f"ScalarStats takes scalars; tensor {name!r} has shape {np.shape(value)}. "
+                    "Reduce it in build_graph, for example by tf.reduce_mean."
+                )
+        self._sum += np.asarray(values, np.float64) * batch_size
+        self._examples += batch_size
+
+    def _after_inference(self) -> dict[str, float]:
+        means = self._sum / max(self._examples, 1)
+        return dict(zip(self.produces(), means.tolist()))
+
+    def produces(self) -> Sequence[str]:
+        return [f"{self._prefix}_{name.split(':')[0]}" for name in self._names]
+
+
+@final
+class ClassificationError(Inferencer):
+    """The share of wrong answers, exact whatever the batch sizes.
+
+    Args:
+        wrong_tensor_name: a vector with one 0 or 1 per example, 1 (or True) where the answer is wrong.
+        summary_name: name of the statistic.
+    """
+
+    def __init__(
+        self, wrong_tensor_name: str = "incorrect_vector", summary_name: str = "validation_error"
+    ) -> None:
+        self._tensor_name = wrong_tensor_name
+        self._summary_name = summary_name
+
+    def _get_fetches(self) -> Sequence[str]:
+        return [self._tensor_name]
+
+    def _before_inference(self) -> None:
+        self._wrong = 0.0
+        self._examples = 0
+
+    def _on_fetches(self, values: list[Any], batch_size: int) -> None:
+        vector = np.asarray(values[0])
+        if vector.ndim != 1:
+            raise ValueError(
+                f"ClassificationError takes a vector with one 0 or 1 per example; "
+                f"tensor {self._tensor_name!r} has shape {vector.shape}."
+            )
+        self._wrong += float(vector.sum())
+        self._examples += len(vector)
+
+    def _after_inference(self) -> dict[str, float]:
+        return {self._summary_name: self._wrong / max(self._examples, 1)}
+
+    def produces(self) -> Sequence[str]:
+        return [self._summary_name]

@@ -1,0 +1,63 @@
+"""Where the loop is: the few numbers that every callback may read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+__all__ = ["LoopState"]
+
+
+@attrs.define
+class LoopState:
+    """The counters of one run.
+
+    | moment | epoch_num | local_step | global_step |
+    | --- | --- | --- | --- |
+    | before_train | starting_epoch - 1 | -1 | 0, or the checkpoint's |
+    | before the i-th step (from 0) of epoch e | e | i | steps finished so far |
+    | after that step's run, and in trigger_step | e | i | one more |
+    | after_epoch, trigger_epoch | e | steps_per_epoch - 1 | all of e counted |
+
+    Attributes:
+        steps_per_epoch: steps in an epoch; an epoch is only the default period of callbacks.
+        max_epoch: the last epoch to run.
+        starting_epoch: the first epoch of this run (1, or where a resumed run goes on).
+        starting_step: the first local step of the first epoch; not 0 when a run resumes inside an epoch.
+        epoch_num: the running epoch, from 1.
+        local_step: the running step within the epoch, from 0.
+        global_step: finished steps since the training began.
+    """
+
+    steps_per_epoch: int
+    max_epoch: int
+    starting_epoch: int = 1
+    starting_step: int = 0
+    epoch_num: int = attrs.field(default=attrs.Factory(lambda self: self.starting_epoch - 1, takes_self=True))
+    local_step: int = -1
+    global_step: int = 0
+
+    @property
+    def is_last_step(self) -> bool:
+        """Whether the running step is its epoch's last."""
+        return self.local_step == self.steps_per_epoch - 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """The counters a checkpoint keeps."""
+        return {
+            "epoch_num": self.epoch_num,
+            "local_step": self.local_step,
+            "global_step": self.global_step,
+            "steps_per_epoch": self.steps_per_epoch,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on after the last finished step of the run that made `state`."""
+        self.global_step = int(state["global_step"])
+        epoch, next_step = int(state["epoch_num"]), int(state["local_step"]) + 1
+        if next_step >= int(state["steps_per_epoch"]) or next_step >= self.steps_per_epoch:
+            epoch, next_step = epoch + 1, 0
+        self.starting_epoch, self.starting_step = max(epoch, 1), next_step
+        self.epoch_num = self.starting_epoch - 1
+        self.local_step = -1

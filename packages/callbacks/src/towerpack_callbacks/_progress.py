@@ -1,0 +1,69 @@
+"""A progress bar for each epoch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any, final
+
+from tqdm import tqdm
+
+from ._callback import Callback, StepFetch
+from ._period import Every
+
+__all__ = ["ProgressBar"]
+
+
+@final
+class ProgressBar(Callback):
+    """Shows each epoch's progress, with tqdm, on standard error.
+
+    Args:
+        names: names of scalar tensors to show beside the bar.
+        every_k_steps: how often those are fetched.
+    """
+
+    def __init__(self, names: Sequence[str] = (), every_k_steps: int = 10) -> None:
+        self._names = tuple(names)
+        self._every = Every(steps=every_k_steps)
+        self._tensors: list[Any] = []
+        self._bar: tqdm[Any] | None = None
+
+    def _setup_graph(self) -> None:
+        self._tensors = self.trainer.get_tensors(self._names)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensors, self._show, self._every)] if self._tensors else []
+
+    def _show(self, values: list[float]) -> None:
+        if self._bar is not None:
+            shown = {name: f"{value:.4g}" for name, value in zip(self._names, values)}
+            self._bar.set_postfix(shown, refresh=False)
+
+    def _before_epoch(self) -> None:
+        loop = self.trainer.loop
+        first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
+        self._bar = tqdm(
+            desc=f"epoch {loop.epoch_num}/{loop.max_epoch}",
+            total=loop.steps_per_epoch,
+            initial=first,
+            unit="step",
+            dynamic_ncols=True,
+            # In a log file a redrawn bar is a new line each time.
+            mininterval=0.2 if sys.stderr.isatty() else 30,
+        )
+
+    def _trigger_step(self) -> None:
+        if self._bar is not None:
+            self._bar.update()
+
+    def _after_epoch(self) -> None:
+        self._close()
+
+    def _after_train(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -1,0 +1,43 @@
+"""Finds tensors and ops of a graph by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from ._errors import TensorNotFoundError
+
+__all__ = ["find_tensors"]
+
+
+def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] = ("",)) -> list[tf.Tensor]:
+    """Looks tensors up by name, trying each prefix in turn.
+
+    Args:
+        graph: the graph.
+        names: names such as "conv0/output" or "conv0/output:0".
+        prefixes: what may stand before a name, such as "" and "tower0/".
+
+    Raises:
+        TensorNotFoundError: no such tensor; the message lists names that are close.
+    """
+    return [_find(graph, name, prefixes) for name in names]
+
+
+def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
+    tensor_name = name if ":" in name else f"{name}:0"
+    for prefix in prefixes:
+        try:
+            return graph.get_tensor_by_name(prefix + tensor_name)
+        except (KeyError, ValueError):
+            continue
+    ops = [op.name for op in graph.get_operations()]
+    close = difflib.get_close_matches(name.split(":")[0], ops, n=3)
+    tried = ", ".join(repr(prefix + tensor_name) for prefix in prefixes)
+    raise TensorNotFoundError(
+        f"The graph has no tensor {tried}."
+        + (f" Close names are: {', '.join(close)}." if close else "")
+        + " Name it in the model, for example tf.identity(x, name=...)."
+    )

@@ -1,0 +1,34 @@
+"""Checkpoints: one directory each, complete or absent.
+
+```
+<log_dir>/model-1000/
+    variables.index  variables.data-00000-of-00001    TensorFlow's own format
+    state.json                                        loop, callbacks' states, input position
+    manifest.json                                     format, versions, size and CRC-32 of every file
+<log_dir>/latest -> model-1000
+```
+
+A checkpoint is written aside, flushed to the disk, then renamed; `latest` moves last. So whatever is killed
+and whenever, the newest complete checkpoint loads.
+"""
+
+from ._best import MaxSaver, MinSaver
+from ._layout import all_checkpoints, latest_checkpoint
+from ._read import Checkpoint, load_variables, read_checkpoint
+from ._saver import ModelSaver
+from ._variables import assign_variables, snapshot_variables
+from ._write import write_checkpoint
+
+__all__ = [
+    "Checkpoint",
+    "MaxSaver",
+    "MinSaver",
+    "ModelSaver",
+    "all_checkpoints",
+    "assign_variables",
+    "latest_checkpoint",
+    "load_variables",
+    "read_checkpoint",
+    "snapshot_variables",
+    "write_checkpoint",
+]

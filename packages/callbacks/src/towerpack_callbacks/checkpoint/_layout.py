@@ -1,0 +1,57 @@
+"""Where checkpoints are and what they are called."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+__all__ = [
+    "LATEST",
+    "MANIFEST",
+    "STATE",
+    "VARIABLES",
+    "all_checkpoints",
+    "aside_prefix",
+    "checkpoint_name",
+    "is_complete",
+    "latest_checkpoint",
+]
+
+LATEST = "latest"
+MANIFEST = "manifest.json"
+STATE = "state.json"
+VARIABLES = "variables"
+
+# Hidden, so that a half-written one is never taken for a checkpoint.
+aside_prefix = ".writing-"
+
+_NAME = re.compile(r"model-(\d+)")
+
+
+def checkpoint_name(global_step: int) -> str:
+    """The directory name of the checkpoint of a step."""
+    return f"model-{global_step}"
+
+
+def is_complete(path: Path) -> bool:
+    """Whether `path` is a checkpoint; its manifest is the last file written before it gets its name."""
+    return (path / MANIFEST).is_file()
+
+
+def all_checkpoints(directory: str | Path) -> list[Path]:
+    """The complete checkpoints `model-<step>` in a directory, oldest step first."""
+    found = []
+    for path in Path(directory).glob("model-*"):
+        match = _NAME.fullmatch(path.name)
+        if match and is_complete(path):
+            found.append((int(match.group(1)), path))
+    return [path for _, path in sorted(found)]
+
+
+def latest_checkpoint(directory: str | Path) -> Path | None:
+    """The checkpoint to go on from, or None if there is none."""
+    pointer = Path(directory) / LATEST
+    if is_complete(pointer):
+        return pointer.resolve()
+    checkpoints = all_checkpoints(directory)
+    return checkpoints[-1] if checkpoints else None

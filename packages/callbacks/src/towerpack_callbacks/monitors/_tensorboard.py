@@ -1,0 +1,58 @@
+"""Statistics as TensorBoard event files."""
+
+from __future__ import annotations
+
+from typing import final
+
+import tensorflow.compat.v1 as tf
+
+from ._monitor import Monitor
+
+__all__ = ["TFEventWriter"]
+
+
+@final
+class TFEventWriter(Monitor):
+    """Writes scalars, summaries and the graph to `events.out.tfevents.*` in the log directory.
+
+    Args:
+        flush_secs: write out at least so often, in seconds; also after each epoch.
+    """
+
+    def __init__(self, flush_secs: float = 120) -> None:
+        self._flush_secs = flush_secs
+        self._writer: tf.summary.FileWriter | None = None
+
+    def _before_train(self) -> None:
+        self._open()
+
+    def _open(self) -> tf.summary.FileWriter:
+        # On first use: a callback may put statistics in its _before_train, ahead of ours.
+        if self._writer is None:
+            # FileWriter refuses to be made where eager execution is on.
+            with self.graph.as_default():
+                self._writer = tf.summary.FileWriter(
+                    str(self._directory()), graph=self.graph, flush_secs=self._flush_secs
+                )
+            if self.global_step:
+                # Tells TensorBoard to drop what an interrupted run wrote after the step we go on from.
+                start = tf.SessionLog(status=tf.SessionLog.START)
+                self._writer.add_session_log(start, self.global_step)
+        return self._writer
+
+    def process_summary(self, summary: tf.Summary, global_step: int) -> None:
+        rest = tf.Summary(value=[v for v in summary.value if not v.HasField("simple_value")])
+        if rest.value:
+            self._open().add_summary(rest, global_step)
+
+    def process_scalar(self, name: str, value: float, global_step: int) -> None:
+        summary = tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=value)])
+        self._open().add_summary(summary, global_step)
+
+    def _trigger(self) -> None:
+        self._open().flush()
+
+    def _after_train(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,159 @@
+"""Everything a training needs to know, validated when it is given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    Callback,
+    Callbacks,
+    JSONWriter,
+    MergeAllSummaries,
+    Monitor,
+    MovingAverageSummary,
+    ProgressBar,
+    RunUpdateOps,
+    ScalarPrinter,
+    TFEventWriter,
+)
+from towerpack_inputsource import InputSource
+
+from ._errors import ConfigError
+from ._model import ModelDesc
+from ._session_init import SessionInit
+
+__all__ = ["TrainConfig", "default_callbacks", "default_monitors"]
+
+
+def default_callbacks() -> list[Callback]:
+    """What runs besides the user's callbacks unless `TrainConfig(extra_callbacks=…)` says otherwise."""
+    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+
+
+def default_monitors() -> list[Monitor]:
+    """Who records statistics unless `TrainConfig(monitors=…)` says otherwise."""
+    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+
+
+def _default_log_dir() -> Path:
+    return Path("train_log") / (Path(sys.argv[0]).stem or "interactive")
+
+
+def _as_path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)
+
+
+def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks) -> Callbacks:
+    if isinstance(value, Callback):
+        raise ConfigError(f"callbacks={value} is one callback; give a list: callbacks=[{value}()].")
+    return Callbacks(value)
+
+
+def _count(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is None:
+            return
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise ConfigError(
+                f"TrainConfig({attribute.name}={value!r}): expected a whole number of at least {minimum}."
+            )
+
+    return check
+
+
+def _of_type(kind: type, hint: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
+    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if value is not None and not isinstance(value, kind):
+            raise ConfigError(
+                f"TrainConfig({attribute.name}=...) received {value!r} of type {type(value).__name__}; "
+                f"expected {hint}."
+            )
+
+    return check
+
+
+@attrs.frozen(kw_only=True)
+class TrainConfig:
+    """The arguments of a training.
+
+    Args:
+        model: the model; None for a trainer that has its graph from elsewhere.
+        dataflow: where datapoints come from; the trainer chooses how they get into the graph.
+        data: an `InputSource` instead of `dataflow`.
+        optimizer: a `tf.train.Optimizer`, or a function without arguments that makes one inside the graph;
+            replaces `model.optimizer()`.
+        callbacks: the user's callbacks, in their order.
+        extra_callbacks: what runs after them; None: `default_callbacks()`.
+        monitors: who records statistics; None: `default_monitors()`, without those that write files when
+            there is no log directory.
+        steps_per_epoch: None: one pass of the data, if its length is known. Not divided by the number of
+            towers.
+        max_epoch: the last epoch to run.
+        starting_epoch: the first epoch to run.
+        session_init: where values of variables come from before training begins, such as `SmartInit(path)`.
+        session_config: options of the session, used as they are; None: `default_session_config()`.
+        log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
+            earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
+        resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
+        seed: seeds the graph's random ops and `dataflow`. None: one is drawn, logged and checkpointed.
+
+    Raises:
+        ConfigError: the arguments contradict each other, or one is not what is expected.
+    """
+
+    model: ModelDesc | None = attrs.field(default=None, validator=_of_type(ModelDesc, "a ModelDesc object"))
+    dataflow: Any = None
+    data: InputSource | None = attrs.field(
+        default=None, validator=_of_type(InputSource, "an InputSource; a DataFlow goes to dataflow=")
+    )
+    optimizer: tf.train.Optimizer | Callable[[], tf.train.Optimizer] | None = None
+    callbacks: Callbacks = attrs.field(factory=lambda: Callbacks([]), converter=_as_callbacks)
+    extra_callbacks: list[Callback] | None = None
+    monitors: list[Monitor] | None = None
+    steps_per_epoch: int | None = attrs.field(default=None, validator=_count(1))
+    max_epoch: int = attrs.field(default=99999, validator=_count(1))
+    starting_epoch: int = attrs.field(default=1, validator=_count(1))
+    session_init: SessionInit | None = attrs.field(
+        default=None, validator=_of_type(SessionInit, "a SessionInit, such as SmartInit(path)")
+    )
+    session_config: tf.ConfigProto | None = None
+    log_dir: Path | None = attrs.field(factory=_default_log_dir, converter=_as_path)
+    resume: str | Path | None = None
+    seed: int | None = attrs.field(default=None, validator=_count(0))
+
+    def __attrs_post_init__(self) -> None:
+        if self.dataflow is not None and self.data is not None:
+            raise ConfigError("TrainConfig received both dataflow= and data=; give one of them.")
+        if isinstance(self.dataflow, InputSource):
+            raise ConfigError("TrainConfig(dataflow=...) received an InputSource; give it as data= instead.")
+        if self.model is not None and self.dataflow is None and self.data is None:
+            raise ConfigError(
+                "TrainConfig received a model but neither dataflow= nor data=. "
+                "Give a DataFlow as dataflow=, or an InputSource as data=."
+            )
+        if self.resume == "auto" and self.log_dir is None:
+            raise ConfigError('TrainConfig(resume="auto") needs log_dir=, where the checkpoints are.')
+
+    def make_optimizer(self) -> tf.train.Optimizer:
+        """The optimizer, made or taken inside the graph to be trained.
+
+        Raises:
+            ConfigError: it is no TensorFlow optimizer.
+        """
+        made = self.optimizer
+        if made is None and self.model is not None:
+            made = self.model.optimizer()
+        elif callable(made) and not isinstance(made, tf.train.Optimizer):
+            made = made()
+        if not isinstance(made, tf.train.Optimizer):
+            raise ConfigError(
+                f"The optimizer is {made!r} of type {type(made).__name__}; expected a tf.train.Optimizer "
+                "such as tf.train.AdamOptimizer(1e-3). Keras optimizers do not train a graph of this kind."
+            )
+        return made

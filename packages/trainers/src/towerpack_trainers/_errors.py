@@ -1,0 +1,48 @@
+"""What trainers raise.
+
+```
+RuntimeError
+├── TrainerStateError     a method was called at the wrong time
+└── EndOfInputError       the training input ended before the last step
+ValueError
+├── ConfigError           arguments of TrainConfig that do not fit together
+├── ModelError            the model description breaks a rule
+│   └── TowerRuleError    … of tower functions
+└── RestoreError          values to restore do not fit the graph's variables
+```
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ConfigError",
+    "EndOfInputError",
+    "ModelError",
+    "RestoreError",
+    "TowerRuleError",
+    "TrainerStateError",
+]
+
+
+class TrainerStateError(RuntimeError):
+    """A trainer's method was called before or after the time when it makes sense."""
+
+
+class EndOfInputError(RuntimeError):
+    """The input of a training ended before the training did."""
+
+
+class ConfigError(ValueError):
+    """Arguments of `TrainConfig` are missing, or contradict each other or the trainer."""
+
+
+class ModelError(ValueError):
+    """A `ModelDesc` returned something a trainer cannot train."""
+
+
+class TowerRuleError(ModelError):
+    """A tower function broke a rule that replication relies on; the message names variable and rule."""
+
+
+class RestoreError(ValueError):
+    """Values to restore do not fit the variables; the message lists the differences."""

@@ -1,0 +1,63 @@
+"""What a user says of a model."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers import get_current_tower_context
+
+__all__ = ["ModelDesc"]
+
+
+class ModelDesc(abc.ABC):
+    """Describes a model with one cost. Subclass it, and override all three methods.
+
+    `build_graph` is a *tower function*: it is called once per training device and once per inference tower,
+    and adds one replica to the graph each time. So make variables by `tf.get_variable` (layers do), under
+    names that depend on nothing but the model, and open no scope whose name begins with "tower".
+
+    Example:
+        ```python
+        class Line(ModelDesc):
+            def inputs(self):
+                return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+            def build_graph(self, x, y):
+                slope = tf.get_variable("slope", [])
+                return tf.reduce_mean((x * slope - y) ** 2, name="cost")
+
+            def optimizer(self):
+                return tf.train.GradientDescentOptimizer(0.1)
+        ```
+    """
+
+    @abc.abstractmethod
+    def inputs(self) -> Sequence[tf.TensorSpec]:
+        """Shape, dtype and name of each input, in the order of a datapoint's components."""
+
+    @abc.abstractmethod
+    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | None:
+        """Adds one replica of the model to the graph.
+
+        Args:
+            inputs: one tensor per element of `inputs()`.
+
+        Returns:
+            The cost, a scalar, when training (see `training`). What it returns otherwise is not used.
+        """
+
+    def optimizer(self) -> tf.train.Optimizer:
+        """A new optimizer of `tf.train`. May be left out if `TrainConfig(optimizer=…)` gives one."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no optimizer. Define optimizer(self), or give "
+            "TrainConfig(optimizer=...)."
+        )
+
+    @property
+    def training(self) -> bool:
+        """Whether the replica being built is for training; to be read inside `build_graph`."""
+        context = get_current_tower_context()
+        return context is not None and context.is_training

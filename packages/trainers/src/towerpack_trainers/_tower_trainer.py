@@ -1,0 +1,142 @@
+"""Trainers of models that are described by a tower function."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, InferenceTower, find_tensors
+from towerpack_inputsource import FeedInput, InputSource, QueueInput
+from towerpack_layers import TowerContext
+
+from ._errors import ConfigError, TrainerStateError
+from ._inference_tower import EvaluationTower
+from ._model import ModelDesc
+from ._predictor import make_predictor
+from ._tower import TowerFunc
+from ._trainer import Trainer
+
+__all__ = ["TowerTrainer"]
+
+
+class TowerTrainer(Trainer):
+    """Has a model and an input, so it can add more replicas: for evaluation, for prediction.
+
+    Subclasses build their training towers in `_setup`, through `tower_func`, `source` and `training_context`.
+
+    Raises:
+        ConfigError: (when made) the configuration has no model.
+    """
+
+    def _setup(self) -> None:
+        self.tower_func = TowerFunc(self.model.build_graph, self.model.inputs())
+        self.global_step = tf.train.get_or_create_global_step()
+        self._evaluation_towers: list[EvaluationTower] = []
+        if self.source is None:
+            if self.config.seed is not None and hasattr(self.config.dataflow, "seed"):
+                self.config.dataflow.seed(self.config.seed)
+            self.source = QueueInput(self.config.dataflow)
+        self.source.setup(self.tower_func.specs)
+
+    @property
+    def model(self) -> ModelDesc:
+        """The model to train."""
+        if self.config.model is None:
+            raise ConfigError(f"{type(self).__name__} needs TrainConfig(model=...).")
+        return self.config.model
+
+    def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
+        """The tower context of one of several training towers that share their variables."""
+        return TowerContext(
+            f"tower{index}" if num_towers > 1 else "",
+            is_training=True,
+            index=index,
+            num_towers=num_towers,
+            reuse=True if index else None,
+            random_seed=self.seed,
+            step=self.global_step.read_value(),
+        )
+
+    def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
+        """Adds a replica over a DataFlow or an `InputSource` that ends after one pass.
+
+        Raises:
+            ConfigError: the source never ends.
+        """
+        if not isinstance(source, InputSource):
+            source = FeedInput(source, infinite=False)
+        if source.infinite:
+            raise ConfigError(
+                f"An evaluation needs an input that ends, but {source!r} repeats for ever. "
+                "Make it with infinite=False, or give the DataFlow itself."
+            )
+        with self._evaluation_scope():
+            source.setup(self.tower_func.specs)
+            tower = self.tower_func.build(
+                TowerContext(name, is_training=False, reuse=True), source.get_input_tensors()
+            )
+            evaluation = EvaluationTower(tower, source)
+        self._evaluation_towers.append(evaluation)
+        return evaluation
+
+    def get_predictor(
+        self, input_names: Sequence[str], output_names: Sequence[str]
+    ) -> Callable[..., list[Any]]:
+        """A function from input arrays to output arrays, on the current variables, as the model evaluates.
+
+        Call it before training begins, or in a callback's `_setup_graph`: it adds a replica.
+
+        Args:
+            input_names: names of `inputs()` or of tensors, in the order of the function's arguments.
+            output_names: names of tensors the model makes.
+
+        Raises:
+            TrainerStateError: the graph is final already.
+        """
+        if self.graph.finalized:
+            raise TrainerStateError("The graph is final. Call get_predictor in a callback's _setup_graph.")
+        with self._evaluation_scope():
+            name = self.graph.unique_name("tower-pred", mark_as_used=False)
+            placeholders = [tf.placeholder(s.dtype, s.shape, s.name) for s in self.tower_func.specs]
+            tower = self.tower_func.build(TowerContext(name, is_training=False, reuse=True), placeholders)
+            feeds, fetches = tower.get_tensors(input_names), tower.get_tensors(output_names)
+        return make_predictor(lambda: self.sess, feeds, fetches)
+
+    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+        """Tensors by name, looked up in the whole graph, then in the first training tower."""
+        towers = self.tower_func.training
+        inputs = towers[0].inputs if towers else {}
+        prefixes = ["", f"{towers[0].context.name}/"] if towers else [""]
+        return [
+            inputs[name] if name in inputs else find_tensors(self.graph, [name], prefixes)[0]
+            for name in names
+        ]
+
+    def _own_callbacks(self) -> list[Callback]:
+        return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers)]
+
+    @contextlib.contextmanager
+    def _evaluation_scope(self) -> Iterator[None]:
+        # The caller may be in the name scope of a callback; names of towers start at the root.
+        with self.graph.as_default(), tf.name_scope(None):
+            yield
+
+
+class _EvaluationInputs(Callback):
+    """Starts and stops the inputs of evaluation towers with the session."""
+
+    chief_only = False
+
+    def __init__(self, towers: list[EvaluationTower]) -> None:
+        self._towers = towers
+
+    def _before_train(self) -> None:
+        for tower in self._towers:
+            tower.start(self.trainer.sess, self.trainer.coord)
+
+    def _after_train(self) -> None:
+        for tower in self._towers:
+            tower.stop()

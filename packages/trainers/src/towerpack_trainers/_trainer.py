@@ -1,0 +1,324 @@
+"""The loop: a trainer only knows that training runs steps, and that callbacks do the rest."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    Callback,
+    Callbacks,
+    HookToCallback,
+    InferenceTower,
+    JSONWriter,
+    LoopState,
+    Monitors,
+    StepCounter,
+    StopTraining,
+    TFEventWriter,
+    find_tensors,
+)
+from towerpack_callbacks.checkpoint import Checkpoint, latest_checkpoint, read_checkpoint
+from towerpack_inputsource import InputSource
+
+from ._config import TrainConfig, default_callbacks, default_monitors
+from ._describe import describe_trainable_variables
+from ._errors import ConfigError, EndOfInputError, TrainerStateError
+from ._hooked_session import HookedSession, PlainStep
+from ._log_dir import prepare_log_dir
+from ._predictor import make_predictor
+from ._session import create_session, default_session_config
+from ._session_init import restore_exactly
+
+__all__ = ["Trainer"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+
+class Trainer:
+    """Runs steps until the last epoch is over. `Callback` draws the loop.
+
+    It makes no assumption about the model: subclass it and override `_setup` (build the graph, set
+    `train_op`) or `run_step`, or set `train_op` from a graph of your own. It builds in a graph of its own
+    and switches nothing global, so two trainings in one process do not disturb each other.
+
+    Args:
+        config: what to train, for how long, with which callbacks.
+
+    Raises:
+        ConfigError: the configuration does not suit this trainer.
+
+    Example:
+        ```python
+        trainer = Trainer(TrainConfig(steps_per_epoch=100, max_epoch=3, callbacks=[ModelSaver()]))
+        trainer.train_op = train_op
+        trainer.train()
+        ```
+    """
+
+    is_chief = True
+    devices: Sequence[str] = ()
+
+    def __init__(self, config: TrainConfig) -> None:
+        if not isinstance(config, TrainConfig):
+            raise ConfigError(f"{type(self).__name__} takes a TrainConfig, received {config!r}.")
+        self.config = config
+        self.graph = tf.Graph()
+        self.coord = tf.train.Coordinator()
+        self.source: InputSource | None = config.data
+        self.loop = LoopState(
+            steps_per_epoch=0, max_epoch=config.max_epoch, starting_epoch=config.starting_epoch
+        )
+        self._checkpoint = self._find_checkpoint()
+        self.seed = self._choose_seed()
+        monitors = default_monitors() if config.monitors is None else config.monitors
+        if config.monitors is None and config.log_dir is None:
+            monitors = [m for m in monitors if not isinstance(m, (TFEventWriter, JSONWriter))]
+        self.monitors = Monitors(monitors, self.loop)
+        self.callbacks = Callbacks([])
+        self._train_op: tf.Operation | None = None
+        self._sess: tf.Session | None = None
+        self._hooked_sess: HookedSession | None = None
+        self._started = False
+        with self.graph.as_default():
+            tf.set_random_seed(self.seed)
+            self._setup()
+
+    # ---- what subclasses override
+
+    def _setup(self) -> None:
+        """Builds the graph and sets `train_op`; called by `__init__`, inside the trainer's graph."""
+
+    def run_step(self) -> None:
+        """Runs one step of the training: each `hooked_sess.run` in it counts as one."""
+        self.hooked_sess.run(self.train_op)
+
+    def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
+        """Adds a replica of the model for evaluation."""
+        raise TrainerStateError(
+            f"{type(self).__name__} does not know how to build another replica of the model. "
+            "Use a trainer that has a ModelDesc, such as SimpleTrainer."
+        )
+
+    def get_predictor(
+        self, input_names: Sequence[str], output_names: Sequence[str]
+    ) -> Callable[..., list[Any]]:
+        """A function from input arrays to output arrays, on the current variables."""
+        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
+        return make_predictor(lambda: self.sess, feeds, fetches)
+
+    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+        """Tensors by name, looked up in the whole graph.
+
+        Raises:
+            TensorNotFoundError: there is none; the message lists close names.
+        """
+        return find_tensors(self.graph, names)
+
+    # ---- what the loop is made of
+
+    @property
+    def train_op(self) -> tf.Operation:
+        """The op of one step. Setting one from another graph makes the trainer train that graph."""
+        if self._train_op is None:
+            raise TrainerStateError(
+                f"{type(self).__name__} has no train_op. Set trainer.train_op, or override _setup() or "
+                "run_step()."
+            )
+        return self._train_op
+
+    @train_op.setter
+    def train_op(self, op: tf.Operation | tf.Tensor) -> None:
+        op = op if isinstance(op, tf.Operation) else getattr(op, "op", op)
+        if not isinstance(op, tf.Operation):
+            raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
+        if self._started:
+            raise TrainerStateError("train_op cannot be changed once training has begun.")
+        if op.graph is not self.graph and self.graph.get_operations():
+            raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
+        self.graph = op.graph
+        self._train_op = op
+
+    @property
+    def sess(self) -> tf.Session:
+        """The session, while training. A run in it is no step, yet takes a datapoint if it needs input."""
+        if self._sess is None:
+            raise TrainerStateError("There is no session yet: it exists from a callback's _before_train on.")
+        return self._sess
+
+    @property
+    def hooked_sess(self) -> HookedSession:
+        """The session whose runs are steps, while training."""
+        if self._hooked_sess is None:
+            raise TrainerStateError("There is no session yet: hooked_sess is for run_step().")
+        return self._hooked_sess
+
+    @property
+    def log_dir(self) -> Path | None:
+        """The directory of this run's files."""
+        return self.config.log_dir
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything besides variables that a checkpoint holds, as JSON values."""
+        state = {
+            "loop": self.loop.state_dict(),
+            "seed": self.seed,
+            "callbacks": self.callbacks.state_dict(),
+        }
+        if self.source is not None:
+            state["input"] = self.source.state_dict()
+        return state
+
+    # ---- training
+
+    def train(self) -> None:
+        """Trains until the last epoch is over, a callback raises `StopTraining`, or something fails.
+
+        Raises:
+            TrainerStateError: it was called before.
+            ConfigError: the number of steps per epoch is not known.
+            StatisticError: a callback consumes a statistic that nothing before it produces.
+            RestoreError, CheckpointError: what to start from does not fit, or cannot be read.
+            EndOfInputError: the input ended before the training.
+            Exception: whatever the data, a callback or TensorFlow raised, with its own type and traceback.
+        """
+        if self._started:
+            raise TrainerStateError(
+                "This trainer has trained already. Make a new one, with resume= to go on."
+            )
+        self.loop.steps_per_epoch = self._find_steps_per_epoch()
+        if self.log_dir is not None:
+            prepare_log_dir(self.log_dir, resuming=self._checkpoint is not None)
+        with self.graph.as_default():
+            plain = self._set_up()
+            with create_session(self.graph, self._session_config()) as self._sess:
+                self._restore()
+                self.loop.global_step = self._counter.value(self._sess)
+                self._hooked_sess = HookedSession(self._sess, self.callbacks, self.loop, self._counter, plain)
+                self._train_and_clean_up()
+
+    def _set_up(self) -> PlainStep:
+        self._counter = StepCounter(self.graph)
+        extra = default_callbacks() if self.config.extra_callbacks is None else self.config.extra_callbacks
+        self.callbacks = Callbacks([*self._own_callbacks(), *self.config.callbacks, *extra, *self.monitors])
+        self._started = True
+        self.callbacks.setup_graph(self)
+        _log.info("%s", describe_trainable_variables(self.graph))
+        train_op = self._train_op if self._train_op is not None else tf.no_op()
+        return PlainStep(train_op, self.callbacks.every_step_fetches, self._counter)
+
+    def _own_callbacks(self) -> list[Callback]:
+        hooks = [] if self.source is None else self.source.hooks()
+        return [HookToCallback(hook) for hook in hooks]
+
+    def _session_config(self) -> tf.ConfigProto:
+        return self.config.session_config or default_session_config(self.devices)
+
+    def _restore(self) -> None:
+        if self._checkpoint is not None:
+            checkpoint, self._checkpoint = self._checkpoint, None
+            restore_exactly(self.sess, checkpoint.variables, str(checkpoint.path))
+            self.loop.load_state_dict(checkpoint.state["loop"])
+            self.callbacks.load_state_dict(checkpoint.state["callbacks"])
+            if self.source is not None and checkpoint.state.get("input") is not None:
+                self.source.load_state_dict(checkpoint.state["input"])
+            _log.info("Going on from %s.", checkpoint.path)
+        elif self.config.session_init is not None:
+            self.config.session_init.restore(self.sess)
+
+    def _train_and_clean_up(self) -> None:
+        """Runs the loop; whatever happens, all `_after_train` run before anything is raised."""
+        error: BaseException | None = None
+        try:
+            with self.sess.as_default():
+                self._run_loop()
+        except StopTraining as reason:
+            _log.info("Training stops at step %d: %s", self.loop.global_step, reason)
+        except BaseException as caught:
+            error = self._explain(caught)
+        self.coord.request_stop()
+        try:
+            self.callbacks.after_train()
+        except Exception:
+            if error is None:
+                raise
+            _log.exception("A callback failed in after_train, after the training had failed")
+        if error is not None:
+            raise error
+
+    def _run_loop(self) -> None:
+        loop = self.loop
+        self.callbacks.before_train()
+        for epoch in range(loop.starting_epoch, loop.max_epoch + 1):
+            loop.epoch_num = epoch
+            self.callbacks.before_epoch()
+            first = loop.starting_step if epoch == loop.starting_epoch else 0
+            for local_step in range(first, loop.steps_per_epoch):
+                loop.local_step = local_step
+                self.run_step()
+                self.callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
+            self.callbacks.after_epoch()
+            self.callbacks.trigger_epoch()
+
+    def _explain(self, caught: BaseException) -> BaseException | None:
+        """Finds what really happened when a run failed: a background thread's error wakes it with another."""
+        if isinstance(caught, tf.errors.OpError):
+            cause = _failure_of_threads(self.coord)
+            if cause is not None:
+                return cause
+        if not isinstance(caught, tf.errors.OutOfRangeError):
+            return caught
+        if self.source is not None and not self.source.infinite:
+            _log.info("The input, declared finite, ended at step %d.", self.loop.global_step)
+            return None
+        ended = EndOfInputError(
+            f"The training input ended at step {self.loop.global_step} (epoch {self.loop.epoch_num}), before "
+            "the training did. Repeat the data, or declare it finite (infinite=False) if it may end training."
+        )
+        ended.__cause__ = caught
+        return ended
+
+    # ---- where it starts
+
+    def _find_steps_per_epoch(self) -> int:
+        steps = self.config.steps_per_epoch
+        if steps is None and self.source is not None:
+            steps = self.source.size()
+        if not steps:
+            raise ConfigError(
+                "TrainConfig has no steps_per_epoch, and the data does not say how long one pass is. "
+                "Give TrainConfig(steps_per_epoch=...)."
+            )
+        return steps
+
+    def _find_checkpoint(self) -> Checkpoint | None:
+        resume = self.config.resume
+        if resume is None:
+            return None
+        if resume != "auto":
+            return read_checkpoint(resume)
+        assert self.config.log_dir is not None
+        latest = latest_checkpoint(self.config.log_dir)
+        return None if latest is None else read_checkpoint(latest)
+
+    def _choose_seed(self) -> int:
+        if self._checkpoint is not None and "seed" in self._checkpoint.state:
+            return int(self._checkpoint.state["seed"])
+        if self.config.seed is not None:
+            return self.config.seed
+        seed = int.from_bytes(os.urandom(4), "little") >> 1
+        _log.info("No seed was given; this run draws from seed %d.", seed)
+        return seed
+
+
+def _failure_of_threads(coord: tf.train.Coordinator) -> BaseException | None:
+    try:
+        coord.raise_requested_exception()
+    except BaseException as cause:
+        return cause
+    return None
