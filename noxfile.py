@@ -1,0 +1,166 @@
+"""Everything that checks, builds, runs and measures Towerpack. `nox` alone runs what a change must pass."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+DIST = ROOT / "dist"
+WHEELS = ("dataflow", "layers", "inputsource", "callbacks", "trainers")
+TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
+
+# Which wheels are installed together, and the integration tests that show them at work.
+COMBINATIONS = {
+    "dataflow": (["dataflow[datasets]"], ["test_dataflow_alone.py"]),
+    "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py"]),
+    "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
+    "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
+    "full": (
+        ["dataflow[datasets]", "trainers"],
+        ["test_own_graph.py", "test_full_stack.py", "test_bad_input.py", "test_examples.py"],
+    ),
+}
+
+nox.needs_version = ">=2025.2"
+nox.options.default_venv_backend = "uv"
+nox.options.error_on_missing_interpreters = True
+nox.options.reuse_existing_virtualenvs = False
+nox.options.sessions = ["lint", "wheels", "isolated", "integration", "docs"]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, types, and the arrows between the wheels."""
+    # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
+    editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
+    session.install("ruff", "mypy", "import-linter", "types-tqdm", *editable)
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Builds sdists and wheels, and looks inside the wheels."""
+    build(session)
+    session.install("check-wheel-contents")
+    for wheel in WHEELS:
+        session.run("check-wheel-contents", "--toplevel", f"towerpack_{wheel}", str(built(wheel)))
+        check_contents(session, wheel)
+
+
+@nox.session
+@nox.parametrize("wheel", WHEELS, ids=WHEELS)
+def isolated(session: nox.Session, wheel: str) -> None:
+    """Tests one built wheel where nothing else is installed but what its metadata asks for."""
+    wanted = "dataflow[datasets]" if wheel == "dataflow" else wheel
+    install(session, [wanted], *TEST_TOOLS)
+    run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+
+
+@nox.session
+@nox.parametrize("combination", list(COMBINATIONS), ids=list(COMBINATIONS))
+def integration(session: nox.Session, combination: str) -> None:
+    """Composes installed wheels on real data; each combination in an environment of its own."""
+    wanted, files = COMBINATIONS[combination]
+    install(session, wanted, *TEST_TOOLS)
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
+    install(session, ["dataflow[datasets]", *WHEELS[1:]], "pytest", "pytest-timeout", "pytest-markdown-docs")
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
+    packages = [f"towerpack_{wheel}" for wheel in WHEELS]
+    # From elsewhere: blocks that train write their logs where they are run.
+    scratch = Path(session.create_tmp())
+    session.chdir(scratch)
+    config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
+    session.run("pytest", *config, "--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages))
+    session.run("pytest", *config, "--doctest-modules", "--pyargs", *packages)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Trains LeNet on handwritten digits, through the five installed wheels."""
+    install(session, ["dataflow[datasets]", "trainers"])
+    session.run("python", "examples/digits_lenet.py", *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measures against peers and limits; `nox -s bench -- NAME` runs benchmarks/NAME.py alone."""
+    install(session, ["dataflow[datasets]", "trainers"])
+    names = session.posargs or sorted(p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py"))
+    for name in names:
+        session.run("python", f"benchmarks/{name}.py", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+# ---- how the sessions do it
+
+
+@functools.cache
+def _build() -> None:
+    shutil.rmtree(DIST, ignore_errors=True)
+
+
+def build(session: nox.Session) -> None:
+    """Builds all wheels once per run of nox."""
+    if _build.cache_info().currsize:
+        return
+    _build()
+    session.run(sys.executable, "-m", "uv", "tool", "run", "hatch", "build", "--all", external=True)
+
+
+def built(wheel: str) -> Path:
+    """The wheel file just built."""
+    (path,) = DIST.glob(f"towerpack_{wheel}-*.whl")
+    return path
+
+
+def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
+    """Installs built wheels; the constraints keep any index from answering for one of them."""
+    build(session)
+    constraints = Path(session.create_tmp()) / "built-wheels.txt"
+    constraints.write_text("".join(f"towerpack-{wheel} @ {built(wheel).as_uri()}\n" for wheel in WHEELS))
+    session.install("-c", str(constraints), *(f"towerpack-{wheel}" for wheel in wanted), *tools)
+
+
+def run_copied_tests(
+    session: nox.Session, tests: Path, files: list[str] | None = None, also: list[Path] | None = None
+) -> None:
+    """Runs tests from a copy, so that no source of the repository is in reach."""
+    place = Path(session.create_tmp()) / "copy"
+    shutil.rmtree(place, ignore_errors=True)
+    for source in [tests, *(also or [])]:
+        shutil.copytree(source, place / source.name, ignore=shutil.ignore_patterns("__pycache__", "train_log"))
+    shutil.copy(ROOT / "pyproject.toml", place)
+    session.chdir(place)
+    targets = [f"{tests.name}/{file}" for file in files] if files else [tests.name]
+    session.run("pytest", *targets, *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+def check_contents(session: nox.Session, wheel: str) -> None:
+    """Looks for the files that a wheel owes its users."""
+    with zipfile.ZipFile(built(wheel)) as archive:
+        names = archive.namelist()
+        top = {name.split("/")[0] for name in names}
+        (info,) = (name for name in top if name.endswith(".dist-info"))
+        if top != {f"towerpack_{wheel}", info}:
+            session.error(f"{wheel}: unexpected top-level entries {sorted(top)}")
+        for owed in (f"towerpack_{wheel}/py.typed", f"{info}/licenses/LICENSE"):
+            if owed not in names:
+                session.error(f"{wheel}: {owed} is missing")
+        metadata = archive.read(f"{info}/METADATA").decode()
+        if f"# towerpack-{wheel}" not in metadata:
+            session.error(f"{wheel}: the README is missing from the metadata")
