@@ -49,7 +49,8 @@ def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
             "Set the source up before the model, or rename one of them."
         )
     [tensor] = found.outputs
-    if tensor.dtype != spec.dtype or tensor.shape.as_list() != spec.shape.as_list():
+    # Compared as text: to TensorShape itself, an unknown dimension equals nothing.
+    if tensor.dtype != spec.dtype or str(tensor.shape) != str(spec.shape):
         raise SpecError(
             f"The graph already has a placeholder {spec.name!r} of dtype {tensor.dtype.name} and shape "
             f"{tensor.shape}, but the spec declares {spec.dtype.name} and {spec.shape}. "

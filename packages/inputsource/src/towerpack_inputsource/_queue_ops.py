@@ -27,6 +27,8 @@ class QueueOps:
 
     def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int) -> None:
         self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
+        # First, so that no component can take the name that the summary's tag is made of.
+        self._summarize_size()
         self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
         self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
         self.end = queue.close(name="end")
@@ -40,7 +42,6 @@ class QueueOps:
         bound = queue.queue_ref.op.get_attr("capacity")
         self.capacity = bound if bound > 0 else None
         self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
-        self._summarize_size()
 
     def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
         """Adds one take to the current graph: the next datapoint, with the declared shapes."""
@@ -58,7 +59,7 @@ class QueueOps:
         return tensors
 
     def _summarize_size(self) -> None:
-        size = tf.cast(self._queue.size(), tf.float32)
+        size = tf.cast(self._queue.size(name="size"), tf.float32)
         average = _local_variable(tf.zeros([], tf.float32), "average")
         update = average.assign(0.5 * average.read_value() + 0.5 * size, read_value=False)
         tf.add_to_collection("MOVING_SUMMARY_OPS", update)

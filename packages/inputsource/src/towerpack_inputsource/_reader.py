@@ -72,7 +72,8 @@ class FlowReader:
             datapoint = self._next()
         except self._reads_as_end as error:
             raise FlowEndError(
-                f"{self._where()}: the flow raised {error!r}; its end is StopIteration."
+                f"{self._where()}: the flow raised {type(error).__name__} ({error}), "
+                "which a session takes for the end of the input. Raise another error, or just end the flow."
             ) from error
         except Exception as error:
             if hasattr(error, "add_note") and not isinstance(error, StopIteration):  # Python 3.11

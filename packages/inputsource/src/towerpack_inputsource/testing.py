@@ -1,0 +1,255 @@
+"""What every input source must keep, as one function: we hold our own to it, and so can you.
+
+Needs no test framework; a broken promise is an `AssertionError` that says which.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ._errors import SetupError
+from ._source import InputSource
+
+MakeSource = Callable[[Any], InputSource]
+Specs = Sequence[tf.TensorSpec]
+Datapoint = Sequence[Any]
+
+__all__ = ["check_input_source"]
+
+
+def check_input_source(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint] = ()) -> None:
+    """Checks all that a loop relies on, in real sessions.
+
+    Args:
+        make_source: makes a new source over the flow it is given, which must not repeat it:
+            `lambda flow: MySource(flow, infinite=False)`. Called many times.
+        specs: what to set the source up with.
+        datapoints: at least three different ones that fit the specs, as lists or tuples in their order. Leave
+            them out for a source that reads no flow: what is said about flows is not checked then.
+
+    Raises:
+        AssertionError: if the source breaks a promise; the text says which.
+
+    Example:
+        >>> from towerpack_inputsource import QueueInput
+        >>> check_input_source(
+        ...     lambda flow: QueueInput(flow, infinite=False),
+        ...     [tf.TensorSpec([], tf.int32, "n")],
+        ...     [[0], [1], [2]],
+        ... )
+    """
+    _check_setup(make_source, specs)
+    _check_session(make_source, specs)
+    if not datapoints:
+        return
+    _expect(len(datapoints) >= 3, "give at least three datapoints, so that there is a middle")
+    for has_length in (True, False):
+        _check_delivery(make_source, specs, datapoints, has_length)
+        _check_rounds(make_source, specs, datapoints, has_length)
+    for steps in range(len(datapoints)):
+        _check_state(make_source, specs, datapoints, steps)
+    _check_error(make_source, specs, datapoints)
+    _check_early_end(make_source, specs, datapoints)
+
+
+def _check_setup(make_source: MakeSource, specs: Specs) -> None:
+    with tf.Graph().as_default() as graph:
+        source = make_source(_Flow([]))
+        with _expect_raises(SetupError, "get_input_tensors() before setup()"):
+            source.get_input_tensors()
+        source.setup(specs)
+        with _expect_raises(SetupError, "a second setup()"):
+            source.setup(specs)
+        tensors = source.get_input_tensors()
+        _expect(len(tensors) == len(specs), f"{len(tensors)} tensors came for {len(specs)} specs")
+        for tensor, spec in zip(tensors, specs):
+            _expect(tensor.graph is graph, f"{tensor} is not in the graph of setup()")
+            _expect(
+                tensor.dtype == spec.dtype, f"{tensor} does not have the declared dtype {spec.dtype.name}"
+            )
+            _expect(
+                spec.shape.is_compatible_with(tensor.shape) and tensor.shape.rank == spec.shape.rank,
+                f"{tensor} does not have the declared shape {spec.shape}",
+            )
+            if tensor.op.type == "Placeholder":
+                _expect(tensor.op.name == spec.name, f"the placeholder {tensor} is not named {spec.name!r}")
+        first, second = source.hooks(), source.hooks()
+        _expect(all(a is b for a, b in zip(first, second)), "hooks() gives other hooks on each call")
+        _expect(
+            all(isinstance(hook, tf.train.SessionRunHook) for hook in first),
+            "a hook is no tf.train.SessionRunHook",
+        )
+
+
+def _check_session(make_source: MakeSource, specs: Specs) -> None:
+    """A session that takes nothing comes up and goes down, and leaves no thread."""
+    before = threading.enumerate()
+    with _running(make_source(_Flow([])), specs):
+        pass
+    _expect_no_thread_since(before)
+
+
+def _check_delivery(
+    make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], length: bool
+) -> None:
+    before = threading.enumerate()
+    source = make_source(_Flow(datapoints, has_length=length))
+    taken = []
+    with _running(source, specs) as (session, take):
+        # No condition: a clean end leaves through the session's block, an endless source takes one too many.
+        for _ in range(len(datapoints) + 1):
+            taken.append(session.run(take))
+    _expect_same(taken, datapoints, "a finite pass")
+    _expect_no_thread_since(before)
+    _expect(
+        source.size() in {None, len(datapoints)},
+        f"size() is {source.size()} for {len(datapoints)} datapoints",
+    )
+
+
+def _check_rounds(
+    make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], length: bool
+) -> None:
+    """As an evaluation uses it: every round restarts, also after one that was left in the middle."""
+    everything = len(datapoints) + 1
+    source = make_source(_Flow(datapoints, has_length=length))
+    with _running(source, specs) as (session, take):
+        for number, steps in enumerate([everything, 1, everything, everything]):
+            source.reset_state()
+            taken = _take(session, take, steps)
+            _expect_same(taken, datapoints[:steps], f"round {number} after reset_state()")
+
+
+def _check_state(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], steps: int) -> None:
+    source = make_source(_Flow(datapoints))
+    with _running(source, specs) as (session, take):
+        _take(session, take, steps)
+        inside = source.state_dict()
+    for state, when in ((inside, "in"), (source.state_dict(), "after")):
+        again = make_source(_Flow(datapoints))
+        again.load_state_dict(pickle.loads(pickle.dumps(state)))
+        with _running(again, specs) as (session, take):
+            rest = _take(session, take, len(datapoints) + 1)
+        _expect_same(rest, datapoints[steps:], f"the state after {steps} steps, told {when} the session")
+
+
+def _check_error(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint]) -> None:
+    before = threading.enumerate()
+    source = make_source(_Flow(datapoints, fails_at=1))
+    with _expect_raises(_FlowError, "an error in the flow"), _running(source, specs) as (session, take):
+        _take(session, take, len(datapoints) + 1)
+    _expect_no_thread_since(before)
+
+
+def _check_early_end(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint]) -> None:
+    """An error in the loop ends the run at once, whatever is prefetched."""
+    before = threading.enumerate()
+    with (
+        _expect_raises(_LoopError, "an error in the loop"),
+        _running(make_source(_Flow(list(datapoints) * 1000)), specs) as (session, take),
+    ):
+        session.run(take)
+        raise _LoopError
+    _expect_no_thread_since(before)
+
+
+class _FlowError(Exception):
+    """Raised by the kit's flow."""
+
+
+class _LoopError(Exception):
+    """Raised by the kit's loop."""
+
+
+class _Flow:
+    """A list as a DataFlow, with the faults that the kit asks for."""
+
+    def __init__(
+        self, datapoints: Sequence[Datapoint], has_length: bool = True, fails_at: int | None = None
+    ) -> None:
+        self._datapoints = datapoints
+        self._has_length = has_length
+        self._fails_at = fails_at
+        self._next = 0
+        self._loaded = 0
+
+    def __len__(self) -> int:
+        if not self._has_length:
+            raise TypeError("this flow does not know its length")
+        return len(self._datapoints)
+
+    def __iter__(self) -> Iterator[Datapoint]:
+        self._next, self._loaded = self._loaded, 0
+        return self._pass()
+
+    def _pass(self) -> Iterator[Datapoint]:
+        while self._next < len(self._datapoints):
+            if self._next == self._fails_at:
+                raise _FlowError(f"datapoint {self._next} cannot be made")
+            self._next += 1
+            yield self._datapoints[self._next - 1]
+
+    def reset_state(self) -> None:
+        pass
+
+    def seed(self, seed: int) -> None:
+        pass
+
+    def state_dict(self) -> dict[str, int]:
+        return {"next": self._next}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self._next = self._loaded = state["next"]
+
+
+@contextlib.contextmanager
+def _running(source: InputSource, specs: Specs) -> Iterator[tuple[Any, list[tf.Tensor]]]:
+    """A live session over a graph of its own."""
+    with tf.Graph().as_default():
+        source.setup(specs)
+        take = source.get_input_tensors()
+        with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+            yield session, take
+
+
+def _take(session: Any, take: list[tf.Tensor], steps: int) -> list[Any]:
+    """Takes so many datapoints, or fewer at the end of the pass: which must not reach the session's block."""
+    taken: list[Any] = []
+    with contextlib.suppress(tf.errors.OutOfRangeError):
+        for _ in range(steps):
+            taken.append(session.run(take))
+    return taken
+
+
+def _expect(promise: bool, broken: str) -> None:
+    if not promise:
+        raise AssertionError(f"The input source breaks a promise: {broken}.")
+
+
+def _expect_same(taken: Sequence[Any], expected: Sequence[Datapoint], what: str) -> None:
+    same = len(taken) == len(expected) and all(
+        all(np.array_equal(have, want) for have, want in zip(one, other))
+        for one, other in zip(taken, expected)
+    )
+    _expect(same, f"{what} must give {list(expected)}, but gave {taken}")
+
+
+def _expect_no_thread_since(before: list[threading.Thread]) -> None:
+    left = [thread.name for thread in threading.enumerate() if thread not in before]
+    _expect(not left, f"the threads {left} live on after the session")
+
+
+@contextlib.contextmanager
+def _expect_raises(error: type[Exception], what: str) -> Iterator[None]:
+    try:
+        yield
+    except error:
+        return
+    _expect(False, f"{what} must raise {error.__name__}")

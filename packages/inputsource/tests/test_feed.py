@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FeedInput, SetupError
+from towerpack_inputsource.testing import _Flow as Flow
+
+N = tf.TensorSpec([], tf.int32, "n")
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def build(flow, **options):
+    source = FeedInput(flow, **options)
+    source.setup([N])
+    [n] = source.get_input_tensors()
+    return source, n
+
+
+def test_passes_repeat():
+    source, n = build([[0], [1]])
+    with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        assert [session.run(n) for _ in range(5)] == [0, 1, 0, 1, 0]
+
+
+def test_one_pass_raises_exactly_out_of_range():
+    source, n = build([[0]], infinite=False)
+    session = tf.train.MonitoredTrainingSession(hooks=source.hooks())
+    session.run(n)
+    with pytest.raises(tf.errors.OutOfRangeError, match="each datapoint") as caught:
+        session.run(n)
+    assert type(caught.value) is tf.errors.OutOfRangeError
+    session.close()
+
+
+def test_a_second_tower_is_refused():
+    source, _ = build([[0]])
+    with pytest.raises(SetupError, match=r"feed both towers the same datapoint. Use QueueInput"):
+        source.get_input_tensors()
+
+
+def test_nothing_to_feed():
+    source, n = build([])
+    with (
+        pytest.raises(EmptyFlowError),
+        tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session,
+    ):
+        session.run(n)
+
+
+def test_a_datapoint_that_does_not_fit_names_its_index():
+    source, n = build([[0], [[1, 2]]])
+    with (
+        pytest.raises(DatapointShapeError, match=r"Datapoint 1 .*component 0 \('n'\): received shape \(2,\)"),
+        tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session,
+    ):
+        session.run(n)
+        session.run(n)
+
+
+def test_a_failed_run_has_consumed_nothing():
+    source, n = build(Flow([[0], [1], [2]]))
+    failing = tf.debugging.assert_less(n, 1)
+    with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        session.run(failing)
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(failing)
+        assert source.state_dict() == {"flow": {"next": 1}}
+
+
+def test_state_before_and_without_position():
+    assert FeedInput(Flow([[0]])).state_dict() == {"flow": {"next": 0}}
+    source = FeedInput(Flow([[0]]))
+    source.load_state_dict({"flow": {"next": 1}})
+    assert source.state_dict() == {"flow": {"next": 1}}
+    assert FeedInput([[0]]).state_dict() == {"flow": None}
+
+
+def test_prepares_the_flow_before_the_session():
+    calls = []
+
+    class Prepared(Flow):
+        def reset_state(self):
+            calls.append(tf.get_default_graph().finalized)
+
+    source, _ = build(Prepared([[0]]))
+    with tf.train.MonitoredTrainingSession(hooks=source.hooks()):
+        assert calls == [False]
+
+
+def test_a_kept_buffer_is_not_aliased():
+    memory = np.zeros(256, "uint8")
+    start = -memory.ctypes.data % 64
+    buffer = memory[start : start + 64].view("float32")
+
+    class Reused:
+        def __iter__(self):
+            for k in range(3):
+                buffer[:] = k
+                yield [buffer]
+
+    source = FeedInput(Reused(), infinite=False)
+    source.setup([tf.TensorSpec([16], tf.float32, "x")])
+    [x] = source.get_input_tensors()
+    kept = tf.queue.FIFOQueue(9, [tf.float32], [[16]])
+    keep, get = kept.enqueue([x]), kept.dequeue_many(3)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        [hook] = source.hooks()
+        hook.after_create_session(session, tf.train.Coordinator())
+        for _ in range(3):
+            session.run(keep, hook.before_run(None).feed_dict)
+        assert session.run(get)[:, 0].tolist() == [0, 1, 2]

@@ -1,0 +1,416 @@
+import itertools
+import threading
+import traceback
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_inputsource import (
+    DatapointShapeError,
+    EmptyFlowError,
+    FlowEndError,
+    NotRunningError,
+    QueueInput,
+    SetupError,
+    SpecError,
+)
+from towerpack_inputsource.testing import _Flow as Flow
+from towerpack_inputsource.testing import _FlowError as FlowError
+
+N = tf.TensorSpec([], tf.int32, "n")
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def build(flow, specs=(N,), **options):
+    source = QueueInput(flow, **options)
+    source.setup(specs)
+    return source, source.get_input_tensors()[0]
+
+
+def running(source):
+    return tf.train.MonitoredTrainingSession(hooks=source.hooks())
+
+
+class Gated(Flow):
+    """Yields 0, 1, …, and fails or goes on behind a gate; says when it came there."""
+
+    def __init__(self, open_count, fails=True):
+        super().__init__([[k] for k in range(1000)])
+        self.open_count = open_count
+        self.fails = fails
+        self.arrived = threading.Event()
+        self.gate = threading.Event()
+
+    def _pass(self):
+        for number, datapoint in enumerate(super()._pass()):
+            if number == self.open_count:
+                self.arrived.set()
+                assert self.gate.wait(20)
+                if self.fails:
+                    raise FlowError("behind the gate")
+            yield datapoint
+
+
+def test_tensors_have_the_declared_shapes():
+    specs = [tf.TensorSpec([None, 2], tf.float32, "image"), N]
+    source = QueueInput([[np.zeros((1, 2), "float32"), 1]])
+    source.setup(specs)
+    for _ in range(2):
+        image, n = source.get_input_tensors()
+        assert image.shape.as_list() == [None, 2] and n.shape.as_list() == []
+        assert image.device == "/device:CPU:0"
+
+
+def test_on_the_cpu_whatever_the_tower():
+    source = QueueInput([[1]])
+    with tf.device("/gpu:0"):
+        source.setup([N])
+        [n] = source.get_input_tensors()
+    assert n.device == "/device:CPU:0"
+
+
+def test_passes_repeat():
+    source, n = build([[0], [1], [2]], capacity=2)
+    with running(source) as session:
+        assert [session.run(n) for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_each_tower_takes_datapoints_of_its_own():
+    source, first = build([[k] for k in range(100)], infinite=False)
+    [second] = source.get_input_tensors()
+    with running(source) as session:
+        taken = [int(n) for _ in range(50) for n in session.run([first, second])]
+    assert sorted(taken) == list(range(100))
+
+
+def test_hooks_cost_a_step_nothing():
+    source, _ = build([[0]])
+    [hook] = source.hooks()
+    assert type(hook).before_run is tf.train.SessionRunHook.before_run
+    assert type(hook).after_run is tf.train.SessionRunHook.after_run
+
+
+def test_placeholders_leave_the_names_to_the_model(graph):
+    build([[0]])
+    with pytest.raises(KeyError):
+        graph.get_operation_by_name("n")
+
+
+# Errors
+
+
+def test_an_error_arrives_after_what_was_enqueued_with_its_traceback():
+    source, n = build(Flow([[0], [1], [2]], fails_at=2))
+    taken = []
+    with pytest.raises(FlowError, match="datapoint 2 cannot be made") as caught, running(source) as session:
+        for _ in range(5):
+            taken.append(session.run(n))
+    assert taken in ([], [0], [0, 1])
+    assert "_pass" in [frame.name for frame in traceback.extract_tb(caught.value.__traceback__)]
+
+
+def test_an_error_that_wakes_a_blocked_step():
+    flow = Gated(1)
+    source, n = build(flow)
+    with pytest.raises(FlowError, match="behind the gate"), running(source) as session:
+        session.run(n)
+        opener = threading.Thread(target=lambda: flow.arrived.wait(20) and flow.gate.set())
+        opener.start()
+        session.run(n)
+    opener.join()
+
+
+def test_an_error_when_the_loop_ends_right_there():
+    flow = Gated(1)
+    source, n = build(flow)
+    with pytest.raises(FlowError, match="behind the gate"), running(source) as session:
+        session.run(n)
+        assert flow.arrived.wait(20)
+        flow.gate.set()
+
+
+def test_an_error_comes_out_of_an_evaluation_too():
+    """Who catches the end of a pass finds an error at the next reset, and in the coordinator."""
+    source, n = build(Flow([[0]], fails_at=0), infinite=False)
+    with pytest.raises(FlowError), tf.Session() as session:
+        [hook] = source.hooks()
+        coord = tf.train.Coordinator()
+        hook.begin()
+        hook.after_create_session(session, coord)
+        with pytest.raises(tf.errors.OutOfRangeError):
+            session.run(n)
+        with pytest.raises(FlowError):
+            coord.raise_requested_exception()
+        try:
+            source.reset_state()
+        finally:
+            hook.end(session)
+
+
+def test_an_error_in_a_later_round():
+    flow = Flow([[0], [1]])
+    source, n = build(flow, infinite=False)
+    with pytest.raises(FlowError), running(source) as session:
+        assert session.run(n) == 0
+        flow._fails_at = 1
+        source.reset_state()
+        assert session.run(n) == 0
+        session.run(n)
+
+
+def test_the_flow_raises_what_sessions_swallow():
+    class Ends:
+        def __iter__(self):
+            yield [0]
+            raise tf.errors.OutOfRangeError(None, None, "not yours")
+
+    source, n = build(Ends())
+    with (
+        pytest.raises(FlowEndError, match=r"Datapoint 1 .*OutOfRangeError \(not yours\)"),
+        running(source) as session,
+    ):
+        session.run([n])
+        session.run([n])
+
+
+def test_nothing_in_an_infinite_flow():
+    source, n = build([])
+    with pytest.raises(EmptyFlowError, match="gave no datapoint"), running(source) as session:
+        session.run(n)
+
+
+def test_nothing_in_a_finite_flow_is_a_clean_end():
+    source, n = build([], infinite=False)
+    with running(source) as session:
+        session.run(n)
+        pytest.fail("there was nothing to take")
+
+
+def test_a_datapoint_that_does_not_fit():
+    source, n = build([[0], [[1, 2]]])
+    with (
+        pytest.raises(DatapointShapeError, match=r"Datapoint 1 .*component 0 \('n'\): received shape \(2,\)"),
+        running(source) as session,
+    ):
+        session.run(n)
+        session.run(n)
+
+
+# Ends
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_loop_ends_while_a_put_waits(fails):
+    source, n = build([[0]], capacity=1)
+    with pytest.raises(ZeroDivisionError) if fails else running(source) as session:
+        if fails:
+            with running(source) as session:
+                session.run(n)
+                raise ZeroDivisionError
+        session.run(n)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("towerpack")]
+
+
+def test_a_session_closed_by_itself_ends_the_threads():
+    source, n = build([[0]], capacity=1)
+    [hook] = source.hooks()
+    session, coord = tf.Session(), tf.train.Coordinator()
+    hook.after_create_session(session, coord)
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("towerpack")]
+    assert len(threads) == 2
+    session.run(n)
+    session.close()
+    for thread in threads:
+        thread.join(20)
+    assert coord.should_stop()
+
+
+def test_two_sessions_one_after_the_other():
+    source, n = build([[0], [1]], infinite=False)
+    for _ in range(2):
+        taken = []
+        with running(source) as session:
+            while True:
+                taken.append(session.run(n))
+        assert taken == [0, 1]
+
+
+# Rounds
+
+
+def test_reset_needs_the_session():
+    source, _ = build([[0]])
+    with pytest.raises(NotRunningError, match="needs the live session"):
+        source.reset_state()
+    with running(source):
+        pass
+    with pytest.raises(NotRunningError, match="The run is over"):
+        source.reset_state()
+
+
+def test_the_first_reset_keeps_what_is_prefetched():
+    flow = Flow([[0], [1]])
+    started = []
+    flow.__class__ = type(
+        "Counted", (Flow,), {"__iter__": lambda self: started.append(1) or Flow.__iter__(self)}
+    )
+    source, n = build(flow, infinite=False)
+    with running(source) as session:
+        source.reset_state()
+        assert session.run(n) == 0
+        source.reset_state()
+        assert session.run(n) == 0
+    assert len(started) == 2
+
+
+def test_reset_of_an_endless_source_with_a_full_queue():
+    source, n = build(Flow([[0], [1], [2]]), capacity=2)
+    with running(source) as session:
+        for _ in range(5):
+            source.reset_state()
+            assert [session.run(n) for _ in range(2)] == [0, 1]
+
+
+# The position
+
+
+def test_the_position_is_exact_after_every_step_whatever_is_prefetched():
+    flow = Flow([[k] for k in range(1000)])
+    source, n = build(flow, capacity=3)
+    with running(source) as session:
+        for step in range(300):
+            assert source.state_dict() == {"flow": {"next": step}}
+            assert session.run(n) == step
+
+
+def test_the_position_after_a_failed_run():
+    source, n = build(Flow([[k] for k in range(100)]), capacity=3)
+    with pytest.raises(ZeroDivisionError), running(source) as session:
+        session.run(n)
+        raise ZeroDivisionError
+    assert source.state_dict() == {"flow": {"next": 1}}
+
+
+def test_the_position_before_a_session_and_without_one():
+    assert QueueInput(Flow([[0]])).state_dict() == {"flow": {"next": 0}}
+    assert QueueInput([[0]]).state_dict() == {"flow": None}
+    source = QueueInput(Flow([[0]]))
+    source.load_state_dict({"flow": {"next": 1}})
+    assert source.state_dict() == {"flow": {"next": 1}}
+
+
+def test_resuming_an_endless_flow_at_the_end_of_a_pass():
+    source, n = build(Flow([[0], [1]]))
+    source.load_state_dict({"flow": {"next": 2}})
+    with running(source) as session:
+        assert [session.run(n) for _ in range(3)] == [0, 1, 0]
+
+
+def test_a_session_closed_under_the_source_cannot_tell():
+    source, _ = build(Flow([[0]]), capacity=1)
+    [hook] = source.hooks()
+    coord = tf.train.Coordinator()
+    session = tf.Session()
+    hook.after_create_session(session, coord)
+    session.close()
+    with pytest.raises(NotRunningError, match="nobody can tell how far"):
+        source.state_dict()
+    coord.request_stop()
+    coord.join()
+
+
+# Queues of one's own
+
+
+def test_a_queue_of_ones_own():
+    queue = tf.queue.PaddingFIFOQueue(5, [tf.int32], [[]])
+    source, n = build(Flow([[0], [1]]), queue=queue)
+    with running(source) as session:
+        assert session.run(n) == 0
+        assert source.state_dict() == {"flow": {"next": 1}}
+
+
+def test_a_queue_that_reorders_has_no_position():
+    queue = tf.queue.RandomShuffleQueue(20, 5, [tf.int32], [[]])
+    source, n = build(Flow([[k] for k in range(10)]), infinite=False, queue=queue)
+    taken = []
+    with running(source) as session:
+        assert source.state_dict() == {"flow": None}
+        while True:
+            taken.append(int(session.run(n)))
+    assert sorted(taken) == list(range(10))
+
+
+def test_a_queue_that_does_not_fit():
+    with pytest.raises(SpecError, match=r"holds \['float32'\], but the specs declare \['int32'\]"):
+        build([[0]], queue=tf.queue.FIFOQueue(5, [tf.float32], [[]]))
+    with tf.Graph().as_default():
+        elsewhere = tf.queue.FIFOQueue(5, [tf.int32], [[]])
+    with pytest.raises(SetupError, match="another graph"):
+        build([[0]], queue=elsewhere)
+
+
+def test_capacity_is_checked():
+    with pytest.raises(ValueError, match="at least 1; received 0"):
+        QueueInput([[0]], capacity=0)
+
+
+# Memory
+
+
+def aligned(shape):
+    count = int(np.prod(shape)) * 4
+    memory = np.zeros(count + 64, "uint8")
+    start = -memory.ctypes.data % 64
+    return memory[start : start + count].view("float32").reshape(shape)
+
+
+@pytest.mark.parametrize("shape", [[16], [None]])
+def test_one_buffer_for_every_datapoint_corrupts_nothing(shape):
+    buffer = aligned([16])
+
+    def fill(k):
+        buffer[:] = k
+        return [buffer]
+
+    class Reused:
+        def __iter__(self):
+            return map(fill, range(500))
+
+    source, x = build(Reused(), [tf.TensorSpec(shape, tf.float32, "x")], capacity=20, infinite=False)
+    with running(source) as session:
+        for k in itertools.count():
+            np.testing.assert_array_equal(session.run(x), k)
+    assert k == 500
+
+
+# The statistic
+
+
+def test_the_size_of_the_queue_is_summarized():
+    flow = Gated(3, fails=False)
+    source, _ = build(flow)
+    update = tf.group(*tf.get_collection("MOVING_SUMMARY_OPS"))
+    [summary] = tf.get_collection(tf.GraphKeys.SUMMARIES)
+    assert not tf.global_variables() and not tf.trainable_variables()
+    with running(source) as session:
+        assert flow.arrived.wait(20)
+        for _ in range(20):
+            session.run(update)
+        [value] = tf.Summary.FromString(session.run(summary)).value
+        flow.gate.set()
+    assert value.tag == "QueueInput/queue_size"
+    assert value.simple_value == pytest.approx(3, abs=0.01)
+
+
+def test_the_tag_does_not_depend_on_the_scope():
+    with tf.name_scope("tower0"):
+        build([[0]])
+    [summary] = tf.get_collection(tf.GraphKeys.SUMMARIES)
+    assert summary.op.name == "QueueInput/queue_size"

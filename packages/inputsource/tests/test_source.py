@@ -1,0 +1,58 @@
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_inputsource import (
+    DummyConstantInput,
+    FeedInput,
+    PlaceholderInput,
+    QueueInput,
+    SetupError,
+    SpecError,
+)
+
+X = tf.TensorSpec([None], tf.float32, "x")
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.mark.parametrize(
+    ("specs", "message"),
+    [
+        ([], "received no specs"),
+        ([X, (None, tf.float32)], "Spec 1 is .* not a tf.TensorSpec"),
+        ([tf.TensorSpec([None], tf.float32)], "Spec 0 has no name"),
+        ([X, X], r"The names \['x'\] stand for more than one"),
+    ],
+)
+def test_specs_are_checked(specs, message):
+    with pytest.raises(SpecError, match=message):
+        PlaceholderInput().setup(specs)
+
+
+@pytest.mark.parametrize("method", ["get_input_tensors", "hooks", "reset_state"])
+def test_nothing_works_before_setup(method):
+    with pytest.raises(SetupError, match=rf"QueueInput.{method}\(\) was called before setup\(\)"):
+        getattr(QueueInput([[1]]), method)()
+
+
+def test_setup_happens_once():
+    source = PlaceholderInput()
+    source.setup([X])
+    with pytest.raises(SetupError, match=r"PlaceholderInput.setup\(\) was called a second time.*new source"):
+        source.setup([X])
+
+
+def test_sizes():
+    assert FeedInput([[1], [2]]).size() == QueueInput([[1], [2]]).size() == 2
+    assert PlaceholderInput().size() is DummyConstantInput().size() is None
+
+
+def test_a_source_without_position_takes_no_state_of_another():
+    source = PlaceholderInput()
+    source.load_state_dict(source.state_dict())
+    with pytest.raises(ValueError, match=r"PlaceholderInput has no position to restore.*\['flow'\]"):
+        source.load_state_dict({"flow": 3})
