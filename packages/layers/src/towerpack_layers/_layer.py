@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import attrs
 
@@ -98,6 +98,18 @@ class Layer(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Build the layer into the current graph."""
         ...
+
+
+class OptionalNameLayer(Protocol[P, R_co]):
+    """A registered layer whose name may be left out."""
+
+    layer_name: str
+    layer_info: LayerInfo
+
+    @overload
+    def __call__(self, name: str, /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
 
 
 def layer_info(candidate: object) -> LayerInfo | None:

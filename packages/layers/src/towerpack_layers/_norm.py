@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_layers._geometry import here, read_data_format, require_channels, require_rank
-from towerpack_layers._graph_notes import in_nested_graph
+from towerpack_layers._graph_notes import graph_notes, in_nested_graph
 from towerpack_layers._registry import register_layer
 from towerpack_layers._tower import get_current_tower_context, resolve_training
 from towerpack_layers._variables import attach_variables
 
+_logger = logging.getLogger("towerpack_layers")
 _EMA_UPDATES = ("collection", "internal", "skip")
 _DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 
@@ -85,7 +87,7 @@ def BatchNorm(
     call = here("BatchNorm")
     _check_options(call, x, momentum, epsilon, ema_update)
     code, channels = _layout(call, x, axis, data_format)
-    training = resolve_training(call, training)
+    training = _decide_training(call, training)
     updates = training and ema_update != "skip"
     if updates and ema_update == "collection" and in_nested_graph():
         raise ValueError(
@@ -148,6 +150,14 @@ def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_updat
         raise ValueError(f"{call}: epsilon must not be negative, got {epsilon!r}.")
     if ema_update not in _EMA_UPDATES:
         raise ValueError(f"{call}: ema_update must be one of {', '.join(_EMA_UPDATES)}; got {ema_update!r}.")
+
+
+def _decide_training(call: str, told: bool | None) -> bool:
+    training, tower = resolve_training(call, told), get_current_tower_context()
+    scope = tf.get_variable_scope().name
+    if not training and tower is not None and tower.is_training and graph_notes().first_time("frozen", scope):
+        _logger.info("%s: statistics are frozen in training, by training=False", scope)
+    return training
 
 
 def _layout(call: str, x: tf.Tensor, axis: int | None, data_format: str) -> tuple[str, int]:

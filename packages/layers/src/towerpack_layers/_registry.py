@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
 
 from towerpack_layers._argscope import scoped_arguments
 from towerpack_layers._errors import DuplicateRegistrationError
-from towerpack_layers._layer import Layer, LayerInfo, layer_info
+from towerpack_layers._layer import Layer, LayerInfo, OptionalNameLayer, layer_info
 from towerpack_layers._scope import layer_scope, log_shapes, name_output, require_graph
 
 P = ParamSpec("P")
@@ -62,7 +62,9 @@ def register_layer(
     *, log_shape: bool = ..., use_scope: Literal[True] = ...
 ) -> Callable[[Callable[P, R]], Layer[Concatenate[str, P], R]]: ...
 @overload
-def register_layer(*, log_shape: bool = ..., use_scope: None) -> Callable[[Callable[P, R]], Layer[P, R]]: ...
+def register_layer(
+    *, log_shape: bool = ..., use_scope: None
+) -> Callable[[Callable[P, R]], OptionalNameLayer[P, R]]: ...
 def register_layer(
     function: Callable[..., Any] | None = None, /, *, log_shape: bool = False, use_scope: bool | None = True
 ) -> Any:

@@ -1,0 +1,29 @@
+"""A graph for each test, and a short way to get numbers out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+
+@pytest.fixture
+def graph() -> Iterator[tf.Graph]:
+    """A new graph, as the default graph of the test."""
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(7)
+        yield graph
+
+
+@pytest.fixture
+def run(graph: tf.Graph) -> Callable[..., Any]:
+    """Initialise all variables, then evaluate the fetches."""
+
+    def evaluate(fetches: Any, feed: Any = None) -> Any:
+        with tf.Session(graph=graph) as session:
+            session.run(tf.global_variables_initializer())
+            return session.run(fetches, feed)
+
+    return evaluate

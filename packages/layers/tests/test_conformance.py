@@ -1,0 +1,167 @@
+"""What holds for every layer, checked over one table of them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import attrs
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+import towerpack_layers
+from towerpack_layers import (
+    AvgPooling,
+    BatchNorm,
+    BNReLU,
+    Conv2D,
+    Dropout,
+    DuplicateLayerError,
+    FullyConnected,
+    GlobalAvgPooling,
+    GraphRequiredError,
+    LinearWrap,
+    MaxPooling,
+    TowerContext,
+    argscope,
+)
+
+
+@attrs.frozen
+class Case:
+    """A layer, the arguments to call it with, and the variables it must make."""
+
+    layer: Any
+    options: dict[str, Any] = attrs.field(factory=dict)
+    variables: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.layer.layer_name)
+
+    @property
+    def has_data_format(self) -> bool:
+        return "data_format" in inspect.signature(self.layer).parameters
+
+    def build(
+        self, shape: tuple[int | None, ...] = (4, 6, 8, 3), dtype: Any = tf.float32, **more: Any
+    ) -> Any:
+        x = tf.ones([size or 4 for size in shape], dtype)
+        return self.layer("layer", x, **{**self.options, **more})
+
+
+BN_VARIABLES = ("gamma", "beta", "mean/EMA", "variance/EMA")
+CASES = [
+    Case(AvgPooling, {"pool_size": 2}),
+    Case(BNReLU, {}, tuple(f"bn/{name}" for name in BN_VARIABLES)),
+    Case(BatchNorm, {}, BN_VARIABLES),
+    Case(Conv2D, {"filters": 5, "kernel_size": 3}, ("W", "b")),
+    Case(Dropout, {"rate": 0.3}),
+    Case(FullyConnected, {"units": 5}, ("W", "b")),
+    Case(GlobalAvgPooling),
+    Case(MaxPooling, {"pool_size": 2}),
+]
+every_layer = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+with_data_format = [case for case in CASES if case.has_data_format]
+
+
+def test_the_table_is_complete() -> None:
+    public = [getattr(towerpack_layers, name) for name in towerpack_layers.__all__]
+    assert [case.layer for case in CASES] == [member for member in public if hasattr(member, "layer_name")]
+
+
+@every_layer
+@pytest.mark.parametrize("is_training", [True, False])
+def test_names_of_variables_and_output(graph: tf.Graph, case: Case, is_training: bool) -> None:
+    with tf.variable_scope("net"), TowerContext("tower", is_training=is_training):
+        out = case.build()
+    assert out.name == "tower/layer/output:0"
+    assert [v.op.name for v in tf.global_variables()] == [f"net/layer/{name}" for name in case.variables]
+
+
+@every_layer
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
+def test_dtype_is_kept_and_gradients_flow(run: Any, case: Case, dtype: Any) -> None:
+    x = tf.cast(tf.constant(np.random.default_rng(0).normal(size=[4, 6, 8, 3])), dtype)
+    with TowerContext("", is_training=True):
+        out = case.layer("layer", x, **case.options)
+    assert out.dtype == dtype
+    targets = [x, *tf.trainable_variables()]
+    gradients = tf.gradients(tf.reduce_sum(tf.square(out)), targets)
+    for gradient, target in zip(run(gradients), targets, strict=True):
+        assert gradient.dtype == target.dtype.as_numpy_dtype
+        assert np.isfinite(gradient.astype("f4")).all()
+    # A normalised batch has the same sum of squares whatever the scale; all others pass a gradient on.
+    assert case.layer is BatchNorm or np.abs(run(gradients[0]).astype("f4")).max() > 0
+
+
+@pytest.mark.parametrize("case", with_data_format, ids=[case.name for case in with_data_format])
+def test_channels_first(run: Any, case: Case) -> None:
+    with TowerContext("", is_training=True):
+        last = case.build()
+    with TowerContext("again", is_training=True, reuse=True):
+        first = case.build((4, 3, 6, 8), data_format="channels_first")
+    a, b = run([last, first])
+    b = b if b.ndim < 4 else b.transpose(0, 2, 3, 1)
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@every_layer
+def test_second_tower_shares_and_inference_follows(graph: tf.Graph, case: Case) -> None:
+    for index in range(2):
+        with TowerContext(f"tower{index}", is_training=True, index=index, num_towers=2, reuse=index > 0):
+            assert case.build().name == f"tower{index}/layer/output:0"
+    with TowerContext("InferenceTower", is_training=False, reuse=True):
+        assert case.build().name == "InferenceTower/layer/output:0"
+    assert len(tf.global_variables()) == len(case.variables)
+
+
+@every_layer
+def test_two_layers_of_one_name(graph: tf.Graph, case: Case) -> None:
+    with TowerContext("", is_training=True):
+        case.build()
+        with pytest.raises(
+            DuplicateLayerError, match=f"layer scope 'layer' is already used, by a {case.name}"
+        ):
+            case.build()
+
+
+@every_layer
+def test_linearwrap_and_argscope(graph: tf.Graph, case: Case) -> None:
+    with TowerContext("", is_training=True), argscope(case.layer, **case.options):
+        out = getattr(LinearWrap(tf.ones([4, 6, 8, 3])), case.name)("layer")()
+    assert out.name == "layer/output:0"
+
+
+@every_layer
+def test_batch_size_may_be_unknown(graph: tf.Graph, case: Case) -> None:
+    x = tf.placeholder(tf.float32, [None, 6, 8, 3])
+    with TowerContext("", is_training=True):
+        out = case.layer("layer", x, **case.options)
+    assert out.shape.as_list()[0] is None
+    assert None not in out.shape.as_list()[1:]
+
+
+@every_layer
+def test_wrong_inputs(graph: tf.Graph, case: Case) -> None:
+    with TowerContext("", is_training=True):
+        with pytest.raises(TypeError, match="the input must be a tensor, got str"):
+            case.layer("layer", "image", **case.options)
+        with pytest.raises(ValueError, match="rank"):
+            case.layer("layer", tf.placeholder(tf.float32), **case.options)
+
+
+@every_layer
+def test_eager_mode(case: Case) -> None:
+    with pytest.raises(GraphRequiredError, match=rf"{case.name}\('layer'\) builds a graph"):
+        case.build()
+
+
+@every_layer
+def test_docstring(case: Case) -> None:
+    text = inspect.getdoc(case.layer) or ""
+    for section in ("Args:", "Returns:", "Example:"):
+        assert section in text
+    for parameter in list(inspect.signature(case.layer.__wrapped__).parameters):
+        assert f"    {parameter}: " in text, f"{parameter} is not described"

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers import FullyConnected
+
+Run = Callable[..., Any]
+
+
+def test_flattens_then_multiplies(run: Run) -> None:
+    x = np.random.default_rng(0).normal(size=[3, 2, 4]).astype("f4")
+    out = FullyConnected("fc", tf.constant(x), 5, bias_initializer=tf.constant_initializer(1.0))
+    value, kernel = run([out, out.variables.W])
+    np.testing.assert_allclose(value, x.reshape(3, 8) @ kernel + 1.0, rtol=1e-4, atol=1e-5)
+
+
+def test_activation_and_no_bias(run: Run) -> None:
+    out = FullyConnected("fc", tf.ones([1, 2]), 3, tf.nn.relu, False, tf.constant_initializer(-1.0))
+    assert run(out).tolist() == [[0.0, 0.0, 0.0]]
+    assert [v.name for v in tf.global_variables()] == ["fc/W:0"]
+
+
+def test_batch_size_may_be_unknown_and_stays_static_if_known(run: Run) -> None:
+    open_batch = FullyConnected("a", tf.placeholder(tf.float32, [None, 2, 2]), 3)
+    assert open_batch.shape.as_list() == [None, 3]
+    assert FullyConnected("b", tf.ones([7, 2, 2]), 3).shape.as_list() == [7, 3]
+    assert run(FullyConnected("c", tf.zeros([0, 2, 2]), 3)).shape == (0, 3)
+
+
+def test_default_kernel_has_hes_variance(run: Run) -> None:
+    kernel = run(FullyConnected("fc", tf.ones([1, 400]), 200).variables.W)
+    assert np.std(kernel) == pytest.approx(np.sqrt(2 / 400), rel=0.02)
+
+
+def test_every_regularizer_adds_its_cost(run: Run) -> None:
+    FullyConnected(
+        "fc",
+        tf.ones([1, 3]),
+        2,
+        kernel_initializer=tf.ones_initializer(),
+        kernel_regularizer=tf.reduce_sum,
+        bias_regularizer=tf.reduce_sum,
+        activity_regularizer=tf.reduce_sum,
+    )
+    assert run(tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)) == [6.0, 0.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("shape", "units", "message"),
+    [
+        ([3], 2, r"FullyConnected\('fc'\): the input needs two axes or more.*got shape \(3,\)"),
+        ([3, None], 2, r"of known size but for the first, got shape \(3, None\).*set_shape"),
+        (None, 2, "the input's rank must be known, got a tensor of shape <unknown>"),
+        ([3, 3], 0, "units must be a positive int, got 0"),
+        ([3, 3], True, "units must be a positive int, got True"),
+    ],
+)
+def test_bad_arguments(graph: tf.Graph, shape: Any, units: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        FullyConnected("fc", tf.placeholder(tf.float32, shape), units)

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers import Dropout, LayerArgumentError, TowerContext, TowerError
+
+Run = Callable[..., Any]
+
+
+def masks(steps: list[int], **tower: Any) -> list[list[float]]:
+    """Masks of a layer in a new graph and a new session, at the given steps."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        step = tf.placeholder(tf.int64, [])
+        options = {"name": "", "is_training": True, "random_seed": 3, "step": step, **tower}
+        with TowerContext(**options):
+            out = Dropout("dropout", tf.ones([64]), rate=0.25)
+        return [session.run(out, {step: value}).tolist() for value in steps]
+
+
+def test_drops_a_part_and_keeps_the_mean(run: Run) -> None:
+    value = run(Dropout("d", tf.ones([200, 500]), rate=0.2, training=True))
+    assert set(np.unique(value)) == {0.0, np.float32(1.25)}
+    assert value.mean() == pytest.approx(1.0, abs=0.01)
+
+
+def test_default_rate_is_one_half(run: Run) -> None:
+    assert np.unique(run(Dropout(tf.ones([1000]), training=True))).tolist() == [0.0, 2.0]
+
+
+@pytest.mark.parametrize("options", [{"training": False}, {"training": True, "rate": 0.0}], ids=str)
+def test_does_nothing(run: Run, options: dict[str, Any]) -> None:
+    assert run(Dropout("d", tf.ones([100]), **options)).min() == 1.0
+
+
+def test_follows_the_tower_unless_told(run: Run) -> None:
+    x = tf.ones([1000])
+    with TowerContext("", is_training=True):
+        training, told = Dropout("a", x), Dropout("b", x, training=False)
+    with TowerContext("InferenceTower", is_training=False, reuse=True):
+        inference = Dropout("a", x)
+    assert [run(out).min() for out in (training, told, inference)] == [0.0, 1.0, 1.0]
+    assert inference.name == "InferenceTower/a/output:0"
+
+
+def test_stateful_masks_differ_from_run_to_run(graph: tf.Graph) -> None:
+    out = Dropout(tf.ones([1000]), training=True)
+    with tf.Session() as session:
+        assert (session.run(out) != session.run(out)).any()
+
+
+class TestMasksBySeedAndStep:
+    def test_a_resumed_run_draws_the_same(self) -> None:
+        whole, rest = masks([0, 1, 2, 3]), masks([2, 3])
+        assert whole[2:] == rest
+
+    def test_steps_seeds_and_towers_differ(self) -> None:
+        first, second = masks([0, 1])
+        assert first != second
+        assert masks([0], random_seed=4) != [first]
+        assert masks([0], index=1, num_towers=2) != [first]
+
+    def test_the_towers_name_does_not_matter(self) -> None:
+        assert masks([5]) == masks([5], name="tower0")
+
+    def test_layers_differ_also_when_one_name_is_reused(self, run: Run) -> None:
+        x = tf.ones([64])
+        with TowerContext("", is_training=True, random_seed=3, step=tf.constant(0)):
+            outs = [Dropout("a", x), Dropout("b", x), Dropout(x), Dropout(x)]
+            with tf.variable_scope("", reuse=True):
+                outs.append(Dropout("a", x))
+        assert len({tuple(value.tolist()) for value in run(outs)}) == 5
+
+    def test_part_dropped_and_mean(self, run: Run) -> None:
+        with TowerContext("", is_training=True, random_seed=-3, step=tf.constant(7)):
+            out = Dropout("d", tf.ones([200, 500]), rate=0.2)
+        assert run(out).mean() == pytest.approx(1.0, abs=0.01)
+
+    def test_noise_shape(self, run: Run) -> None:
+        with TowerContext("", is_training=True, random_seed=3, step=tf.constant(7)):
+            out = Dropout("d", tf.ones([20, 30]), noise_shape=[None, 1])
+        rows = run(out)
+        assert (rows == rows[:, :1]).all()
+        assert np.unique(rows).tolist() == [0.0, 2.0]
+
+
+def test_noise_shape(run: Run) -> None:
+    rows = run(Dropout(tf.ones([20, 30]), noise_shape=[20, 1], training=True))
+    assert (rows == rows[:, :1]).all()
+
+
+def test_keep_prob_is_rejected_and_translated(graph: tf.Graph) -> None:
+    message = r"Dropout\('d'\): keep_prob is not supported; use rate.*rate=0.2 instead of keep_prob=0.8"
+    with pytest.raises(LayerArgumentError, match=message):
+        Dropout("d", tf.ones([3]), keep_prob=0.8, training=True)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, "half", True])
+def test_bad_rates(graph: tf.Graph, rate: Any) -> None:
+    with pytest.raises(ValueError, match=f"Dropout: rate must be a number with 0 <= rate < 1, got {rate!r}"):
+        Dropout(tf.ones([3]), rate=rate, training=True)
+
+
+def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
+    with pytest.raises(TowerError, match=r"Dropout\('d'\) must know whether it trains. Pass training=True"):
+        Dropout("d", tf.ones([3]))
