@@ -21,20 +21,30 @@ class MovingAverageSummary(Callback):
 
     All scalars travel as one small vector with each step. Averages start unbiased (the weights of the
     values seen so far add up to one) and survive a restart.
+
+    Args:
+        decay: how much of the old average each step keeps, in [0, 1).
+        collection: the graph collection of scalar tensors to average.
+
+    Raises:
+        ValueError: the decay is out of range.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, decay: float = 0.95, collection: str = MOVING_SUMMARIES) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"MovingAverageSummary(decay={decay!r}): expected a number in [0, 1).")
+        self._decay = decay
+        self._collection = collection
         self._tags: list[str] = []
         self._packed: tf.Tensor | None = None
 
     def _setup_graph(self) -> None:
-        items = self.graph.get_collection(MOVING_SUMMARIES)
-        self._tags = [tag for tag, _, _ in items]
-        self._decay = np.array([decay for _, _, decay in items], np.float64)
-        self._sum = np.zeros(len(items), np.float64)
-        self._weight = np.zeros(len(items), np.float64)
-        if items:
-            self._packed = tf.stack([tf.cast(tensor, tf.float32) for _, tensor, _ in items])
+        scalars = self.graph.get_collection(self._collection)
+        self._tags = [summary_tag(scalar.name) for scalar in scalars]
+        self._sum = np.zeros(len(scalars), np.float64)
+        self._weight = 0.0
+        if scalars:
+            self._packed = tf.stack([tf.cast(scalar, tf.float32) for scalar in scalars])
 
     def step_fetches(self) -> Sequence[StepFetch]:
         return [] if self._packed is None else [StepFetch(self._packed, self._update)]
@@ -42,25 +52,26 @@ class MovingAverageSummary(Callback):
     def _update(self, values: np.ndarray) -> None:
         self._sum *= self._decay
         self._sum += (1 - self._decay) * values
-        self._weight *= self._decay
-        self._weight += 1 - self._decay
+        self._weight = self._weight * self._decay + 1 - self._decay
 
     def _after_epoch(self) -> None:
-        for tag, total, weight in zip(self._tags, self._sum.tolist(), self._weight.tolist()):
-            if weight:
-                self.trainer.monitors.put_scalar(tag, total / weight)
+        if self._weight:
+            for tag, average in zip(self._tags, (self._sum / self._weight).tolist()):
+                self.trainer.monitors.put_scalar(tag, average)
 
     def produces_in_run(self) -> Sequence[str]:
         return self._tags
 
     def state_dict(self) -> dict[str, Any]:
-        rows = zip(self._tags, self._sum.tolist(), self._weight.tolist())
-        return {tag: [total, weight] for tag, total, weight in rows}
+        return (
+            {"weight": self._weight, "sum": dict(zip(self._tags, self._sum.tolist()))} if self._tags else {}
+        )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        for position, tag in enumerate(self._tags):
-            if tag in state:
-                self._sum[position], self._weight[position] = state[tag]
+        # Averages of one weight: with a new scalar among them, all start again.
+        if set(state["sum"]) == set(self._tags):
+            self._weight = state["weight"]
+            self._sum[:] = [state["sum"][tag] for tag in self._tags]
 
 
 @final

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 __all__ = ["MOVING_SUMMARIES", "add_moving_summary", "add_param_summary", "summary_tag"]
 
 MOVING_SUMMARIES = "MOVING_SUMMARIES"
-"""Graph collection of `(tag, scalar tensor, decay)`; any library may add to it without importing this one."""
+"""Graph collection of scalar tensors; any library may add to it without importing this one."""
 
 _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
@@ -25,17 +25,17 @@ def summary_tag(name: str) -> str:
     return _TOWER_PREFIX.sub("", name).split(":")[0].removesuffix("-summary")
 
 
-def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], decay: float = 0.95) -> None:
+def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARIES) -> None:
     """Records moving averages of scalars: updated each step, written each epoch by `MovingAverageSummary`.
 
     It adds no op: the averages are kept outside the graph, in the checkpoint.
 
     Args:
         scalars: scalar tensors of any number type, or lists of them. Each is recorded under its op's name.
-        decay: how much of the old average each step keeps, in [0, 1).
+        collection: the graph collection to add them to, for a `MovingAverageSummary` of one's own.
 
     Raises:
-        ValueError: a tensor is not a scalar, or the decay is out of range.
+        ValueError: a tensor is not a scalar.
 
     Example:
         ```python
@@ -43,15 +43,13 @@ def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], decay: float =
         add_moving_summary(cost)
         ```
     """
-    if not 0 <= decay < 1:
-        raise ValueError(f"add_moving_summary: decay={decay!r} is out of range; give a number in [0, 1).")
     for scalar in _flatten(scalars):
         if scalar.shape.rank != 0:
             raise ValueError(
                 f"add_moving_summary takes scalars, received {scalar.name!r} of shape {scalar.shape}. "
                 "Reduce it first, for example by tf.reduce_mean."
             )
-        tf.get_default_graph().add_to_collection(MOVING_SUMMARIES, (summary_tag(scalar.name), scalar, decay))
+        tf.add_to_collection(collection, scalar)
 
 
 def _flatten(scalars: Iterable[tf.Tensor | Sequence[tf.Tensor]]) -> Iterable[tf.Tensor]:

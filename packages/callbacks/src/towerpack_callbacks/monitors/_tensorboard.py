@@ -31,9 +31,9 @@ class TFEventWriter(Monitor):
         if self._writer is None:
             # FileWriter refuses to be made where eager execution is on.
             with self.graph.as_default():
-                self._writer = tf.summary.FileWriter(
-                    str(self._directory()), graph=self.graph, flush_secs=self._flush_secs
-                )
+                self._writer = tf.summary.FileWriter(str(self._directory()), flush_secs=self._flush_secs)
+            # The graph alone: the meta graph that the constructor would add repeats it with all collections.
+            self._writer.add_graph(self.graph)
             if self.global_step:
                 # Tells TensorBoard to drop what an interrupted run wrote after the step we go on from.
                 start = tf.SessionLog(status=tf.SessionLog.START)

@@ -1,0 +1,228 @@
+"""Checkpoints are there as a whole or not at all."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    Callback,
+    CheckpointError,
+    CheckpointWriteError,
+    MaxSaver,
+    MinSaver,
+    ModelSaver,
+)
+from towerpack_callbacks.checkpoint import (
+    all_checkpoints,
+    assign_variables,
+    latest_checkpoint,
+    load_variables,
+    read_checkpoint,
+    snapshot_variables,
+    write_checkpoint,
+)
+
+VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    checkpoint = read_checkpoint(path)
+    assert checkpoint.state == {"epoch": 2}
+    assert checkpoint.versions["tensorflow"] == tf.__version__
+    np.testing.assert_array_equal(checkpoint.variables["a/W"], VALUES["a/W"])
+    assert tf.train.load_checkpoint(str(path / "variables")).get_tensor("step") == 7
+    assert os.listdir(tmp_path) == ["model-7"]
+
+
+def test_writing_again_replaces(tmp_path):
+    write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 1})
+    write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    assert read_checkpoint(tmp_path / "model-7").state == {"epoch": 2}
+    assert os.listdir(tmp_path) == ["model-7"]
+
+
+@pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "state.json", "variables.index"])
+def test_damage_is_noticed(tmp_path, name):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    content = bytearray((path / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (path / name).write_bytes(content)
+    with pytest.raises(CheckpointError, match=rf"{name} is missing or damaged"):
+        read_checkpoint(path)
+
+
+def test_no_checkpoint_there(tmp_path):
+    with pytest.raises(
+        CheckpointError, match=r"is no checkpoint, and holds none. Expected a directory with manifest"
+    ):
+        read_checkpoint(tmp_path)
+
+
+def test_unknown_format(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {})
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(CheckpointError, match="has format 99; this version reads format 1"):
+        read_checkpoint(path)
+
+
+def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
+    write_checkpoint(tmp_path / "model-1", VALUES, {})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        CheckpointWriteError, match=r"No space left on device.*Earlier checkpoints are whole"
+    ) as error:
+        write_checkpoint(tmp_path / "model-2", VALUES, {})
+    assert isinstance(error.value.__cause__, OSError)
+    assert os.listdir(tmp_path) == ["model-1"]
+
+
+KILLED_WHILE_WRITING = """
+import os, signal, sys
+import numpy as np
+import towerpack_callbacks.checkpoint as checkpoint
+count = 0
+real = os.fsync
+def fsync(fd):
+    global count
+    count += 1
+    if count == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(fd)
+os.fsync = fsync
+checkpoint.write_checkpoint(__import__("pathlib").Path(sys.argv[1]) / "model-2", {"x": np.ones(3)}, {})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [1, 4, 6])
+def test_killed_while_writing_leaves_the_earlier_one(tmp_path, at):
+    write_checkpoint(tmp_path / "model-1", VALUES, {})
+    result = subprocess.run([sys.executable, "-c", KILLED_WHILE_WRITING, str(tmp_path), str(at)])
+    assert result.returncode == -signal.SIGKILL
+    latest = latest_checkpoint(tmp_path)
+    # The last sync comes after the rename.
+    assert latest.name == ("model-1" if at < 6 else "model-2")
+    read_checkpoint(latest)
+
+
+def test_load_variables_from_all_it_knows(tmp_path):
+    path = write_checkpoint(tmp_path / "run" / "model-7", VALUES, {})
+    np.savez(tmp_path / "values.npz", **{"a/W:0": VALUES["a/W"]})
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.get_variable("a/W", initializer=VALUES["a/W"])
+        sess.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(sess, str(tmp_path / "saver" / "model"), global_step=3)
+    for place in (
+        path,
+        tmp_path / "run",
+        tmp_path / "values.npz",
+        prefix,
+        prefix + ".index",
+        tmp_path / "saver",
+    ):
+        np.testing.assert_array_equal(load_variables(place)["a/W"], VALUES["a/W"])
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing.npz", "empty"])
+def test_unreadable(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CheckpointError, match=r"cannot be read|names no TensorFlow checkpoint"):
+        load_variables(tmp_path / name)
+
+
+def test_variables_go_out_and_in_without_new_ops():
+    with tf.Graph().as_default() as graph:
+        variable = tf.get_variable("x", initializer=np.zeros(3, np.float32))
+        initializer = tf.global_variables_initializer()
+    graph.finalize()
+    with tf.Session(graph=graph) as sess:
+        sess.run(initializer)
+        mine = np.array([1, 2, 3], np.float32)
+        assign_variables(sess, {"x": mine})
+        mine[:] = 0
+        np.testing.assert_array_equal(snapshot_variables(sess, [variable])["x"], [1, 2, 3])
+        with pytest.raises(KeyError, match="no variable 'y'"):
+            assign_variables(sess, {"y": mine})
+        with pytest.raises(ValueError, match=r"'x' has shape \(3,\); received \(2,\)"):
+            assign_variables(sess, {"x": mine[:2]})
+
+
+class Accuracy(Callback):
+    """Puts one value after another."""
+
+    def __init__(self, values):
+        self.values = iter(values)
+
+    def _trigger(self):
+        self.trainer.monitors.put_scalar("accuracy", next(self.values))
+
+    def produces(self):
+        return ["accuracy"]
+
+
+def test_model_saver_keeps_the_newest(line):
+    line.run([ModelSaver(max_to_keep=2)], max_epoch=4)
+    assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-9", "model-12"]
+    assert latest_checkpoint(line.log_dir).name == "model-12"
+    state = read_checkpoint(line.log_dir).state
+    assert state["loop"] == {"epoch_num": 4, "local_step": 2, "global_step": 12, "steps_per_epoch": 3}
+    assert read_checkpoint(line.log_dir / "latest").variables["global_step"] == 12
+
+
+def test_a_checkpoint_holds_states_after_all_triggers(line):
+    line.run([ModelSaver(), Accuracy([0.5, 0.7]), MaxSaver("accuracy")])
+    states = read_checkpoint(line.log_dir).state["callbacks"]
+    assert states["MaxSaver('accuracy')"] == {"best": 0.7}
+
+
+def test_leftovers_of_a_killed_run_are_removed(line):
+    (line.log_dir / ".writing-model-3-x").mkdir()
+    line.run([ModelSaver()])
+    assert not list(line.log_dir.glob(".writing-*"))
+
+
+@pytest.mark.parametrize(
+    ("saver", "values", "step"),
+    [
+        (MaxSaver, [0.5, 0.9, 0.7], 6),
+        (MaxSaver, [float("nan"), 0.1, 0.1], 6),
+        (MinSaver, [0.5, 0.9, 0.2], 9),
+        (MinSaver, [0.5, 0.5, 0.5], 3),
+    ],
+)
+def test_best_savers(line, saver, values, step):
+    line.run([Accuracy(values), saver("accuracy")], max_epoch=3)
+    kind = "max" if saver is MaxSaver else "min"
+    assert read_checkpoint(line.log_dir / f"{kind}-accuracy").variables["global_step"] == step
+    # The best alone is kept: the link and what it points to.
+    assert len(list(line.log_dir.glob(f"{kind}-*"))) == 2
+
+
+def test_best_is_remembered():
+    saver = MaxSaver("accuracy")
+    saver.load_state_dict({"best": 0.9})
+    assert not saver._is_better(0.8)
+    assert saver._is_better(0.95)
+
+
+def test_savers_need_a_place(line):
+    line.log_dir = None
+    with pytest.raises(ValueError, match="ModelSaver has nowhere to write: give log_dir="):
+        line.run([ModelSaver()])
+
+
+def test_max_to_keep_is_not_negative():
+    with pytest.raises(ValueError, match=r"max_to_keep=-1\): expected 0 \(all\) or more"):
+        ModelSaver(max_to_keep=-1)

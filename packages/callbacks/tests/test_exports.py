@@ -1,0 +1,31 @@
+"""The public names are exactly those listed, and each is documented."""
+
+import inspect
+
+import pytest
+
+import towerpack_callbacks
+import towerpack_callbacks.checkpoint
+import towerpack_callbacks.monitors
+import towerpack_callbacks.testing
+
+MODULES = [
+    towerpack_callbacks,
+    towerpack_callbacks.checkpoint,
+    towerpack_callbacks.monitors,
+    towerpack_callbacks.testing,
+]
+
+
+def test_all_is_exactly_the_public_names():
+    public = {name for name in vars(towerpack_callbacks) if not name.startswith("_")}
+    assert set(towerpack_callbacks.__all__) == public
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_names_are_sorted_and_documented(module):
+    assert list(module.__all__) == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert inspect.getdoc(thing), name

@@ -1,0 +1,122 @@
+"""Event files, JSON lines, the console."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    Callback,
+    JSONWriter,
+    LoopState,
+    Monitors,
+    ScalarPrinter,
+    StatisticError,
+    TFEventWriter,
+)
+from towerpack_callbacks.monitors._jsonl import _truncate
+
+
+class Put(Callback):
+    """Puts a value each epoch, and one each step if asked."""
+
+    def __init__(self, value=1.5, each_step=False):
+        self.value, self.each_step = value, each_step
+
+    def _trigger_step(self):
+        if self.each_step:
+            self.trainer.monitors.put_scalar("step_value", self.global_step)
+
+    def _trigger(self):
+        self.trainer.monitors.put_scalar("value", self.value)
+
+
+def read_lines(directory):
+    return [json.loads(line) for line in (directory / "stats.jsonl").read_text().splitlines()]
+
+
+def test_json_lines_one_per_epoch(line):
+    line.run([Put()], monitors=[JSONWriter()])
+    assert read_lines(line.log_dir) == [
+        {"epoch_num": 1, "global_step": 3, "value": 1.5},
+        {"epoch_num": 2, "global_step": 6, "value": 1.5},
+    ]
+
+
+def test_json_lines_one_per_step_that_put(line):
+    line.run([Put(each_step=True)], monitors=[JSONWriter()], max_epoch=1)
+    assert [
+        (row["global_step"], row["step_value"], row.get("value")) for row in read_lines(line.log_dir)
+    ] == [
+        (1, 1, None),
+        (2, 2, None),
+        (3, 3, 1.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"), [(np.nan, "NaN"), (np.inf, "Infinity"), (-np.inf, "-Infinity")]
+)
+def test_json_lines_of_what_json_cannot_say(line, value, written):
+    line.run([Put(value)], monitors=[JSONWriter()], max_epoch=1)
+    assert read_lines(line.log_dir)[0]["value"] == written
+
+
+def test_resuming_cuts_lines_after_the_step_and_half_lines(tmp_path):
+    path = tmp_path / "stats.jsonl"
+    lines = [json.dumps({"epoch_num": n, "global_step": 10 * n}) + "\n" for n in (1, 2, 3)]
+    path.write_text("".join(lines) + '{"epoch_num": 4, "glo')
+    _truncate(path, 20)
+    assert path.read_text() == "".join(lines[:2])
+
+
+def test_event_file_holds_scalars_and_graph(line):
+    line.run([Put()], monitors=[TFEventWriter()])
+    [path] = line.log_dir.glob("events.out.tfevents.*")
+    events = list(tf.train.summary_iterator(str(path)))
+    scalars = [(e.step, v.tag, v.simple_value) for e in events for v in e.summary.value]
+    assert scalars == [(3, "value", 1.5), (6, "value", 1.5)]
+    assert any(event.graph_def for event in events)
+
+
+def test_console_prints_sorted_scalars_of_the_epoch(line, capsys):
+    line.run([Put(each_step=True)], monitors=[ScalarPrinter()], max_epoch=1)
+    assert capsys.readouterr().out == "epoch 1, step 3: step_value 3  value 1.5\n"
+
+
+def test_console_lists(line, capsys):
+    monitors = [ScalarPrinter(whitelist=["val"], blacklist=["^step"])]
+    line.run([Put(each_step=True)], monitors=monitors, max_epoch=1)
+    assert capsys.readouterr().out == "epoch 1, step 3: value 1.5\n"
+
+
+def test_a_writer_without_a_directory_says_what_to_do(line):
+    line.log_dir = None
+    with pytest.raises(
+        ValueError, match=r"JSONWriter writes files, but this run has no log directory. Give log_dir="
+    ):
+        line.run([], monitors=[JSONWriter()])
+
+
+def test_history_and_latest():
+    loop = LoopState(steps_per_epoch=1, max_epoch=1)
+    monitors = Monitors([], loop)
+    for loop.global_step in (1, 2):
+        monitors.put_scalar("x", np.float32(loop.global_step))
+    assert monitors.get_history("x") == [(1, 1.0), (2, 2.0)]
+    assert monitors.get_latest("x") == 2.0
+    assert "x" in monitors
+    with pytest.raises(StatisticError, match=r"No statistic 'y' was put yet. Put so far: x"):
+        monitors.get_latest("y")
+
+
+@pytest.mark.parametrize("value", [[1, 2], "three", None])
+def test_a_statistic_is_one_number(value):
+    with pytest.raises(TypeError, match=r"put_scalar\('x'\) takes one number, received"):
+        Monitors([], LoopState(steps_per_epoch=1, max_epoch=1)).put_scalar("x", value)
+
+
+def test_monitors_must_be_monitors():
+    with pytest.raises(TypeError, match=r"monitors must be Monitor objects"):
+        Monitors([Put()], LoopState(steps_per_epoch=1, max_epoch=1))
