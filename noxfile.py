@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import shutil
-import sys
 import zipfile
 from pathlib import Path
 
 import nox
+from uv import find_uv_bin
 
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
@@ -119,7 +119,9 @@ def build(session: nox.Session) -> None:
     if _build.cache_info().currsize:
         return
     _build()
-    session.run(sys.executable, "-m", "uv", "tool", "run", "hatch", "build", "--all", external=True)
+    # Without the session's own settings, or uv would fill its environment instead of hatch's.
+    env = {"UV_PYTHON": None, "VIRTUAL_ENV": None}
+    session.run(find_uv_bin(), "tool", "run", "hatch", "build", "--all", external=True, env=env)
 
 
 def built(wheel: str) -> Path:
@@ -143,7 +145,9 @@ def run_copied_tests(
     place = Path(session.create_tmp()) / "copy"
     shutil.rmtree(place, ignore_errors=True)
     for source in [tests, *(also or [])]:
-        shutil.copytree(source, place / source.name, ignore=shutil.ignore_patterns("__pycache__", "train_log"))
+        shutil.copytree(
+            source, place / source.name, ignore=shutil.ignore_patterns("__pycache__", "train_log")
+        )
     shutil.copy(ROOT / "pyproject.toml", place)
     session.chdir(place)
     targets = [f"{tests.name}/{file}" for file in files] if files else [tests.name]
