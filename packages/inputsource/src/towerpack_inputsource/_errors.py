@@ -14,6 +14,8 @@ InputSourceError
 
 from __future__ import annotations
 
+import towerpack_dataflow
+
 
 class InputSourceError(Exception):
     """Base of every error that this wheel raises itself; errors of a flow pass through unchanged."""
@@ -31,8 +33,11 @@ class SpecError(InputSourceError, ValueError):
     """The specs given to `setup()` have no name, share one, or clash with what the graph holds."""
 
 
-class EmptyFlowError(InputSourceError, ValueError):
-    """A whole pass over a flow that shall repeat for ever gave no datapoint."""
+class EmptyFlowError(InputSourceError, towerpack_dataflow.EmptyFlowError):
+    """A whole pass over a flow that shall repeat for ever gave no datapoint.
+
+    It is the error that flows raise for the same reason, so `except` needs to know only one of them.
+    """
 
 
 class FlowEndError(InputSourceError, RuntimeError):

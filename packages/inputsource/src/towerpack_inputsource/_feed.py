@@ -45,7 +45,7 @@ class FeedInput(InputSource):
 
     def __init__(self, df: Iterable[Any], infinite: bool = True) -> None:
         self._flow = as_flow(df)
-        self._infinite = infinite
+        self.infinite = infinite
         self._given = False
         self._loaded: Position = None
         # The position after the last datapoint that a finished run used; None before the first session.
@@ -70,7 +70,7 @@ class FeedInput(InputSource):
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         self._placeholders = [placeholder_for(spec) for spec in specs]
         check = compile_check([component_of(spec) for spec in specs])
-        self._reader = FlowReader(self._flow, self._infinite, check, tf.errors.OutOfRangeError)
+        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         if self._given:

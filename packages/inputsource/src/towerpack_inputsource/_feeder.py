@@ -156,7 +156,7 @@ def _fast_callable(session: tf.Session, op: tf.Operation, feeds: Sequence[tf.Ten
     """Like `session.make_callable(op, feeds)`, at a fifth of the cost.
 
     With a feed list, make_callable() hands over to Session.run(), which rebuilds the feed dict each time
-    (158 against 28 microseconds; the TODO in TensorFlow's session.py). The callable that Keras has used since
+    (158 against 28 microseconds). The callable that Keras has used since
     TensorFlow 1.6 does not; remote sessions may lack it.
     """
     options = config_pb2.CallableOptions(feed=[tensor.name for tensor in feeds], target=[op.name])

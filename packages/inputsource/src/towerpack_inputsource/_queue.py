@@ -22,8 +22,8 @@ class QueueInput(InputSource):
     Use it for training, with any number of towers: each tower takes datapoints of its own. An exception in
     the flow reaches the main thread with its own type and traceback, through the session's coordinator.
 
-    Its queue's size, smoothed, is in the summary `QueueInput/queue_size` once whoever runs the training also
-    runs the collection `MOVING_SUMMARY_OPS`: near the capacity the model is slower, near 0 the data.
+    Its queue's size, `QueueInput/queue_size`, is in the collection `MOVING_SUMMARIES`, whose scalars a
+    training averages and records: near the capacity the model is slower, near 0 the data.
 
     Args:
         df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
@@ -64,7 +64,7 @@ class QueueInput(InputSource):
             )
         self._flow = as_flow(df)
         self._capacity = capacity
-        self._infinite = infinite
+        self.infinite = infinite
         self._queue = queue
         self._loaded: Position = None
         self._feeder: Feeder | None = None
@@ -97,7 +97,7 @@ class QueueInput(InputSource):
         ):
             self._ops = QueueOps(specs, self._queue, self._capacity)
         check = compile_check([component_of(spec) for spec in specs])
-        self._reader = FlowReader(self._flow, self._infinite, check, tf.errors.OutOfRangeError)
+        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         with tf.device("/cpu:0"):

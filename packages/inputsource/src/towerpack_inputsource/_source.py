@@ -25,7 +25,13 @@ class InputSource(abc.ABC):
 
     Its hooks are TensorFlow's own, so any loop that honours a `SessionRunHook` can use it. Subclasses
     implement the methods with a leading underscore and leave the public ones alone.
+
+    Attributes:
+        infinite: whether it starts over at the end of a pass. Otherwise the run ends there, and an evaluation
+            can use it.
     """
+
+    infinite: bool = True
 
     _specs: tuple[tf.TensorSpec, ...] | None = None
     _hook_list: tuple[tf.train.SessionRunHook, ...] | None = None
