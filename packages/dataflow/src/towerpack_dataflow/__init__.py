@@ -1,1 +1,53 @@
-"""Placeholder."""
+"""Load data fast, in pure Python: composable, exact, resumable flows. Never imports TensorFlow."""
+
+from ._batch import BatchData
+from ._errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    BatchError,
+    ComponentError,
+    DataFlowError,
+    EmptyFlowError,
+    ExhaustedError,
+    FlowDefinitionError,
+    NotAddressableError,
+    StateError,
+    UnknownLengthError,
+)
+from ._flow import DataFlow
+from ._inspect import PrintData
+from ._map import MapData, MapDataComponent
+from ._order import FixedSizeData, RepeatedData
+from ._proxy import ProxyDataFlow, RNGDataFlow
+from ._seeding import Epoch
+from ._sources import DataFromGenerator, DataFromIterable, DataFromList
+from ._speed import SpeedResult, TestDataSpeed
+
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "BatchData",
+    "BatchError",
+    "ComponentError",
+    "DataFlow",
+    "DataFlowError",
+    "DataFromGenerator",
+    "DataFromIterable",
+    "DataFromList",
+    "EmptyFlowError",
+    "Epoch",
+    "ExhaustedError",
+    "FixedSizeData",
+    "FlowDefinitionError",
+    "MapData",
+    "MapDataComponent",
+    "NotAddressableError",
+    "PrintData",
+    "ProxyDataFlow",
+    "RNGDataFlow",
+    "RepeatedData",
+    "SpeedResult",
+    "StateError",
+    "TestDataSpeed",
+    "UnknownLengthError",
+]

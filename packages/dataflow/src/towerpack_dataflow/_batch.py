@@ -1,0 +1,79 @@
+"""`BatchData`: several datapoints into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from . import _arguments as arguments
+from ._collate import Allocate, Collator, fresh_buffers
+from ._errors import ArgumentError, blame
+from ._proxy import ProxyDataFlow
+from ._seeding import Epoch
+from ._sources import known_length
+
+
+class BatchData(ProxyDataFlow):
+    """Stacks the datapoints of the flow below, component by component.
+
+    The batch has the datapoints' own type (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
+    Python's `bool` becomes bool, `int` int32 (int64 or uint64 if a value of the batch needs it), `float`
+    float32; strings and bytes become object arrays. Nothing is converted to make datapoints fit together.
+
+    Args:
+        ds: the flow below.
+        batch_size: datapoints in a batch.
+        remainder: whether a last, smaller batch is given, or its datapoints are left out.
+        use_list: keep each component as a list of what came, unstacked; for anything of varying shape.
+
+    Raises:
+        ArgumentError: if `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
+        BatchError: while iterating, if datapoints do not stack.
+
+    Example:
+        >>> flow = BatchData([[1, 0.5], [2, 1.5], [3, 2.5]], 2, remainder=True)
+        >>> [numbers.tolist() for numbers, _ in flow]
+        [[1, 2], [3]]
+    """
+
+    # Where the memory of a batch comes from. A runtime that has a place for it sets this, before iterating.
+    _allocate: Allocate = staticmethod(fresh_buffers)
+
+    def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
+        """Checks the size against the length of `ds`, if that is known."""
+        super().__init__(ds)
+        self._batch_size = arguments.count("batch_size", batch_size)
+        length = known_length(self.ds)
+        if not remainder and length is not None and batch_size > length:
+            raise ArgumentError(
+                f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
+                "no batch; take a smaller one, or remainder=True"
+            )
+        self._remainder = remainder
+        self._use_list = use_list
+
+    def __len__(self) -> int:
+        """Batches in a pass."""
+        whole, rest = divmod(len(self.ds), self._batch_size)
+        return whole + (self._remainder and rest > 0)
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        first = start * self._batch_size
+        collator = Collator(self._batch_size, self._use_list, self._allocate, first)
+        try:
+            for datapoint in self.ds._datapoints(self._below(epoch), first):
+                collator.add(datapoint)
+                del datapoint  # its memory is for the next one
+                if collator.full:
+                    yield collator.take()
+            if self._remainder and collator.count:
+                yield collator.take()
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        return next(self._datapoints(epoch, index), None)
+
+    def _name(self) -> str:
+        return f"BatchData({self._batch_size})"

@@ -1,0 +1,83 @@
+"""A flow's position and seeds as a few integers, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ._errors import StateError
+from ._position import Position
+from ._seeding import Epoch
+
+if TYPE_CHECKING:
+    from ._flow import DataFlow
+
+_VERSION = 1
+_REQUIRED = ("seed", "epoch", "index")
+_OPTIONAL = ("version", "seeds", "marks")
+
+
+def dump(flow: DataFlow, position: Position) -> dict[str, Any]:
+    """The state of `flow` at `position`, ready for JSON.
+
+    `seeds` (given to flows below the root) and `marks` (see `Position`) are there only if there are any.
+    """
+    epoch = position.epoch
+    state: dict[str, Any] = {
+        "version": _VERSION,
+        "seed": epoch.seed,
+        "epoch": int(epoch),
+        "index": position.index,
+    }
+    seeds = {path: node._seed for path, node in _walk(flow) if path and node._seed is not None}
+    if seeds:
+        state["seeds"] = seeds
+    if epoch.marks:
+        state["marks"] = {path: list(mark) for path, mark in epoch.marks.items()}
+    return state
+
+
+def load(flow: DataFlow, state: Mapping[str, Any]) -> Position:
+    """Restores the seeds in the whole tree; returns where the next iterator has to start.
+
+    Raises:
+        StateError: if `state` is not what `dump` makes.
+    """
+    _check(state)
+    seeds, marks = state.get("seeds", {}), state.get("marks", {})
+    flow.seed(state["seed"])
+    for path, node in _walk(flow):
+        if path in seeds:
+            node.seed(seeds[path])
+        if path in marks:
+            node._recognise(marks[path])
+    marks = {path: list(mark) for path, mark in marks.items()}
+    return Position(Epoch(state["epoch"], state["seed"], (), marks), state["index"])
+
+
+def _walk(flow: DataFlow, path: tuple[int, ...] = ()) -> Iterator[tuple[str, DataFlow]]:
+    """All flows of a tree, parents first, under the names that `Epoch.key` gives their places."""
+    yield ".".join(map(str, path)), flow
+    for place, child in enumerate(flow._children()):
+        yield from _walk(child, path if flow._transparent else (*path, place))
+
+
+def _check(state: Mapping[str, Any]) -> None:
+    if not isinstance(state, Mapping):
+        raise StateError(f"a state is the dict that state_dict() returns; got {type(state).__name__}")
+    if state.get("version", _VERSION) != _VERSION:
+        raise StateError(
+            f"this state has version {state['version']!r}, and this release reads version {_VERSION}; "
+            "use the release that wrote it"
+        )
+    wrong = sorted(set(state).difference(_REQUIRED + _OPTIONAL))
+    wrong += [key for key in _REQUIRED if not _is_count(state.get(key))]
+    if wrong:
+        raise StateError(
+            f"a state holds the integers {', '.join(_REQUIRED)}, none below 0; "
+            f"missing, wrong or unknown here: {', '.join(map(repr, wrong))} in {dict(state)!r}"
+        )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

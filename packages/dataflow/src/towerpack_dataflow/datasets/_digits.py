@@ -1,0 +1,77 @@
+"""Handwritten digits that come with scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from .._errors import ArgumentError
+from .._sources import DataFromList
+
+
+class Digits(DataFromList):
+    """1797 handwritten digits of 8 by 8 pixels; addressable, no download.
+
+    A datapoint is `[image, label]`: float32 of shape (8, 8) from 0 to 1, and an int from 0 to 9. Every fifth
+    sample of each class is held out as the test set: both have the same mixture, and the split never changes.
+
+    Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998, the test part, as
+    `sklearn.datasets.load_digits` has it.
+
+    Args:
+        train_or_test: `"train"` (1442 samples) or `"test"` (355 samples).
+        shuffle: whether each epoch has an order of its own; if not given, the training set does.
+
+    Raises:
+        ArgumentError: if `train_or_test` is neither.
+        ImportError: if scikit-learn is missing.
+
+    Example:
+        >>> image, label = next(iter(Digits("test")))
+        >>> image.shape, image.dtype, label
+        ((8, 8), dtype('float32'), 5)
+    """
+
+    def __init__(self, train_or_test: Literal["train", "test"], shuffle: bool | None = None) -> None:
+        """Loads the samples."""
+        if train_or_test not in {"train", "test"}:
+            raise ArgumentError(f'train_or_test is "train" or "test"; got {train_or_test!r}')
+        images, labels = _load()
+        held_out = _every_fifth_of_each_class(labels)
+        chosen = held_out if train_or_test == "test" else ~held_out
+        samples: Any = _Samples(images[chosen], labels[chosen])
+        super().__init__(samples, shuffle=train_or_test == "train" if shuffle is None else shuffle)
+
+
+class _Samples:
+    """Images and labels as a sequence of datapoints, each with an image of its own."""
+
+    def __init__(self, images: np.ndarray, labels: np.ndarray) -> None:
+        self._images = images
+        self._labels = labels
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def __getitem__(self, index: int) -> list[Any]:
+        return [self._images[index].copy(), int(self._labels[index])]
+
+
+def _load() -> tuple[np.ndarray, np.ndarray]:
+    try:
+        from sklearn.datasets import load_digits
+    except ImportError as error:
+        raise ImportError(
+            "the digits come with scikit-learn, which is not installed; "
+            'do: pip install "towerpack-dataflow[datasets]"'
+        ) from error
+    digits = load_digits()
+    return (digits.images / 16.0).astype(np.float32), digits.target
+
+
+def _every_fifth_of_each_class(labels: np.ndarray) -> np.ndarray:
+    held_out = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        held_out[np.flatnonzero(labels == label)[4::5]] = True
+    return held_out

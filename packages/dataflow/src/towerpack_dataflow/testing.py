@@ -1,0 +1,244 @@
+"""The conformance kit: what every flow of this package is held to, for flows of one's own."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+__all__ = ["ConformanceError", "check_dataflow", "same"]
+
+_SEED = 20_000
+_STATE_BYTES = 1024
+
+
+class ConformanceError(AssertionError):
+    """A flow broke a promise; the message says which, and what is usually the reason."""
+
+
+def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
+    """Checks that an object keeps the promises of a flow, as others rely on them.
+
+    Passes are repeatable by their seed, their length is `len()`, `reset_state()` may be called at any time,
+    an iterator left early does not disturb the next pass, a state taken at any position and loaded into a
+    copy gives the rest of the pass, a copy by cloudpickle stands where the original stands, and changing a
+    datapoint in place changes nothing in the flow.
+
+    Needs no pytest. Uses only the public protocol, so it takes objects of any class.
+
+    Args:
+        flow: the flow, in its initial state; it is copied by cloudpickle for each check. Or, for a flow that
+            cannot be copied, a function that builds one, the same each time.
+        limit: look at no more datapoints of a pass than this; an endless flow is cut there.
+        positions: at how many positions of the pass to take a state, spread over it.
+
+    Raises:
+        ConformanceError: naming the first broken promise.
+
+    Example:
+        >>> from towerpack_dataflow import BatchData, DataFromList
+        >>> check_dataflow(BatchData(DataFromList([[i] for i in range(10)]), 3))
+    """
+    make = _maker(flow)
+    expected = _two_passes(make, limit)
+    _check_repeatable(make, expected, limit)
+    _check_length(make, expected[0], limit)
+    _check_early_exit(make, expected, limit)
+    _check_states(make, expected, limit, positions)
+    _check_unshared(make, expected, limit)
+    _check_random_access(make, expected)
+    if not _is_factory(flow):
+        _check_copy_in_mid_pass(make, expected, limit)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two datapoints are equal in structure, types, dtypes, shapes and values; NaN equals NaN.
+
+    Example:
+        >>> same([np.float32(1), "a"], [np.float32(1), "a"]), same([1], [1.0])
+        (True, False)
+    """
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (np.ndarray, np.generic)):
+        return one.dtype == other.dtype and one.shape == other.shape and _same_values(one, other)
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other) or one != one
+
+
+def _same_values(one: Any, other: Any) -> bool:
+    if one.dtype.kind in "fc":
+        return bool(np.array_equal(one, other, equal_nan=True))
+    return bool(np.array_equal(one, other))
+
+
+Make = Callable[[], Any]
+Passes = list[list[Any]]
+
+
+def _is_factory(flow: Any) -> bool:
+    return callable(flow) and not hasattr(flow, "__iter__")
+
+
+def _maker(flow: Any) -> Make:
+    """A function that gives a fresh, seeded flow at each call."""
+    if _is_factory(flow):
+        build = flow
+    else:
+        import cloudpickle
+
+        try:
+            pickled = cloudpickle.dumps(flow)
+        except Exception as error:
+            raise ConformanceError(
+                f"the flow cannot be copied by cloudpickle ({error}), so no worker process could run it; "
+                "open files and sockets in reset_state(), or pass a function that builds the flow"
+            ) from error
+
+        def build() -> Any:
+            return cloudpickle.loads(pickled)
+
+    def make() -> Any:
+        made = build()
+        made.seed(_SEED)
+        return made
+
+    return make
+
+
+def _read(iterator: Iterator[Any], limit: int) -> list[Any]:
+    """Up to `limit` datapoints, safe from whatever happens to the originals."""
+    return [copy.deepcopy(datapoint) for datapoint in islice(iterator, limit)]
+
+
+def _two_passes(make: Make, limit: int) -> Passes:
+    flow = make()
+    flow.reset_state()
+    return [_read(iter(flow), limit), _read(iter(flow), limit)]
+
+
+def _expect(got: list[Any], expected: list[Any], what: str, why: str) -> None:
+    for number, (one, other) in enumerate(zip(got, expected)):
+        if not same(one, other):
+            raise ConformanceError(
+                f"{what}: datapoint {number} differs: {_short(one)} instead of {_short(other)}. {why}"
+            )
+    if len(got) != len(expected):
+        raise ConformanceError(f"{what}: {len(got)} datapoints instead of {len(expected)}. {why}")
+
+
+def _check_repeatable(make: Make, expected: Passes, limit: int) -> None:
+    why = "A pass may depend on seed, epoch and index alone: does a random number have another source?"
+    flow = make()
+    for number in (0, 1):
+        _expect(_read(iter(flow), limit), expected[number], f"pass {number} with the same seed, unreset", why)
+    flow = make()
+    for number in (0, 1):
+        flow.reset_state()
+        flow.reset_state()
+        what = f"pass {number} after two more reset_state()"
+        _expect(_read(iter(flow), limit), expected[number], what, "reset_state() must not move the position.")
+
+
+def _check_length(make: Make, expected: list[Any], limit: int) -> None:
+    flow = make()
+    try:
+        length = len(flow)
+    except TypeError:
+        return
+    if len(expected) != min(length, limit):
+        raise ConformanceError(
+            f"len() says {length}, and a pass has {len(expected)} datapoints. Make it exact, or let it raise "
+            "TypeError; a map that drops datapoints takes drops=True"
+        )
+
+
+def _check_early_exit(make: Make, expected: Passes, limit: int) -> None:
+    flow = make()
+    _read(iter(flow), len(expected[0]) // 2)
+    what = "the pass after one that was left early"
+    _expect(_read(iter(flow), limit), expected[1], what, "iter() must start the next epoch at its beginning.")
+
+
+def _check_states(make: Make, expected: Passes, limit: int, positions: int) -> None:
+    count = len(expected[0])
+    for position in sorted({round(step * count / positions) for step in range(positions + 1)}):
+        flow = make()
+        iterator = iter(flow)
+        _read(iterator, position)
+        state = _as_json(flow.state_dict(), getattr(flow, "addressable", False))
+        for reset_first in (True, False):
+            _check_resumed(make(), state, reset_first, expected, position, limit)
+
+
+def _check_resumed(
+    flow: Any, state: Any, reset_first: bool, expected: Passes, position: int, limit: int
+) -> None:
+    if reset_first:
+        flow.reset_state()
+    flow.load_state_dict(state)
+    if not reset_first:
+        flow.reset_state()
+    what = f"the rest of a pass after a state taken at {position} was loaded into a copy"
+    why = "A state says which datapoint the consumer has not seen yet, and the seed."
+    _expect(_read(iter(flow), len(expected[0]) - position), expected[0][position:], what, why)
+    _expect(_read(iter(flow), limit), expected[1], "the pass after that one", why)
+
+
+def _as_json(state: Any, addressable: bool) -> Any:
+    try:
+        text = json.dumps(state)
+    except TypeError as error:
+        raise ConformanceError(f"state_dict() is not JSON: {error}; keep to integers and strings") from error
+    if addressable and len(text) > _STATE_BYTES:
+        raise ConformanceError(
+            f"state_dict() of an addressable flow has {len(text)} bytes as JSON; a position is a few integers"
+        )
+    return json.loads(text)
+
+
+def _check_unshared(make: Make, expected: Passes, limit: int) -> None:
+    flow = make()
+    for datapoint in islice(iter(flow), limit):
+        if isinstance(datapoint, (list, dict)):
+            datapoint.clear()
+    what = "the pass after one whose datapoints were emptied by the consumer"
+    _expect(_read(iter(flow), limit), expected[1], what, "Hand out a copy of a list or dict that is kept.")
+    flow.load_state_dict(make().state_dict())
+    _expect(_read(iter(flow), limit), expected[0], what, "Hand out a copy of a list or dict that is kept.")
+
+
+def _check_random_access(make: Make, expected: Passes) -> None:
+    flow = make()
+    if not getattr(flow, "addressable", False):
+        return
+    for epoch in (1, 0):
+        for index in range(0, len(expected[epoch]), max(len(expected[epoch]) // 8, 1)):
+            what = f"datapoint({epoch}, {index})"
+            why = "It must be what iteration gives there."
+            _expect([flow.datapoint(epoch, index)], [expected[epoch][index]], what, why)
+
+
+def _check_copy_in_mid_pass(make: Make, expected: Passes, limit: int) -> None:
+    import cloudpickle
+
+    flow = make()
+    iterator = iter(flow)
+    half = len(expected[0]) // 2
+    _read(iterator, half)
+    copied = cloudpickle.loads(cloudpickle.dumps(flow))
+    what = "the rest of a pass, read from a copy made in the middle of it"
+    why = "A pickled flow keeps seed and position."
+    _expect(_read(iter(copied), len(expected[0]) - half), expected[0][half:], what, why)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else text[:117] + "..."

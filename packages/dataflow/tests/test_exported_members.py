@@ -1,0 +1,49 @@
+import subprocess
+import sys
+import types
+
+import pytest
+
+import towerpack_dataflow
+import towerpack_dataflow.datasets
+import towerpack_dataflow.testing
+
+
+@pytest.mark.parametrize(
+    "module", [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.testing]
+)
+def test_all_is_sorted_and_every_name_is_documented(module):
+    assert module.__all__ == sorted(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name).__doc__, name
+
+
+@pytest.mark.parametrize("module", [towerpack_dataflow, towerpack_dataflow.datasets])
+def test_all_is_exactly_the_public_names(module):
+    public = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    assert public == set(module.__all__)
+
+
+def test_public_methods_are_documented():
+    for name in towerpack_dataflow.__all__:
+        cls = getattr(towerpack_dataflow, name)
+        for method, value in vars(cls).items():
+            if not method.startswith("_") and callable(value):
+                assert value.__doc__, f"{name}.{method}"
+
+
+@pytest.mark.slow
+def test_import_brings_nothing_that_is_not_used_yet():
+    code = (
+        "import sys, numpy; before = set(sys.modules);"
+        "import towerpack_dataflow, towerpack_dataflow.datasets;"
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"tensorflow", "zmq", "msgpack", "cloudpickle", "sklearn", "attr", "attrs", "multiprocessing"}
+    assert not heavy & set(done.stdout.split())
+    assert done.stderr == ""

@@ -1,0 +1,158 @@
+"""Any tree of flows, stopped anywhere and resumed in a copy, gives what it would have given."""
+
+import json
+from itertools import islice
+
+import cloudpickle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towerpack_dataflow import (
+    BatchData,
+    DataFlow,
+    DataFromGenerator,
+    DataFromList,
+    FixedSizeData,
+    MapData,
+    MapDataComponent,
+    PrintData,
+    ProxyDataFlow,
+    RepeatedData,
+    RNGDataFlow,
+)
+from towerpack_dataflow.testing import check_dataflow, same
+
+MOST = 90
+
+
+class Uneven(RNGDataFlow):
+    """A stream whose epochs differ in length and content."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def __iter__(self):
+        for number in range(self.rng.integers(1, self.size + 1)):
+            yield [number, self.rng.integers(100)]
+
+
+class EveryOther(ProxyDataFlow):
+    """A user's stream over another flow."""
+
+    def __len__(self):
+        return (len(self.ds) + 1) // 2
+
+    def __iter__(self):
+        for number, datapoint in enumerate(self.ds):
+            if number % 2 == 0:
+                yield datapoint
+
+
+class Both(DataFlow):
+    """Two subtrees, one after another."""
+
+    def __init__(self, one, two):
+        self.parts = (one, two)
+
+    def __iter__(self):
+        for part in self.parts:
+            yield from islice(part, MOST)
+
+
+def add_noise(dp, rng):
+    return [*dp, rng.random()]
+
+
+def keep_some(dp, rng):
+    return dp if rng.random() < 0.7 else None
+
+
+def number_of(value):
+    return float(hash(str(value)) % 1) if not isinstance(value, (int, float)) else value + 1
+
+
+sizes = st.integers(1, 9)
+leaves = st.one_of(
+    st.builds(lambda n, s: DataFromList([[i, i] for i in range(n)], shuffle=s), sizes, st.booleans()),
+    st.builds(lambda n: DataFromGenerator(lambda: ([i] for i in range(n))), sizes),
+    st.builds(Uneven, sizes),
+)
+
+
+def grown(trees):
+    return st.one_of(
+        st.builds(lambda ds: MapData(ds, list), trees),
+        st.builds(lambda ds: MapData(ds, add_noise, rng=True), trees),
+        st.builds(lambda ds: MapData(ds, keep_some, rng=True, drops=True), trees),
+        st.builds(lambda ds: MapData(ds, keep_some, rng=True), trees),
+        st.builds(lambda ds: MapDataComponent(ds, str), trees),
+        st.builds(lambda ds, n: BatchData(ds, n, remainder=True, use_list=True), trees, sizes),
+        st.builds(lambda ds, n: FixedSizeData(full(ds), n, keep_state=True), trees, sizes),
+        st.builds(lambda ds, n: FixedSizeData(full(ds), n, keep_state=False), trees, sizes),
+        st.builds(RepeatedData, trees, st.integers(1, 3)),
+        st.builds(lambda ds: RepeatedData(full(ds), -1), trees),
+        st.builds(EveryOther, trees),
+        st.builds(Both, trees, trees),
+        st.builds(lambda ds: quiet(PrintData(ds)), trees),
+    )
+
+
+def full(ds):
+    """Never empty, so that it can be repeated forever."""
+    return Both(ds, DataFromList([["last"]]))
+
+
+def quiet(printer):
+    printer._done = True
+    return printer
+
+
+trees = st.recursive(leaves, grown, max_leaves=3)
+
+
+def head(flow, size=MOST):
+    return list(islice(iter(flow), size))
+
+
+@settings(max_examples=120, deadline=None)
+@given(tree=trees, seed=st.integers(0, 2**64), data=st.data())
+def test_stop_and_resume_anywhere(tree, seed, data):
+    pickled = cloudpickle.dumps(tree)
+
+    def fresh():
+        flow = cloudpickle.loads(pickled)
+        flow.seed(seed)
+        return flow
+
+    flow = fresh()
+    passes = [head(flow) for _ in range(4)]
+    early = data.draw(st.integers(0, 5), label="left early at")
+    epoch = data.draw(st.integers(0, 2), label="epoch")
+    stop = data.draw(st.integers(0, len(passes[epoch])), label="stopped at")
+    flow = fresh()
+    for number in range(epoch):
+        assert same(head(flow, early), passes[number][:early])
+    iterator = iter(flow)
+    got = list(islice(iterator, stop))
+    state = json.loads(json.dumps(flow.state_dict()))
+    copied = cloudpickle.loads(cloudpickle.dumps(flow))
+    resumed = cloudpickle.loads(pickled)
+    resumed.load_state_dict(state)
+    for other in (resumed, copied):
+        assert same(got + head(other, MOST - stop), passes[epoch])
+        assert same(head(other), passes[epoch + 1])
+    assert same(got + list(islice(iterator, MOST - stop)), passes[epoch])
+
+
+@settings(max_examples=25, deadline=None)
+@given(tree=trees)
+def test_any_tree_conforms(tree):
+    # A map that drops by surprise has, until then, a length that is too large: not for this check.
+    if not any(isinstance(flow, MapData) and flow._rng and not flow._drops for flow in walk(tree)):
+        check_dataflow(tree, limit=40, positions=4)
+
+
+def walk(flow):
+    yield flow
+    for child in flow._children():
+        yield from walk(child)
