@@ -38,6 +38,12 @@ class StraightLine:
 
 
 @pytest.fixture
+def straight_line():
+    """The class itself, for tests that need more than one training."""
+    return StraightLine
+
+
+@pytest.fixture
 def line(tmp_path):
     """A fresh small training whose files go to a temporary directory."""
     return StraightLine(tmp_path)

@@ -139,6 +139,45 @@ def test_periodic_trigger(line, periods, expected):
     assert note.steps == expected
 
 
+class Watcher(Callback):
+    """Watches every second step by itself."""
+
+    def __init__(self):
+        self.watched, self.triggered = [], []
+
+    def step_period(self):
+        return Every(steps=2)
+
+    def _trigger_step(self):
+        self.watched.append(self.global_step)
+
+    def _trigger(self):
+        self.triggered.append(self.global_step)
+
+
+def test_a_triggered_callback_goes_on_watching_steps_at_its_own_period(line):
+    watcher = Watcher()
+    line.run([PeriodicTrigger(watcher, every_k_steps=3)])
+    assert (watcher.watched, watcher.triggered) == ([2, 4, 6], [3, 6])
+
+
+def test_a_step_and_an_epoch_that_are_due_together_trigger_once(line):
+    watcher = Watcher()
+    line.run([PeriodicTrigger(watcher, every_k_steps=2, every_k_epochs=1)])
+    assert watcher.triggered == [2, 3, 4, 6]
+
+
+def test_what_is_triggered_before_training_is_finished_before_training(line):
+    class Finisher(Recorder):
+        def _trigger(self):
+            self.note("trigger")
+
+    finisher = Finisher()
+    line.run([PeriodicTrigger(finisher, before_train=True)])
+    calls = [call[0] for call in finisher.calls[1:5]]
+    assert calls == ["before_train", "trigger", "after_triggers", "before_epoch"]
+
+
 def test_periodic_trigger_needs_a_period():
     with pytest.raises(
         ValueError, match=r"PeriodicTrigger\(Recorder\) was given no period. Give every_k_steps"
@@ -155,6 +194,37 @@ def test_stop_training_ends_in_good_order(line):
     recorder = Recorder()
     assert line.run([Stop(), recorder]) == 2
     assert recorder.calls[-1][0] == "after_train"
+
+
+class StopAt(Callback):
+    """Asks to stop, in one method."""
+
+    def __init__(self, method):
+        setattr(self, method, self.stop)
+
+    def stop(self):
+        raise StopTraining("enough")
+
+
+def test_a_stop_lets_the_other_triggers_of_the_epoch_finish(line):
+    recorder = Recorder()
+    assert line.run([StopAt("_trigger_epoch"), recorder, StopAt("_after_train")], steps_per_epoch=2) == 2
+    assert [call[0] for call in recorder.calls[-4:]] == [
+        "after_epoch",
+        "trigger_epoch",
+        "after_triggers",
+        "after_train",
+    ]
+
+
+def test_a_stop_within_an_epoch_lets_the_other_triggers_of_the_step_finish(line):
+    class Stop(Callback):
+        def _trigger_step(self):
+            raise StopTraining("enough")
+
+    recorder = Recorder()
+    assert line.run([Stop(), recorder], steps_per_epoch=2) == 1
+    assert [call[0] for call in recorder.calls[-3:]] == ["trigger_step", "after_triggers", "after_train"]
 
 
 def test_after_train_runs_for_all_and_the_first_error_is_raised(line, caplog):
@@ -174,7 +244,11 @@ def test_after_train_runs_for_all_and_the_first_error_is_raised(line, caplog):
 
 @pytest.mark.parametrize(
     ("thing", "message"),
-    [(3, r"received 3 of type int"), (Recorder, r"Did you forget to call it: `\(\)`\?")],
+    [
+        (3, r"received 3 of type int"),
+        (Recorder, r"Did you forget to call it: `\(\)`\?"),
+        (tf.train.SessionRunHook(), r"Wrap a session hook: HookToCallback\(hook\)"),
+    ],
 )
 def test_only_callbacks_are_callbacks(thing, message):
     with pytest.raises(TypeError, match=message):
@@ -219,6 +293,25 @@ def test_a_state_without_its_callback_is_refused():
         CheckpointError, match=r"state of callbacks this run has not: Lost.*This run has: Counter"
     ):
         Callbacks([Counter()]).load_state_dict({"Lost": {}})
+
+
+def test_names_of_classes_may_have_letters_that_scopes_may_not(line):
+    class Prüfer(Callback):
+        def _setup_graph(self):
+            self.name = tf.constant(1, name="one").op.name
+
+    callback = Prüfer()
+    line.run([callback])
+    assert callback.name == "Pr_fer/one"
+
+
+def test_tensor_names_come_in_a_list(line):
+    class Ask(Callback):
+        def _setup_graph(self):
+            self.trainer.get_tensors("cost")
+
+    with pytest.raises(TypeError, match=r"Expected a list of names, received one string: 'cost'"):
+        line.run([Ask()])
 
 
 def test_callbacks_that_need_a_trainer_say_so(line):

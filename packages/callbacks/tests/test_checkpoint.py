@@ -17,6 +17,7 @@ from towerpack_callbacks import (
     MaxSaver,
     MinSaver,
     ModelSaver,
+    PeriodicTrigger,
 )
 from towerpack_callbacks.checkpoint import (
     all_checkpoints,
@@ -135,9 +136,15 @@ def test_load_variables_from_all_it_knows(tmp_path):
         np.testing.assert_array_equal(load_variables(place)["a/W"], VALUES["a/W"])
 
 
-@pytest.mark.parametrize("name", ["nothing", "nothing.npz", "empty"])
+@pytest.mark.parametrize("name", ["nothing", "nothing.npz", "empty", "empty.npz", "one_array.npz", "cut.npz"])
 def test_unreadable(tmp_path, name):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.npz").touch()
+    with (tmp_path / "one_array.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    np.savez(tmp_path / "cut.npz", a=np.zeros(1000))
+    with (tmp_path / "cut.npz").open("r+b") as file:
+        file.truncate(500)
     with pytest.raises(CheckpointError, match=r"cannot be read|names no TensorFlow checkpoint"):
         load_variables(tmp_path / name)
 
@@ -181,6 +188,30 @@ def test_model_saver_keeps_the_newest(line):
     assert read_checkpoint(line.log_dir / "latest").variables["global_step"] == 12
 
 
+def test_what_a_resumed_run_has_not_reached_yet_is_not_counted(line):
+    for step in (9, 12):
+        write_checkpoint(line.log_dir / f"model-{step}", VALUES, {})
+    line.run([ModelSaver(max_to_keep=1)], max_epoch=2)
+    assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-6", "model-9", "model-12"]
+    assert latest_checkpoint(line.log_dir).name == "model-6"
+
+
+def test_a_state_that_is_not_json_is_named(line):
+    class Wrong(Callback):
+        def state_dict(self):
+            return {"history": [1.0, np.float32(2)]}
+
+    message = r"state\['callbacks'\]\['Wrong'\]\['history'\]\[1\] is .*2.0.* of type float32, which JSON"
+    with pytest.raises(CheckpointWriteError, match=message):
+        line.run([ModelSaver(), Wrong()])
+    assert not list(line.log_dir.iterdir())
+
+
+def test_a_checkpoint_of_the_beginning(line):
+    line.run([PeriodicTrigger(ModelSaver(), before_train=True)])
+    assert read_checkpoint(line.log_dir).variables["global_step"] == 0
+
+
 def test_a_checkpoint_holds_states_after_all_triggers(line):
     line.run([ModelSaver(), Accuracy([0.5, 0.7]), MaxSaver("accuracy")])
     states = read_checkpoint(line.log_dir).state["callbacks"]
@@ -208,6 +239,14 @@ def test_best_savers(line, saver, values, step):
     assert read_checkpoint(line.log_dir / f"{kind}-accuracy").variables["global_step"] == step
     # The best alone is kept: the link and what it points to.
     assert len(list(line.log_dir.glob(f"{kind}-*"))) == 2
+
+
+def test_best_of_an_earlier_run_is_forgotten(straight_line, tmp_path):
+    saver = MaxSaver("accuracy")
+    for name, values in (("first", [0.9]), ("second", [0.5])):
+        straight_line(tmp_path / name).run([Accuracy(values), saver], max_epoch=1)
+    second = read_checkpoint(tmp_path / "second" / "max-accuracy")
+    assert second.state["callbacks"]["MaxSaver('accuracy')"] == {"best": 0.5}
 
 
 def test_best_is_remembered():

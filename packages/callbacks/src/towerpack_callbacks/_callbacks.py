@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ._callback import Callback, StepFetch
-from ._errors import CallbackStateError, CheckpointError
+from ._errors import CallbackStateError, CheckpointError, StopTraining
 from ._order import check_statistics
 from ._period import Schedule
 from ._protocol import TrainerProtocol
@@ -57,7 +57,7 @@ class Callbacks:
             else:
                 raise TypeError(
                     f"callbacks must be Callback objects, received {item!r} of type {type(item).__name__}."
-                    + (" Did you forget to call it: `()`?" if isinstance(item, type) else "")
+                    + _hint(item)
                 )
         self._ready = False
         self.dynamic: tuple[Callback, ...] = ()
@@ -128,11 +128,14 @@ class Callbacks:
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of those that want it after this step."""
         due = self._step_triggers.due(step, epoch, last_step)
-        for cb in due:
-            cb._trigger_step()
+        if not due:
+            return
+        stop = _call_all(cb._trigger_step for cb in due)
         # At the last step the epoch's triggers are still to come.
-        if due and not last_step:
+        if not last_step or stop is not None:
             self._finish_triggers()
+        if stop is not None:
+            raise stop
 
     # ---- around an epoch and a run
 
@@ -154,9 +157,10 @@ class Callbacks:
 
     def trigger_epoch(self) -> None:
         """Calls all `_trigger_epoch`."""
-        for cb in self._callbacks:
-            cb._trigger_epoch()
+        stop = _call_all(cb._trigger_epoch for cb in self._callbacks)
         self._finish_triggers()
+        if stop is not None:
+            raise stop
 
     def _finish_triggers(self) -> None:
         for cb in self._finishers:
@@ -171,6 +175,8 @@ class Callbacks:
         for cb in self._callbacks:
             try:
                 cb._after_train()
+            except StopTraining:
+                pass  # it has stopped
             except Exception as error:
                 if errors:
                     _log.exception("%s failed in after_train, after an earlier callback had", cb)
@@ -212,6 +218,25 @@ class Callbacks:
     def _check_ready(self) -> None:
         if not self._ready:
             raise CallbackStateError("These callbacks are not set up: call setup_graph(trainer) first.")
+
+
+def _call_all(calls: Iterable[Callable[[], None]]) -> StopTraining | None:
+    """Calls all, also after one asked to stop, so that what is saved then is of one moment."""
+    stop = None
+    for call in calls:
+        try:
+            call()
+        except StopTraining as reason:
+            stop = stop or reason
+    return stop
+
+
+def _hint(item: Any) -> str:
+    if isinstance(item, type):
+        return " Did you forget to call it: `()`?"
+    if isinstance(item, tf.train.SessionRunHook):
+        return " Wrap a session hook: HookToCallback(hook)."
+    return ""
 
 
 def _as_run_args(asked: Any) -> tf.train.SessionRunArgs:

@@ -6,7 +6,7 @@ from typing import final
 
 from ._callback import Callback, ProxyCallback
 from ._errors import PeriodError
-from ._period import Every
+from ._period import EVERY_STEP, Every
 
 __all__ = ["PeriodicTrigger"]
 
@@ -50,21 +50,29 @@ class PeriodicTrigger(ProxyCallback):
         self._at_start = before_train
 
     def step_period(self) -> Every | None:
-        # A callback that watches each step by itself goes on doing so.
-        return self.callback.step_period() or self._steps
+        # A callback that watches steps by itself goes on doing so.
+        own = self.callback.step_period()
+        return EVERY_STEP if own is not None and self._steps is not None else own or self._steps
 
     def _before_train(self) -> None:
         self.callback._before_train()
         if self._at_start:
             self.callback.trigger()
+            self.callback._after_triggers()
 
     def _trigger_step(self) -> None:
-        loop = self.trainer.loop
-        if self.callback.step_period() is not None:
+        own = self.callback.step_period()
+        if own is not None and self._due(own):
             self.callback._trigger_step()
-        if self._steps is not None and self._steps.due(loop.global_step, loop.epoch_num, loop.is_last_step):
+        if self._steps is not None and self._due(self._steps):
             self.callback.trigger()
 
     def _trigger_epoch(self) -> None:
-        if self._epochs is not None and self._epochs.due(self.global_step, self.epoch_num, last_step=True):
+        # Once is enough where a step and an epoch are due together.
+        done = self._steps is not None and self._due(self._steps)
+        if self._epochs is not None and self._due(self._epochs) and not done:
             self.callback.trigger()
+
+    def _due(self, every: Every) -> bool:
+        loop = self.trainer.loop
+        return every.due(loop.global_step, loop.epoch_num, loop.is_last_step)

@@ -37,6 +37,8 @@ class _BestSaver(Callback):
                 f"{self} has nowhere to write: give log_dir= to the run, or checkpoint_dir= here."
             )
         self._dir = directory
+        # An earlier run of the same object is another training.
+        self._best, self._wanted = None, False
 
     def consumes(self) -> Sequence[str]:
         return [self._stat]

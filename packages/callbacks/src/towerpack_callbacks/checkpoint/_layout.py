@@ -15,6 +15,7 @@ __all__ = [
     "checkpoint_name",
     "is_complete",
     "latest_checkpoint",
+    "step_of",
 ]
 
 LATEST = "latest"
@@ -25,7 +26,7 @@ VARIABLES = "variables"
 # Hidden, so that a half-written one is never taken for a checkpoint.
 aside_prefix = ".writing-"
 
-_NAME = re.compile(r"model-(\d+)")
+_NAME = re.compile(r"model-\d+")
 
 
 def checkpoint_name(global_step: int) -> str:
@@ -40,12 +41,13 @@ def is_complete(path: Path) -> bool:
 
 def all_checkpoints(directory: str | Path) -> list[Path]:
     """The complete checkpoints `model-<step>` in a directory, oldest step first."""
-    found = []
-    for path in Path(directory).glob("model-*"):
-        match = _NAME.fullmatch(path.name)
-        if match and is_complete(path):
-            found.append((int(match.group(1)), path))
-    return [path for _, path in sorted(found)]
+    named = [path for path in Path(directory).glob("model-*") if _NAME.fullmatch(path.name)]
+    return sorted(filter(is_complete, named), key=step_of)
+
+
+def step_of(checkpoint: Path) -> int:
+    """The step in the name of a checkpoint `model-<step>`."""
+    return int(checkpoint.name.removeprefix("model-"))
 
 
 def latest_checkpoint(directory: str | Path) -> Path | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +110,9 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path) as archive:
+        with zipfile.ZipFile(path), np.load(path) as archive:
             return {name.removesuffix(":0"): archive[name] for name in archive.files}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise CheckpointError(f"{path} cannot be read as a NumPy archive: {error}.") from error
 
 

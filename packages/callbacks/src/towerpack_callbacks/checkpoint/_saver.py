@@ -9,7 +9,7 @@ from typing import final
 import tensorflow.compat.v1 as tf
 
 from .._callback import Callback
-from ._layout import LATEST, all_checkpoints, aside_prefix, checkpoint_name
+from ._layout import LATEST, all_checkpoints, aside_prefix, checkpoint_name, step_of
 from ._variables import snapshot_variables
 from ._write import point_to, write_checkpoint
 
@@ -60,6 +60,7 @@ class ModelSaver(Callback):
                 "ModelSaver has nowhere to write: give log_dir= to the run, or checkpoint_dir= here."
             )
         self._dir = directory
+        self._wanted = False
 
     def _before_train(self) -> None:
         # What a killed run was writing when it died.
@@ -80,6 +81,8 @@ class ModelSaver(Callback):
             self._prune()
 
     def _prune(self) -> None:
+        # Later ones are of a run that was resumed from an earlier checkpoint; they count once we get there.
+        mine = [path for path in all_checkpoints(self._dir) if step_of(path) <= self.global_step]
         if self._max_to_keep:
-            for path in all_checkpoints(self._dir)[: -self._max_to_keep]:
+            for path in mine[: -self._max_to_keep]:
                 shutil.rmtree(path)

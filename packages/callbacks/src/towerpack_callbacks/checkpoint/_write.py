@@ -35,15 +35,17 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
         `path`.
 
     Raises:
-        CheckpointWriteError: the disk is full, read-only, not permitted, …; nothing was changed.
+        CheckpointWriteError: the disk is full, read-only, not permitted, …, or `state` holds something that
+            JSON cannot express; nothing was changed.
     """
+    encoded = _encode(path, state)
     aside = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f"{aside_prefix}{path.name}-", dir=path.parent))
         aside.chmod(0o777 & ~_umask())
         _save_variables(aside / VARIABLES, variables)
-        (aside / STATE).write_text(json.dumps(state, indent=1), encoding="utf-8")
+        (aside / STATE).write_text(encoded, encoding="utf-8")
         (aside / MANIFEST).write_text(json.dumps(_manifest(aside), indent=1), encoding="utf-8")
         for file in aside.iterdir():
             _sync(file)
@@ -71,6 +73,29 @@ def point_to(pointer: Path, target: Path) -> None:
         raise CheckpointWriteError(
             f"The link {pointer} could not be set to {target.name}: {error}."
         ) from error
+
+
+def _encode(path: Path, state: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(state, indent=1)
+    except TypeError as error:
+        raise CheckpointWriteError(
+            f"The checkpoint {path} could not be written: {_find_culprit(state)}, which JSON cannot express. "
+            "Let state_dict() return numbers, strings, lists and dicts of Python's own."
+        ) from error
+
+
+def _find_culprit(value: Any, where: str = "state") -> str:
+    """Names the first part of a state that JSON cannot express."""
+    parts: Any = value.items() if isinstance(value, Mapping) else ()
+    if isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    for key, part in parts:
+        try:
+            json.dumps(part)
+        except TypeError:
+            return _find_culprit(part, f"{where}[{key!r}]")
+    return f"{where} is {value!r} of type {type(value).__name__}"
 
 
 def _save_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
