@@ -120,3 +120,11 @@ def test_a_statistic_is_one_number(value):
 def test_monitors_must_be_monitors():
     with pytest.raises(TypeError, match=r"monitors must be Monitor objects"):
         Monitors([Put()], LoopState(steps_per_epoch=1, max_epoch=1))
+
+
+def test_monitors_used_again_write_where_the_second_run_is(straight_line, tmp_path):
+    monitors = [JSONWriter(), TFEventWriter()]
+    for name in ("first", "second"):
+        straight_line(tmp_path / name).run([Put()], monitors=monitors)
+    assert read_lines(tmp_path / "first") == read_lines(tmp_path / "second")
+    assert len(list((tmp_path / "second").glob("events.out.tfevents.*"))) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,9 @@ class Callback:
     def setup_graph(self, trainer: TrainerProtocol) -> None:
         """Binds this callback to a loop and lets it add its ops, under a name scope of its class's name."""
         self._trainer = trainer
-        with trainer.graph.as_default(), tf.name_scope(type(self).__name__.strip("_")):
+        # Python allows letters in names of classes that TensorFlow does not allow in scopes.
+        scope = re.sub(r"[^A-Za-z0-9_]", "_", type(self).__name__).strip("_")
+        with trainer.graph.as_default(), tf.name_scope(scope):
             self._setup_graph()
 
     def trigger(self) -> None:

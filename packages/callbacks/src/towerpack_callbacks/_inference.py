@@ -61,8 +61,8 @@ class InferenceRunner(Callback):
     def __init__(
         self, input: Any, inferencers: Inferencer | Sequence[Inferencer], tower_name: str = "InferenceTower"
     ) -> None:
-        if isinstance(inferencers, Inferencer):
-            inferencers = [inferencers]
+        if not isinstance(inferencers, (list, tuple)):
+            inferencers = [inferencers]  # type: ignore[list-item]
         for inferencer in inferencers:
             if not isinstance(inferencer, Inferencer):
                 raise TypeError(

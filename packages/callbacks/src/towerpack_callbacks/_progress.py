@@ -14,20 +14,26 @@ from ._period import Every
 __all__ = ["ProgressBar"]
 
 
+class _Bar(tqdm):  # type: ignore[type-arg]
+    """A bar without tqdm's monitor thread, which would outlive the training."""
+
+    monitor_interval = 0
+
+
 @final
 class ProgressBar(Callback):
     """Shows each epoch's progress, with tqdm, on standard error.
 
     Args:
-        names: names of scalar tensors to show beside the bar.
+        names: the name of a scalar tensor to show beside the bar, or several.
         every_k_steps: how often those are fetched.
     """
 
-    def __init__(self, names: Sequence[str] = (), every_k_steps: int = 10) -> None:
-        self._names = tuple(names)
+    def __init__(self, names: str | Sequence[str] = (), every_k_steps: int = 10) -> None:
+        self._names = (names,) if isinstance(names, str) else tuple(names)
         self._every = Every(steps=every_k_steps)
         self._tensors: list[Any] = []
-        self._bar: tqdm[Any] | None = None
+        self._bar: _Bar | None = None
 
     def _setup_graph(self) -> None:
         self._tensors = self.trainer.get_tensors(self._names)
@@ -43,7 +49,7 @@ class ProgressBar(Callback):
     def _before_epoch(self) -> None:
         loop = self.trainer.loop
         first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
-        self._bar = tqdm(
+        self._bar = _Bar(
             desc=f"epoch {loop.epoch_num}/{loop.max_epoch}",
             total=loop.steps_per_epoch,
             initial=first,
@@ -51,6 +57,7 @@ class ProgressBar(Callback):
             dynamic_ncols=True,
             # In a log file a redrawn bar is a new line each time.
             mininterval=0.2 if sys.stderr.isatty() else 30,
+            miniters=1,
         )
 
     def _trigger_step(self) -> None:

@@ -43,8 +43,7 @@ class MovingAverageSummary(Callback):
         self._tags = [summary_tag(scalar.name) for scalar in scalars]
         self._sum = np.zeros(len(scalars), np.float64)
         self._weight = 0.0
-        if scalars:
-            self._packed = tf.stack([tf.cast(scalar, tf.float32) for scalar in scalars])
+        self._packed = tf.stack([tf.cast(scalar, tf.float32) for scalar in scalars]) if scalars else None
 
     def step_fetches(self) -> Sequence[StepFetch]:
         return [] if self._packed is None else [StepFetch(self._packed, self._update)]
@@ -91,9 +90,8 @@ class MergeAllSummaries(Callback):
 
     def _setup_graph(self) -> None:
         summaries = self.graph.get_collection(self._key)
-        if summaries:
-            self._merged = tf.summary.merge(summaries)
-            self._tags = [summary_tag(tag) for tag in map(_scalar_tag, summaries) if tag]
+        self._merged = tf.summary.merge(summaries) if summaries else None
+        self._tags = [summary_tag(tag) for tag in map(_scalar_tag, summaries) if tag]
 
     def step_fetches(self) -> Sequence[StepFetch]:
         if self._merged is None:

@@ -21,8 +21,11 @@ def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] 
         prefixes: what may stand before a name, such as "" and "tower0/".
 
     Raises:
+        TypeError: `names` is one string.
         TensorNotFoundError: no such tensor; the message lists names that are close.
     """
+    if isinstance(names, str):
+        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
     return [_find(graph, name, prefixes) for name in names]
 
 

@@ -27,6 +27,9 @@ class ScalarPrinter(Monitor):
         self._blacklist = [re.compile(regex) for regex in blacklist]
         self._latest: dict[str, float] = {}
 
+    def _setup_graph(self) -> None:
+        self._latest.clear()
+
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
         if self._wanted(name):
             self._latest[name] = value

@@ -29,6 +29,9 @@ class JSONWriter(Monitor):
         self._line: dict[str, float | int | str] = {}
         self._path: Path | None = None
 
+    def _setup_graph(self) -> None:
+        self._path, self._line = None, {}
+
     def _before_train(self) -> None:
         self._open()
 
