@@ -59,16 +59,16 @@ class Both(DataFlow):
             yield from islice(part, MOST)
 
 
+def boxed(dp):
+    return [dp]
+
+
 def add_noise(dp, rng):
     return [*dp, rng.random()]
 
 
 def keep_some(dp, rng):
     return dp if rng.random() < 0.7 else None
-
-
-def number_of(value):
-    return float(hash(str(value)) % 1) if not isinstance(value, (int, float)) else value + 1
 
 
 sizes = st.integers(1, 9)
@@ -86,7 +86,9 @@ def grown(trees):
         st.builds(lambda ds: MapData(ds, keep_some, rng=True, drops=True), trees),
         st.builds(lambda ds: MapData(ds, keep_some, rng=True), trees),
         st.builds(lambda ds: MapDataComponent(ds, str), trees),
-        st.builds(lambda ds, n: BatchData(ds, n, remainder=True, use_list=True), trees, sizes),
+        st.builds(
+            lambda ds, n: BatchData(MapData(ds, boxed), n, remainder=True, use_list=True), trees, sizes
+        ),
         st.builds(lambda ds, n: FixedSizeData(full(ds), n, keep_state=True), trees, sizes),
         st.builds(lambda ds, n: FixedSizeData(full(ds), n, keep_state=False), trees, sizes),
         st.builds(RepeatedData, trees, st.integers(1, 3)),

@@ -119,7 +119,7 @@ def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, sta
     child = flow.ds
     mark = _starting_point(child, epoch, first, start)
     for number in count(mark[2]):
-        if number == stop:
+        if stop is not None and number >= stop:  # a pass may be asked for from beyond its end
             return
         if not child.addressable:
             epoch.marks[epoch.key] = mark
