@@ -11,6 +11,7 @@ from ._errors import (
     ExhaustedError,
     FlowDefinitionError,
     NotAddressableError,
+    ParcelError,
     StateError,
     UnknownLengthError,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "MapData",
     "MapDataComponent",
     "NotAddressableError",
+    "ParcelError",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",

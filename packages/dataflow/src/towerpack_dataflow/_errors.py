@@ -26,8 +26,12 @@ class DataFlowError(Exception):
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
+        ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
+        ├── SendError            (TypeError)     a part of a flow that no worker process can be given
         ├── StateError           (ValueError)    a state that cannot be restored
-        └── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
+        ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
+        └── WorkerError          (RuntimeError)  a worker failed in a way that no other type can say
+            └── WorkerDiedError                  a worker process is gone
 
     Example:
         >>> issubclass(BatchError, ValueError) and issubclass(BatchError, DataFlowError)
@@ -67,12 +71,28 @@ class NotAddressableError(DataFlowError, TypeError):
     """`datapoint()` was called on a flow that can only be read in order."""
 
 
+class ParcelError(DataFlowError, RuntimeError):
+    """A flow came from another process, and the memory that its list was packed into is gone."""
+
+
+class SendError(DataFlowError, TypeError):
+    """A part of a flow, or a function, cannot be sent to a worker process."""
+
+
 class StateError(DataFlowError, ValueError):
     """What was given to `load_state_dict()` is not the state of such a flow."""
 
 
 class UnknownLengthError(DataFlowError, TypeError):
     """`len()` of a flow whose length cannot be known; a `TypeError`, so that `list(flow)` works."""
+
+
+class WorkerError(DataFlowError, RuntimeError):
+    """A worker failed, and the exception itself could not be sent."""
+
+
+class WorkerDiedError(WorkerError):
+    """A worker process was killed, or ended by itself."""
 
 
 def blame(error: Exception, flow: DataFlow) -> None:
@@ -92,6 +112,14 @@ def explain(error: Exception, root: DataFlow, position: Position) -> None:
     note = f"in the flow {names}, while making datapoint {position.index} of epoch {int(position.epoch)}"
     # What add_note() does on 3.11 and later.
     _try_to_set(error, "__notes__", [*getattr(error, "__notes__", []), note])
+
+
+def blamed_place(error: BaseException, root: DataFlow) -> tuple[int, ...]:
+    """Child numbers on the way from `root` to the flow that `error` came out of, which it forgets."""
+    culprit = getattr(error, _BLAMED, root)
+    vars(error).pop(_BLAMED, None)
+    path = next(_paths(root, culprit), [root])
+    return tuple(flow._children().index(child) for flow, child in zip(path, path[1:]))
 
 
 def _paths(flow: DataFlow, culprit: DataFlow) -> Iterator[list[DataFlow]]:

@@ -10,10 +10,12 @@ from typing import Any
 from ._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError, blame
 from ._extend import outgoing, unshared, unshared_all
 from ._flow import DataFlow
+from ._packed import PackedList, outgoing_list
 from ._permutation import Permutation
 from ._seeding import Epoch
 
 _CHUNK = 256
+_READY = frozenset({list, tuple, range, PackedList})  # their members cost little and raise nothing
 
 
 class DataFromList(DataFlow):
@@ -54,7 +56,7 @@ class DataFromList(DataFlow):
         return next(self._one_by_one(epoch, index))
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        if type(self._lst) in {list, tuple, range}:
+        if type(self._lst) in _READY:
             return chain.from_iterable(self._chunks(epoch, start))
         return self._one_by_one(epoch, start)
 
@@ -92,8 +94,8 @@ class DataFromList(DataFlow):
         return last[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the current order, which the seed says."""
-        return {**super().__getstate__(), "_last_order": None}
+        """Without the current order, which the seed says; a long list on its way to workers is packed."""
+        return {**super().__getstate__(), "_last_order": None, "_lst": outgoing_list(self._lst)}
 
 
 class DataFromIterable(DataFlow):
