@@ -4,6 +4,7 @@ import json
 from itertools import islice
 
 import cloudpickle
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ def head(flow, size=MOST):
     return list(islice(iter(flow), size))
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(tree=trees, seed=st.integers(0, 2**64), data=st.data())
 def test_stop_and_resume_anywhere(tree, seed, data):
@@ -146,6 +148,7 @@ def test_stop_and_resume_anywhere(tree, seed, data):
     assert same(got + list(islice(iterator, MOST - stop)), passes[epoch])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(tree=trees)
 def test_any_tree_conforms(tree):
