@@ -22,6 +22,14 @@ def test_stretches_are_parts_of_the_whole():
     assert whole != Permutation(100_003, np.random.default_rng(2)).stretch(0, 100_003)
 
 
+def test_single_positions_are_parts_of_the_whole():
+    for size in (1, 300, 70_000):
+        order = Permutation(size, np.random.default_rng(1))
+        whole = order.stretch(0, size)
+        positions = [*range(0, size, 97), size - 1, 0]
+        assert [order.at(position) for position in positions] == [whole[position] for position in positions]
+
+
 def test_computed_orders_look_random():
     size, orders = 2**17, 40
     firsts, steps = [], []

@@ -21,6 +21,7 @@ from ._map import MapData, MapDataComponent
 from ._order import FixedSizeData, RepeatedData
 from ._proxy import ProxyDataFlow, RNGDataFlow
 from ._seeding import Epoch
+from ._shard import ShardData, reshard
 from ._sources import DataFromGenerator, DataFromIterable, DataFromList
 from ._speed import SpeedResult, TestDataSpeed
 
@@ -48,8 +49,10 @@ __all__ = [
     "ProxyDataFlow",
     "RNGDataFlow",
     "RepeatedData",
+    "ShardData",
     "SpeedResult",
     "StateError",
     "TestDataSpeed",
     "UnknownLengthError",
+    "reshard",
 ]

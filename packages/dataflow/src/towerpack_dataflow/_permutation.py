@@ -7,6 +7,7 @@ import numpy as np
 # Below this a real permutation costs under a millisecond; above it, the computed one is as good.
 _TABLE_SIZE = 2**16
 _ROUNDS = 6
+_WINDOW = 256
 _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bits
 _HALF = np.uint64(32)
 
@@ -35,6 +36,7 @@ class Permutation:
         self._table = rng.permutation(size) if size <= _TABLE_SIZE else None
         self._keys = rng.integers(2**64, size=_ROUNDS, dtype=np.uint64)
         bits = max(size - 1, 1).bit_length()
+        self._window: tuple[int, list[int]] = (0, [])
         self._low_bits = np.uint64(bits // 2)
         self._low_mask = np.uint64(2 ** (bits // 2) - 1)
         self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
@@ -43,6 +45,15 @@ class Permutation:
         """The numbers at positions `start` to `stop - 1`."""
         numbers: list[int] = self._stretch(start, stop).tolist()
         return numbers
+
+    def at(self, position: int) -> int:
+        """The number at one position; cheap if the positions asked for lie near each other."""
+        low, numbers = self._window
+        if not low <= position < low + len(numbers):
+            low = position - position % _WINDOW
+            numbers = self.stretch(low, min(low + _WINDOW, self._size))
+            self._window = low, numbers
+        return numbers[position - low]
 
     def _stretch(self, start: int, stop: int) -> np.ndarray:
         if self._table is not None:

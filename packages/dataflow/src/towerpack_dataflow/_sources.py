@@ -53,7 +53,11 @@ class DataFromList(DataFlow):
         return len(self._lst)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        return next(self._one_by_one(epoch, index))
+        try:
+            return unshared(self._lst[self._order(epoch).at(index) if self._shuffle else index])
+        except Exception as error:
+            blame(error, self)
+            raise
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if type(self._lst) in _READY:

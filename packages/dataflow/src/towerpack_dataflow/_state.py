@@ -29,7 +29,7 @@ def dump(flow: DataFlow, position: Position) -> dict[str, Any]:
         "epoch": int(epoch),
         "index": position.index,
     }
-    seeds = {path: node._seed for path, node in _walk(flow) if path and node._seed is not None}
+    seeds = {path: node._seed for path, node in _walk(flow) if node is not flow and node._seed is not None}
     if seeds:
         state["seeds"] = seeds
     if epoch.marks:
@@ -47,7 +47,7 @@ def load(flow: DataFlow, state: Mapping[str, Any]) -> Position:
     seeds, marks = state.get("seeds", {}), state.get("marks", {})
     flow.seed(state["seed"])
     for path, node in _walk(flow):
-        if path in seeds:
+        if path in seeds and node is not flow:
             node.seed(seeds[path])
         if path in marks:
             node._recognise(marks[path])
