@@ -305,6 +305,19 @@ def test_names_of_classes_may_have_letters_that_scopes_may_not(line):
     assert callback.name == "Pr_fer/one"
 
 
+def test_the_name_of_a_variable_gives_its_value(line):
+    class Read(Callback):
+        def __init__(self):
+            self.weights = []
+
+        def step_fetches(self):
+            return [StepFetch(self.trainer.get_tensors(["weight"]), self.weights.extend)]
+
+    read = Read()
+    line.run([read], max_epoch=1)
+    assert [weight.dtype.name for weight in read.weights] == ["float32"] * 3
+
+
 def test_tensor_names_come_in_a_list(line):
     class Ask(Callback):
         def _setup_graph(self):

@@ -13,7 +13,7 @@ __all__ = ["find_tensors"]
 
 
 def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] = ("",)) -> list[tf.Tensor]:
-    """Looks tensors up by name, trying each prefix in turn.
+    """Looks tensors up by name, trying each prefix in turn. The name of a variable gives its value.
 
     Args:
         graph: the graph.
@@ -33,9 +33,10 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
     tensor_name = name if ":" in name else f"{name}:0"
     for prefix in prefixes:
         try:
-            return graph.get_tensor_by_name(prefix + tensor_name)
+            tensor = graph.get_tensor_by_name(prefix + tensor_name)
         except (KeyError, ValueError):
             continue
+        return _value(graph, tensor) if tensor.dtype == tf.resource else tensor
     ops = [op.name for op in graph.get_operations()]
     close = difflib.get_close_matches(name.split(":")[0], ops, n=3)
     tried = ", ".join(repr(prefix + tensor_name) for prefix in prefixes)
@@ -44,3 +45,12 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
         + (f" Close names are: {', '.join(close)}." if close else "")
         + " Name it in the model, for example tf.identity(x, name=...)."
     )
+
+
+def _value(graph: tf.Graph, handle: tf.Tensor) -> tf.Tensor:
+    """What a variable's handle stands for, read by an op that is there already."""
+    for key in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
+        for variable in graph.get_collection(key):
+            if variable.op.name == handle.op.name:
+                return graph.as_graph_element(variable)
+    return handle
