@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import attrs
 import tensorflow.compat.v1 as tf
+from attrs.validators import optional
 
 from towerpack_callbacks import (
     Callback,
@@ -24,6 +26,7 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import InputSource
 
+from ._arguments import as_int, instance_of, list_of, whole_number
 from ._errors import ConfigError
 from ._model import ModelDesc
 from ._session_init import SessionInit
@@ -45,37 +48,14 @@ def _default_log_dir() -> Path:
     return Path("train_log") / (Path(sys.argv[0]).stem or "interactive")
 
 
-def _as_path(value: str | Path | None) -> Path | None:
-    return None if value is None else Path(value)
+def _as_path(value: Any) -> Any:
+    return Path(value) if isinstance(value, (str, os.PathLike)) else value
 
 
-def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks) -> Callbacks:
+def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Callbacks:
     if isinstance(value, Callback):
         raise ConfigError(f"callbacks={value} is one callback; give a list: callbacks=[{value}()].")
-    return Callbacks(value)
-
-
-def _count(minimum: int) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is None:
-            return
-        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-            raise ConfigError(
-                f"TrainConfig({attribute.name}={value!r}): expected a whole number of at least {minimum}."
-            )
-
-    return check
-
-
-def _of_type(kind: type, hint: str) -> Callable[[Any, attrs.Attribute[Any], Any], None]:
-    def check(_: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if value is not None and not isinstance(value, kind):
-            raise ConfigError(
-                f"TrainConfig({attribute.name}=...) received {value!r} of type {type(value).__name__}; "
-                f"expected {hint}."
-            )
-
-    return check
+    return Callbacks([] if value is None else value)
 
 
 @attrs.frozen(kw_only=True)
@@ -107,25 +87,38 @@ class TrainConfig:
         ConfigError: the arguments contradict each other, or one is not what is expected.
     """
 
-    model: ModelDesc | None = attrs.field(default=None, validator=_of_type(ModelDesc, "a ModelDesc object"))
+    model: ModelDesc | None = attrs.field(
+        default=None, validator=optional(instance_of(ModelDesc, "a ModelDesc object"))
+    )
     dataflow: Any = None
     data: InputSource | None = attrs.field(
-        default=None, validator=_of_type(InputSource, "an InputSource; a DataFlow goes to dataflow=")
+        default=None,
+        validator=optional(instance_of(InputSource, "an InputSource; a DataFlow goes to dataflow=")),
     )
     optimizer: tf.train.Optimizer | Callable[[], tf.train.Optimizer] | None = None
     callbacks: Callbacks = attrs.field(factory=lambda: Callbacks([]), converter=_as_callbacks)
-    extra_callbacks: list[Callback] | None = None
-    monitors: list[Monitor] | None = None
-    steps_per_epoch: int | None = attrs.field(default=None, validator=_count(1))
-    max_epoch: int = attrs.field(default=99999, validator=_count(1))
-    starting_epoch: int = attrs.field(default=1, validator=_count(1))
-    session_init: SessionInit | None = attrs.field(
-        default=None, validator=_of_type(SessionInit, "a SessionInit, such as SmartInit(path)")
+    extra_callbacks: list[Callback] | None = attrs.field(default=None, validator=optional(list_of(Callback)))
+    monitors: list[Monitor] | None = attrs.field(default=None, validator=optional(list_of(Monitor)))
+    steps_per_epoch: int | None = attrs.field(
+        default=None, converter=as_int, validator=optional(whole_number(1))
     )
-    session_config: tf.ConfigProto | None = None
-    log_dir: Path | None = attrs.field(factory=_default_log_dir, converter=_as_path)
-    resume: str | Path | None = None
-    seed: int | None = attrs.field(default=None, validator=_count(0))
+    max_epoch: int = attrs.field(default=99999, converter=as_int, validator=whole_number(1))
+    starting_epoch: int = attrs.field(default=1, converter=as_int, validator=whole_number(1))
+    session_init: SessionInit | None = attrs.field(
+        default=None, validator=optional(instance_of(SessionInit, "a SessionInit, such as SmartInit(path)"))
+    )
+    session_config: tf.ConfigProto | None = attrs.field(
+        default=None, validator=optional(instance_of(tf.ConfigProto, "a tf.ConfigProto"))
+    )
+    log_dir: Path | None = attrs.field(
+        factory=_default_log_dir,
+        converter=_as_path,
+        validator=optional(instance_of(Path, "a path, or None for no files")),
+    )
+    resume: str | Path | None = attrs.field(
+        default=None, validator=optional(instance_of((str, Path), '"auto" or the path of a checkpoint'))
+    )
+    seed: int | None = attrs.field(default=None, converter=as_int, validator=optional(whole_number(0)))
 
     def __attrs_post_init__(self) -> None:
         if self.dataflow is not None and self.data is not None:

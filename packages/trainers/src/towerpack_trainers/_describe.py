@@ -18,7 +18,7 @@ def describe_trainable_variables(graph: tf.Graph) -> str:
     for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
         if variable.op.name.startswith("tower"):
             continue
-        elements = variable.shape.num_elements()
+        elements = variable.shape.num_elements() or 0  # 0, too, where the shape is not known
         dtype = variable.dtype.base_dtype
         rows.append((variable.op.name, str(variable.shape), f"{elements:,}", dtype.name))
         total += elements

@@ -110,6 +110,10 @@ class SaverRestore(SessionInit):
             for name, variable in _global_variables(sess).items()
             if name.startswith(self._prefix) and name not in self._ignore
         }
+        if not wanted:
+            raise RestoreError(
+                f"The graph has no variable to restore whose name begins with {self._prefix!r}."
+            )
         differences = _Differences.between(wanted, values)
         if differences.missing or differences.unequal:
             raise RestoreError(

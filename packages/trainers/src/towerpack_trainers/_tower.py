@@ -40,20 +40,28 @@ class Tower:
     output: Any
     graph: tf.Graph
 
-    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+    def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
         """Tensors by the names the model gave them, or by the names of its inputs.
 
+        Args:
+            names: with or without the ":0".
+            anywhere: look in the whole graph before this tower.
+
         Raises:
+            TypeError: `names` is one string.
             TensorNotFoundError: there is none; the message lists close names.
         """
-        return [self._get_tensor(name) for name in names]
+        if isinstance(names, str):
+            raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
+        own = f"{self.context.name}/" if self.context.name else ""
+        prefixes = ["", own] if anywhere else [own]
+        return [self._get_tensor(name, prefixes) for name in names]
 
-    def _get_tensor(self, name: str) -> tf.Tensor:
+    def _get_tensor(self, name: str, prefixes: Sequence[str]) -> tf.Tensor:
         wanted = name.removesuffix(":0")
         if wanted in self.inputs:
             return self.inputs[wanted]
-        prefix = f"{self.context.name}/" if self.context.name else ""
-        return find_tensors(self.graph, [name], [prefix])[0]
+        return find_tensors(self.graph, [name], prefixes)[0]
 
 
 class TowerFunc:
@@ -80,10 +88,10 @@ class TowerFunc:
         """
         graph = tf.get_default_graph()
         dropped = _not_counted(context)
-        before = set(_trainable_names(graph))
+        before = set(_variable_names(graph))
         with _keep_out(graph, dropped), context:
             output = self._function(*inputs)
-        new = [name for name in _trainable_names(graph) if name not in before]
+        new = [name for name in _variable_names(graph) if name not in before]
         _check_new_variables(context, new)
         by_name = {spec.name: tensor for spec, tensor in zip(self.specs, inputs)}
         tower = Tower(context, by_name, output, graph)
@@ -102,6 +110,8 @@ def check_specs(specs: Sequence[tf.TensorSpec]) -> list[tf.TensorSpec]:
     Raises:
         ModelError: they are not.
     """
+    if not isinstance(specs, (list, tuple)):
+        raise ModelError(f"inputs() must return a list of tf.TensorSpec, received {specs!r}.")
     specs = list(specs)
     for spec in specs:
         if not isinstance(spec, tf.TensorSpec):
@@ -123,22 +133,24 @@ def _not_counted(context: TowerContext) -> Sequence[str]:
     return () if context.is_main_training_tower else _MAIN_TOWER_ONLY
 
 
-def _trainable_names(graph: tf.Graph) -> list[str]:
-    return [variable.op.name for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)]
+def _variable_names(graph: tf.Graph) -> list[str]:
+    return [variable.op.name for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
 
 
 def _check_new_variables(context: TowerContext, names: Sequence[str]) -> None:
     for name in names:
-        if re.search(r"(^|/)tower\w*/", name) and not context.has_own_variables:
+        if context.has_own_variables:
+            continue
+        if context.reuse or (context.name and name.startswith(f"{context.name}/")):
+            raise TowerRuleError(
+                f"Tower {context.name!r} made a variable of its own, {name!r}, but towers share variables. "
+                "Make them by tf.get_variable (not by tf.Variable, nor by a Keras layer that is new in each "
+                "tower), under names that do not depend on the tower."
+            )
+        if re.search(r"(^|/)tower\w*/", name):
             raise TowerRuleError(
                 f"Variable {name!r} is in a scope whose name begins with 'tower'. Such scopes belong to the "
                 "replicas themselves; rename yours."
-            )
-        if context.reuse:
-            raise TowerRuleError(
-                f"Tower {context.name!r} shares its variables with the first tower, but made a new trainable "
-                f"variable {name!r}. Make variables by tf.get_variable (not tf.Variable), under names that "
-                "do not depend on the tower."
             )
 
 

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_layers import TowerContext
 
+from .._arguments import instance_of
 from .._model import ModelDesc
 from .._predictor import make_predictor
 from .._session import create_session, default_session_config
@@ -31,8 +32,10 @@ class PredictConfig:
         input_names: names of `inputs()` to be given; None: all.
     """
 
-    model: ModelDesc
-    session_init: SessionInit
+    model: ModelDesc = attrs.field(validator=instance_of(ModelDesc, "a ModelDesc object"))
+    session_init: SessionInit = attrs.field(
+        validator=instance_of(SessionInit, "a SessionInit, such as SaverRestore(path)")
+    )
     output_names: Sequence[str]
     input_names: Sequence[str] | None = None
 
@@ -60,7 +63,11 @@ class OfflinePredictor:
             )
             feeds, fetches = tower.get_tensors(names), tower.get_tensors(config.output_names)
         self._sess = create_session(self._graph, default_session_config())
-        config.session_init.restore(self._sess)
+        try:
+            config.session_init.restore(self._sess)
+        except BaseException:
+            self._sess.close()
+            raise
         self._predict = make_predictor(lambda: self._sess, feeds, fetches)
 
     def __call__(self, *arrays: np.ndarray) -> list[Any]:

@@ -58,13 +58,18 @@ class SyncMultiGPUTrainer(SingleCostTrainer):
     def _build_tower(self, index: int) -> Tower:
         assert self.source is not None
         context = self.training_context(index, len(self.devices))
-        inputs = self.source.get_input_tensors()
+        # One take after the other, so that each run gives each tower the same datapoints.
+        earlier = [tensor for tower in self.tower_func.training for tensor in tower.inputs.values()]
+        with tf.control_dependencies(earlier):
+            inputs = self.source.get_input_tensors()
         with tf.device(_shared_variables_on("/cpu:0", self.devices[index])):
             return self.tower_func.build(context, inputs)
 
 
 def _shared_variables_on(variable_device: str, device: str) -> Callable[[tf.Operation], str]:
     def choose(op: tf.Operation) -> str:
+        if op.device:  # the model's own choice
+            return str(op.device)
         return variable_device if op.type in _VARIABLE_OPS else device
 
     return choose
@@ -73,16 +78,38 @@ def _shared_variables_on(variable_device: str, device: str) -> Callable[[tf.Oper
 def _check_devices(devices: Sequence[str]) -> list[str]:
     if isinstance(devices, str) or not devices:
         raise ConfigError(f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"].')
-    if len(set(devices)) != len(devices):
+    parsed = [_parse_device(device) for device in devices]
+    if len(set(parsed)) != len(parsed):
         raise ConfigError(f"devices={list(devices)!r} names a device twice; one tower per device.")
+    present = _count_gpus()
+    for kind, index in parsed:
+        # Soft placement would train on the CPU instead, and say nothing.
+        if kind == "GPU" and index >= present:
+            raise ConfigError(
+                f"devices={list(devices)!r} names GPU {index}, but this host has {present} GPUs."
+            )
     return list(devices)
 
 
+def _parse_device(device: str) -> tuple[str, int]:
+    try:
+        spec = tf.DeviceSpec.from_string(device)
+        return spec.device_type.upper(), spec.device_index or 0
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(
+            f'devices=[...] received {device!r}; expected strings such as "/gpu:0" or "/cpu:1".'
+        ) from None
+
+
+def _count_gpus() -> int:
+    return len(tf.config.list_physical_devices("GPU"))
+
+
 def _all_gpus() -> list[str]:
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = _count_gpus()
     if not gpus:
         raise ConfigError(
             "SyncMultiGPUTrainer found no GPU on this host. Use SimpleTrainer, or name devices, "
             'such as devices=["/cpu:0", "/cpu:1"] to try two towers on the CPU.'
         )
-    return [f"/gpu:{index}" for index in range(len(gpus))]
+    return [f"/gpu:{index}" for index in range(gpus)]

@@ -1,0 +1,58 @@
+"""Validators of configurations; each says what was received and what was expected."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import attrs
+
+from ._errors import ConfigError
+
+__all__ = ["as_int", "instance_of", "list_of", "whole_number"]
+
+_Validator = Any  # attrs publishes no type that mypy accepts for the validators of all fields alike
+
+
+def as_int(value: Any) -> Any:
+    """Converts NumPy's whole numbers, which JSON cannot express; leaves the rest to `whole_number`."""
+    return int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
+
+
+def whole_number(minimum: int) -> _Validator:
+    """Makes a validator of an `int` of at least `minimum`."""
+
+    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            raise ConfigError(
+                f"{type(config).__name__}({attribute.name}={value!r}): expected a whole number of at least "
+                f"{minimum}."
+            )
+
+    return check
+
+
+def instance_of(kind: type | tuple[type, ...], hint: str) -> _Validator:
+    """Makes a validator of types; `hint` says in words what is expected."""
+
+    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, kind):
+            raise ConfigError(
+                f"{type(config).__name__}({attribute.name}=...) received {value!r} of type "
+                f"{type(value).__name__}; expected {hint}."
+            )
+
+    return check
+
+
+def list_of(kind: type) -> _Validator:
+    """Makes a validator of a list or tuple of objects of one type."""
+
+    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, (list, tuple)) or not all(isinstance(item, kind) for item in value):
+            raise ConfigError(
+                f"{type(config).__name__}({attribute.name}=...) received {value!r}; expected a list of "
+                f"{kind.__name__} objects."
+            )
+
+    return check

@@ -1,0 +1,172 @@
+"""Small models and data that tests of trainers share."""
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, add_moving_summary
+from towerpack_callbacks.checkpoint import snapshot_variables
+from towerpack_dataflow import BatchData, DataFromList
+from towerpack_layers import BatchNorm, Dropout, FullyConnected
+from towerpack_trainers import ModelDesc, TrainConfig
+
+
+class Line(ModelDesc):
+    """y = slope * x, exactly solvable; with a tensor "cost" and one "error" per example."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+    def build_graph(self, x, y):
+        slope = tf.get_variable("slope", [], initializer=tf.zeros_initializer())
+        error = tf.subtract(x * slope, y, name="error")
+        cost = tf.reduce_mean(tf.square(error), name="cost")
+        if self.training:
+            add_moving_summary(cost)
+        return cost
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.05)
+
+
+class Net(ModelDesc):
+    """Two layers with batch normalisation, classifying which half of the input is larger."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 4], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        hidden = tf.nn.relu(BatchNorm("bn", FullyConnected("fc0", image, 8)))
+        logits = FullyConnected("fc1", hidden, 2)
+        correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), label)
+        tf.reduce_mean(tf.cast(correct, tf.float32), name="accuracy")
+        tf.identity(logits, name="logits")
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
+        return tf.reduce_mean(loss, name="cost")
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.1, 0.9)
+
+
+def line_data(batches=5, size=4, seed=0):
+    """Batches of x and 3x."""
+    xs = np.random.default_rng(seed).normal(size=(batches, size)).astype(np.float32)
+    return [[x, 3 * x] for x in xs]
+
+
+def net_data(batches=6, size=8, seed=0):
+    """Batches of four numbers, and whether the last two are the larger ones."""
+    xs = np.random.default_rng(seed).normal(size=(batches, size, 4)).astype(np.float32)
+    return [[x, (x[:, 2:].sum(1) > x[:, :2].sum(1)).astype(np.int32)] for x in xs]
+
+
+class Random(Net):
+    """Draws a dropout mask at each step."""
+
+    def build_graph(self, image, label):
+        hidden = Dropout("dropout", FullyConnected("fc0", image, 16, activation=tf.nn.relu), rate=0.5)
+        logits = FullyConnected("fc1", hidden, 2)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
+        cost = tf.reduce_mean(loss, name="cost")
+        if self.training:
+            add_moving_summary(cost)
+        return cost
+
+
+def net_flow(size=24, batch=4):
+    """The same as single examples, shuffled and batched by a flow that knows its position."""
+    [[images, labels]] = net_data(1, size)
+    return BatchData(DataFromList(list(zip(images, labels)), shuffle=True), batch)
+
+
+class Recorder(Callback):
+    """Writes down what is called, with the counters."""
+
+    def __init__(self):
+        self.calls = []
+
+    def note(self, what):
+        loop = self.trainer.loop
+        self.calls.append((what, loop.epoch_num, loop.local_step, loop.global_step))
+
+    def _before_train(self):
+        self.note("before_train")
+
+    def _before_epoch(self):
+        self.note("before_epoch")
+
+    def _trigger_step(self):
+        self.note("trigger_step")
+
+    def _after_epoch(self):
+        self.note("after_epoch")
+
+    def _trigger_epoch(self):
+        self.note("trigger_epoch")
+
+    def _after_train(self):
+        self.note("after_train")
+
+
+class Weights(Callback):
+    """Keeps all variables' values of the end."""
+
+    def _after_train(self):
+        self.values = snapshot_variables(self.trainer.sess, self.graph.get_collection("variables"))
+
+
+class FailAt(Callback):
+    """Raises an error in the method of that name; a step method waits for its step."""
+
+    def __init__(self, method, error, step=0):
+        def fail(*_):
+            if self.global_step >= step:
+                raise error
+
+        setattr(self, method, fail)
+        self.method = method
+
+    def overrides(self, method):
+        return method == self.method or super().overrides(method)
+
+
+@pytest.fixture
+def kit():
+    """The models, data and callbacks above; test modules cannot import one another."""
+    things = (Line, Net, Random, line_data, net_data, net_flow, Recorder, Weights, FailAt)
+    return SimpleNamespace(**{thing.__name__: thing for thing in things})
+
+
+@pytest.fixture(autouse=True)
+def leave_nothing_behind():
+    """Whatever a test does: no thread of ours lives on, and eager execution is as it was."""
+    before = set(threading.enumerate())
+    yield
+    assert set(threading.enumerate()) == before
+    assert tf.executing_eagerly()
+    assert tf.compat.v1.get_default_graph().version == 0
+
+
+@pytest.fixture
+def configure(tmp_path):
+    """Makes a TrainConfig for `Line` with nothing printed; keyword arguments replace its own."""
+
+    def make(**changes):
+        values = {
+            "model": Line(),
+            "dataflow": line_data(),
+            "max_epoch": 2,
+            "log_dir": tmp_path / "run",
+            "extra_callbacks": [],
+            "monitors": [],
+            "seed": 1,
+        }
+        values.update(changes)
+        if "data" in changes:
+            values.pop("dataflow")
+        return TrainConfig(**values)
+
+    return make

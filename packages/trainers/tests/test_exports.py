@@ -1,0 +1,18 @@
+"""The public names are exactly those listed, and each is documented."""
+
+import inspect
+
+import towerpack_trainers
+
+
+def test_all_is_exactly_the_public_names():
+    public = {name for name in vars(towerpack_trainers) if not name.startswith("_")}
+    assert set(towerpack_trainers.__all__) == public
+    assert list(towerpack_trainers.__all__) == sorted(towerpack_trainers.__all__)
+
+
+def test_each_is_documented():
+    for name in towerpack_trainers.__all__:
+        thing = getattr(towerpack_trainers, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert inspect.getdoc(thing), name

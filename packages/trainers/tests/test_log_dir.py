@@ -1,0 +1,86 @@
+"""Where a run's files go, and what becomes of an earlier run's."""
+
+import os
+
+import pytest
+
+from towerpack_callbacks import JSONWriter, ModelSaver
+from towerpack_trainers import ConfigError, SimpleTrainer
+
+
+def train(configure, **changes):
+    SimpleTrainer(configure(callbacks=[ModelSaver()], monitors=[JSONWriter()], **changes)).train()
+
+
+def test_an_earlier_run_is_moved_aside(configure, tmp_path):
+    for _ in range(3):
+        train(configure)
+        (tmp_path / "run" / "note.txt").write_text("mine")
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.1", "run.2"]
+    for name in ("run", "run.1", "run.2"):
+        assert (tmp_path / name / "latest").resolve().parent == tmp_path / name
+        assert (tmp_path / name / "note.txt").exists()
+
+
+def test_a_directory_without_a_run_is_used(configure, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "note.txt").write_text("mine")
+    train(configure)
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_run_that_is_resumed_stays(configure, tmp_path):
+    train(configure, max_epoch=1)
+    train(configure, max_epoch=2, resume="auto")
+    train(configure, max_epoch=3, resume=tmp_path / "run" / "model-5")
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_run_resumed_from_elsewhere_is_not_mixed_with_another(configure, tmp_path):
+    train(configure, max_epoch=1)
+    train(configure, log_dir=tmp_path / "other")
+    train(configure, log_dir=tmp_path / "other", resume=tmp_path / "run")
+    assert sorted(os.listdir(tmp_path)) == ["other", "other.1", "run"]
+    assert sorted(os.listdir(tmp_path / "other")) == ["latest", "model-10"]
+
+
+def test_resume_auto_with_nothing_to_resume_begins(configure, tmp_path):
+    train(configure, resume="auto")
+    assert (tmp_path / "run" / "model-10").is_dir()
+
+
+def test_no_files_at_all(configure, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    SimpleTrainer(configure(log_dir=None, monitors=None, extra_callbacks=None)).train()
+    assert os.listdir(tmp_path) == []
+
+
+def test_who_needs_a_directory_says_so(configure):
+    with pytest.raises(ValueError, match="ModelSaver has nowhere to write: give log_dir="):
+        SimpleTrainer(configure(log_dir=None, callbacks=[ModelSaver()])).train()
+    with pytest.raises(ValueError, match=r"JSONWriter writes files, but this run has no log directory"):
+        SimpleTrainer(configure(log_dir=None, monitors=[JSONWriter()])).train()
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/run"])
+def test_a_place_that_cannot_be_a_directory(configure, tmp_path, place):
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"log_dir='.*' cannot be made: .*Give another"):
+        train(configure, log_dir=tmp_path / place)
+
+
+def test_a_place_that_cannot_be_written(configure, monkeypatch):
+    # Tests may run as a user who may write everywhere.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(ConfigError, match=r"log_dir='.*run' cannot be written to"):
+        train(configure)
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_the_working_directory_is_never_moved(configure, tmp_path, monkeypatch, place):
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    train(configure, log_dir=place, max_epoch=1)
+    with pytest.raises(ConfigError, match=r"holds an earlier run, which cannot be moved aside: this process"):
+        train(configure, log_dir=place)
+    train(configure, log_dir=place, resume="auto")
