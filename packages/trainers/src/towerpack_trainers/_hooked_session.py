@@ -134,7 +134,7 @@ class HookedSession:
 def _identity(structure: Any) -> Any:
     """Something hashable that is equal for the same tensors in the same structure."""
     if isinstance(structure, (list, tuple)):
-        return tuple(map(_identity, structure))
+        return type(structure), *map(_identity, structure)
     if isinstance(structure, dict):
-        return tuple((key, _identity(value)) for key, value in structure.items())
+        return type(structure), *((key, _identity(value)) for key, value in structure.items())
     return structure if isinstance(structure, str) else id(structure)

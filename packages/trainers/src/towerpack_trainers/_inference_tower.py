@@ -41,7 +41,7 @@ class EvaluationTower:
 
     def start(self, sess: tf.Session, coord: tf.train.Coordinator) -> None:
         """Tells the input that the session is there."""
-        self._sess = sess
+        self._sess, self._coord = sess, coord
         for hook in self._hooks:
             hook.after_create_session(sess, coord)
 
@@ -59,6 +59,8 @@ class EvaluationTower:
             try:
                 values, batch_size = self._run(wanted, call)
             except tf.errors.OutOfRangeError:
+                # A failure in the input's thread ends the input, too.
+                self._coord.raise_requested_exception()
                 return
             yield values, int(batch_size)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, InferenceTower, find_tensors
+from towerpack_callbacks import Callback, InferenceTower
 from towerpack_inputsource import FeedInput, InputSource, QueueInput
 from towerpack_layers import TowerContext
 
@@ -66,6 +67,9 @@ class TowerTrainer(Trainer):
         Raises:
             ConfigError: the source never ends.
         """
+        if source is self.config.dataflow:
+            # A flow tells the position of its youngest iterator, and this one's shall stay the training's.
+            source = copy.copy(source)
         if not isinstance(source, InputSource):
             source = FeedInput(source, infinite=False)
         if source.infinite:
@@ -106,14 +110,9 @@ class TowerTrainer(Trainer):
         return make_predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors by name, looked up in the whole graph, then in the first training tower."""
+        """Tensors by name: inputs of the model, then the whole graph, then the first training tower."""
         towers = self.tower_func.training
-        inputs = towers[0].inputs if towers else {}
-        prefixes = ["", f"{towers[0].context.name}/"] if towers else [""]
-        return [
-            inputs[name] if name in inputs else find_tensors(self.graph, [name], prefixes)[0]
-            for name in names
-        ]
+        return towers[0].get_tensors(names, anywhere=True) if towers else super().get_tensors(names)
 
     def _own_callbacks(self) -> list[Callback]:
         return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers)]

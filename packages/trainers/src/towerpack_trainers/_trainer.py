@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import (
     Callback,
     Callbacks,
+    CheckpointError,
     HookToCallback,
     InferenceTower,
     JSONWriter,
@@ -74,6 +75,11 @@ class Trainer:
         self.loop = LoopState(
             steps_per_epoch=0, max_epoch=config.max_epoch, starting_epoch=config.starting_epoch
         )
+        if type(self) is Trainer and config.dataflow is not None:
+            raise ConfigError(
+                "Trainer itself knows no model to feed from dataflow=. Use a trainer that has one, such as "
+                "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
+            )
         self._checkpoint = self._find_checkpoint()
         self.seed = self._choose_seed()
         monitors = default_monitors() if config.monitors is None else config.monitors
@@ -148,14 +154,16 @@ class Trainer:
     def sess(self) -> tf.Session:
         """The session, while training. A run in it is no step, yet takes a datapoint if it needs input."""
         if self._sess is None:
-            raise TrainerStateError("There is no session yet: it exists from a callback's _before_train on.")
+            raise TrainerStateError(
+                "There is no session now: it exists from a callback's _before_train to its _after_train."
+            )
         return self._sess
 
     @property
     def hooked_sess(self) -> HookedSession:
         """The session whose runs are steps, while training."""
         if self._hooked_sess is None:
-            raise TrainerStateError("There is no session yet: hooked_sess is for run_step().")
+            raise TrainerStateError("There is no session now: hooked_sess is for run_step().")
         return self._hooked_sess
 
     @property
@@ -180,7 +188,7 @@ class Trainer:
         """Trains until the last epoch is over, a callback raises `StopTraining`, or something fails.
 
         Raises:
-            TrainerStateError: it was called before.
+            TrainerStateError: it was called before, or the graph was trained before.
             ConfigError: the number of steps per epoch is not known.
             StatisticError: a callback consumes a statistic that nothing before it produces.
             RestoreError, CheckpointError: what to start from does not fit, or cannot be read.
@@ -191,16 +199,25 @@ class Trainer:
             raise TrainerStateError(
                 "This trainer has trained already. Make a new one, with resume= to go on."
             )
+        if self.graph.finalized:
+            raise TrainerStateError(
+                "The graph is final: it was trained before. Build it anew for a new training."
+            )
         self.loop.steps_per_epoch = self._find_steps_per_epoch()
         if self.log_dir is not None:
-            prepare_log_dir(self.log_dir, resuming=self._checkpoint is not None)
+            prepare_log_dir(self.log_dir, resuming=self._resumes_in(self.log_dir))
         with self.graph.as_default():
             plain = self._set_up()
-            with create_session(self.graph, self._session_config()) as self._sess:
-                self._restore()
-                self.loop.global_step = self._counter.value(self._sess)
-                self._hooked_sess = HookedSession(self._sess, self.callbacks, self.loop, self._counter, plain)
-                self._train_and_clean_up()
+            try:
+                with create_session(self.graph, self._session_config()) as self._sess:
+                    self._restore()
+                    self.loop.global_step = self._counter.value(self._sess)
+                    self._hooked_sess = HookedSession(
+                        self._sess, self.callbacks, self.loop, self._counter, plain
+                    )
+                    self._train_and_clean_up()
+            finally:
+                self._sess = self._hooked_sess = None
 
     def _set_up(self) -> PlainStep:
         self._counter = StepCounter(self.graph)
@@ -217,19 +234,30 @@ class Trainer:
         return [HookToCallback(hook) for hook in hooks]
 
     def _session_config(self) -> tf.ConfigProto:
-        return self.config.session_config or default_session_config(self.devices)
+        given = self.config.session_config
+        return default_session_config(self.devices) if given is None else given
 
     def _restore(self) -> None:
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
+            _check_state(checkpoint)
             restore_exactly(self.sess, checkpoint.variables, str(checkpoint.path))
             self.loop.load_state_dict(checkpoint.state["loop"])
             self.callbacks.load_state_dict(checkpoint.state["callbacks"])
-            if self.source is not None and checkpoint.state.get("input") is not None:
-                self.source.load_state_dict(checkpoint.state["input"])
+            self._restore_input(checkpoint.state.get("input"))
             _log.info("Going on from %s.", checkpoint.path)
         elif self.config.session_init is not None:
             self.config.session_init.restore(self.sess)
+
+    def _restore_input(self, position: dict[str, Any] | None) -> None:
+        if self.source is None or position is None:
+            return
+        if position.get("flow", position) is None:
+            _log.warning(
+                "The data cannot say its position, so it starts anew: the resumed run will differ from an "
+                "uninterrupted one. A DataFlow can say it, for example DataFromList(your_list)."
+            )
+        self.source.load_state_dict(position)
 
     def _train_and_clean_up(self) -> None:
         """Runs the loop; whatever happens, all `_after_train` run before anything is raised."""
@@ -254,6 +282,8 @@ class Trainer:
     def _run_loop(self) -> None:
         loop = self.loop
         self.callbacks.before_train()
+        if loop.starting_epoch > loop.max_epoch:
+            _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, loop.max_epoch)
         for epoch in range(loop.starting_epoch, loop.max_epoch + 1):
             loop.epoch_num = epoch
             self.callbacks.before_epoch()
@@ -271,6 +301,13 @@ class Trainer:
             cause = _failure_of_threads(self.coord)
             if cause is not None:
                 return cause
+        if type(caught) is RuntimeError and "finalized" in str(caught):
+            late = TrainerStateError(
+                "An op was added to the graph after training had begun. The graph is final then: make ops in "
+                "_setup_graph of a callback, or in the model."
+            )
+            late.__cause__ = caught
+            return late
         if not isinstance(caught, tf.errors.OutOfRangeError):
             return caught
         if self.source is not None and not self.source.infinite:
@@ -289,7 +326,9 @@ class Trainer:
         steps = self.config.steps_per_epoch
         if steps is None and self.source is not None:
             steps = self.source.size()
-        if not steps:
+        if steps == 0:
+            raise ConfigError("The data is empty: one pass has no datapoint. Look at its source and filters.")
+        if steps is None:
             raise ConfigError(
                 "TrainConfig has no steps_per_epoch, and the data does not say how long one pass is. "
                 "Give TrainConfig(steps_per_epoch=...)."
@@ -306,6 +345,12 @@ class Trainer:
         latest = latest_checkpoint(self.config.log_dir)
         return None if latest is None else read_checkpoint(latest)
 
+    def _resumes_in(self, log_dir: Path) -> bool:
+        """Whether the checkpoint to go on from is of the run that is in `log_dir`."""
+        return self._checkpoint is not None and self._checkpoint.path.resolve().is_relative_to(
+            log_dir.resolve()
+        )
+
     def _choose_seed(self) -> int:
         if self._checkpoint is not None and "seed" in self._checkpoint.state:
             return int(self._checkpoint.state["seed"])
@@ -314,6 +359,14 @@ class Trainer:
         seed = int.from_bytes(os.urandom(4), "little") >> 1
         _log.info("No seed was given; this run draws from seed %d.", seed)
         return seed
+
+
+def _check_state(checkpoint: Checkpoint) -> None:
+    if not {"loop", "callbacks"} <= set(checkpoint.state):
+        raise CheckpointError(
+            f"{checkpoint.path} holds no state of a training, only variables. Start from those by "
+            "session_init=SmartInit(path)."
+        )
 
 
 def _failure_of_threads(coord: tf.train.Coordinator) -> BaseException | None:

@@ -1,0 +1,285 @@
+"""A run that goes on from a checkpoint is the very run that was not interrupted."""
+
+import contextlib
+import json
+import logging
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    Callback,
+    CheckpointError,
+    InferenceRunner,
+    JSONWriter,
+    MinSaver,
+    ModelSaver,
+    PeriodicTrigger,
+    ScalarStats,
+)
+from towerpack_callbacks.checkpoint import read_checkpoint, write_checkpoint
+from towerpack_dataflow import MapData
+from towerpack_inputsource import FeedInput, QueueInput
+from towerpack_trainers import RestoreError, SimpleTrainer, TrainerStateError
+
+
+class Interrupt(Callback):
+    """Presses Ctrl-C after a step."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def _trigger_step(self):
+        if self.global_step == self.step:
+            raise KeyboardInterrupt
+
+
+class Sum(Callback):
+    """Has a state that each step changes."""
+
+    def __init__(self):
+        self.total = 0
+
+    def _trigger_step(self):
+        self.total += self.global_step
+
+    def state_dict(self):
+        return {"total": self.total}
+
+    def load_state_dict(self, state):
+        self.total = state["total"]
+
+
+class Run:
+    """A training with dropout, momentum, shuffled data, validation, statistics and states."""
+
+    def __init__(self, kit, configure, log_dir):
+        self.kit, self.configure, self.log_dir = kit, configure, log_dir
+
+    def train(self, save_every=4, interrupt=None, make_input=None, **changes):
+        self.weights, self.sum, self.recorder = self.kit.Weights(), Sum(), self.kit.Recorder()
+        saver = ModelSaver(max_to_keep=0)
+        callbacks = [
+            saver if save_every is None else PeriodicTrigger(saver, every_k_steps=save_every),
+            InferenceRunner(self.kit.net_data(2), ScalarStats("cost")),
+            MinSaver("validation_cost"),
+            self.sum,
+            self.weights,
+            self.recorder,
+        ]
+        if interrupt is not None:
+            callbacks.append(Interrupt(interrupt))
+        flow = self.kit.net_flow()
+        flow.seed(1)
+        config = {
+            "model": self.kit.Random(),
+            "dataflow": flow,
+            "callbacks": callbacks,
+            "extra_callbacks": None,
+            "monitors": [JSONWriter()],
+            "max_epoch": 4,
+            "log_dir": self.log_dir,
+            **changes,
+        }
+        if make_input is not None:
+            del config["dataflow"]
+            config["data"] = make_input(flow)
+        self.trainer = SimpleTrainer(self.configure(**config))
+        if interrupt is None:
+            self.trainer.train()
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                self.trainer.train()
+        return self
+
+    def statistics(self):
+        lines = [json.loads(line) for line in (self.log_dir / "stats.jsonl").read_text().splitlines()]
+        for line in lines:
+            line.pop("QueueInput/queue_size", None)  # tells of time, not of the training
+        return lines
+
+
+@pytest.fixture
+def run(kit, configure, tmp_path):
+    """Makes a run in a directory of its own."""
+    return lambda name: Run(kit, configure, tmp_path / name)
+
+
+def assert_same(one, other):
+    assert one.weights.values.keys() == other.weights.values.keys()
+    for name, value in one.weights.values.items():
+        np.testing.assert_array_equal(value, other.weights.values[name], err_msg=name, strict=True)
+    assert one.statistics() == other.statistics()
+    assert one.sum.total == other.sum.total
+    saved = [read_checkpoint(run.log_dir / "min-validation_cost").state for run in (one, other)]
+    assert saved[0]["input"] == saved[1]["input"]
+    assert (
+        saved[0]["callbacks"]["MinSaver('validation_cost')"]
+        == saved[1]["callbacks"]["MinSaver('validation_cost')"]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("save_every", "interrupts"),
+    [(4, [9]), (4, [4, 5, 23]), (None, [13]), (1, [6, 7, 12, 24]), (5, [3])],
+    ids=["mid-epoch", "often", "at epochs", "at epochs' ends", "before any checkpoint"],
+)
+def test_interrupted_and_resumed_is_the_same_run(run, save_every, interrupts):
+    undisturbed = run("undisturbed").train(save_every)
+    resumed = run("resumed")
+    for step in interrupts:
+        resumed.train(save_every, interrupt=step, resume="auto")
+    resumed.train(save_every, resume="auto")
+    assert_same(undisturbed, resumed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make_input", [QueueInput, FeedInput])
+def test_whatever_the_input(run, make_input):
+    undisturbed = run("undisturbed").train()
+    resumed = run("resumed").train(interrupt=9, make_input=make_input)
+    resumed.train(make_input=make_input, resume="auto")
+    assert_same(undisturbed, resumed)
+
+
+def test_where_it_goes_on(run):
+    resumed = run("run").train(interrupt=9)
+    resumed.train(resume="auto")
+    assert resumed.recorder.calls[:3] == [
+        ("before_train", 1, -1, 8),
+        ("before_epoch", 2, -1, 8),
+        ("trigger_step", 2, 2, 9),
+    ]
+    assert resumed.sum.total == sum(range(25))
+
+
+def test_a_checkpoint_by_path_and_a_longer_training(run, tmp_path):
+    first = run("first").train(max_epoch=2, save_every=3)
+    assert first.trainer.loop.global_step == 12
+    longer = run("longer").train(max_epoch=3, resume=tmp_path / "first" / "model-6")
+    assert longer.recorder.calls[0] == ("before_train", 1, -1, 6)
+    assert longer.trainer.loop.global_step == 18
+
+
+def test_nothing_left(run, caplog):
+    caplog.set_level(logging.INFO)
+    done = run("run").train(save_every=None, max_epoch=2)
+    weights = done.weights.values
+    for max_epoch in (2, 1):
+        done.train(save_every=None, max_epoch=max_epoch, resume="auto")
+        assert "Nothing left to train: epoch 2 of" in caplog.text
+        assert [call[0] for call in done.recorder.calls] == ["before_train", "after_train"]
+        for name, value in done.weights.values.items():
+            np.testing.assert_array_equal(value, weights[name])
+
+
+@pytest.mark.parametrize(("steps", "first"), [(2, (3, 0)), (3, (2, 2)), (12, (2, 2))])
+def test_steps_per_epoch_may_change(run, steps, first):
+    resumed = run("run").train(interrupt=9)  # checkpoint at step 8: 2 steps of epoch 2 are done
+    resumed.train(resume="auto", steps_per_epoch=steps)
+    steps_run = [call for call in resumed.recorder.calls if call[0] == "trigger_step"]
+    assert steps_run[0] == ("trigger_step", *first, 9)
+    assert steps_run[-1][1:3] == (4, steps - 1)
+
+
+def test_a_seed_is_drawn_once(run):
+    resumed = run("run").train(interrupt=9, seed=None)
+    seed = resumed.trainer.seed
+    assert resumed.train(interrupt=13, seed=None, resume="auto").trainer.seed == seed
+    assert resumed.train(seed=7, resume="auto").trainer.seed == seed
+
+
+def test_data_without_a_position_is_told(kit, configure, caplog):
+    SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
+    assert "cannot say its position" not in caplog.text
+    SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
+    assert "The data cannot say its position, so it starts anew" in caplog.text
+
+
+def test_the_same_flow_may_train_and_be_evaluated(kit, configure, tmp_path):
+    class Model(kit.Line):
+        def build_graph(self, x, y):
+            total = tf.get_variable("total", [], initializer=tf.zeros_initializer())
+            cost = super().build_graph(x, y)
+            if self.training:
+                cost = cost + 0 * total.assign_add(tf.reduce_sum(x))
+            return cost
+
+    def total(log_dir, **changes):
+        lines = MapData(kit.net_flow(), lambda dp: [dp[0][:, 0].copy(), dp[0][:, 1].copy()])
+        kept = kit.Weights()
+        runner = InferenceRunner(lines, ScalarStats("cost"))
+        saver = PeriodicTrigger(ModelSaver(), every_k_steps=1)
+        callbacks = [saver, PeriodicTrigger(runner, every_k_steps=3), kept, *changes.pop("more", [])]
+        trainer = SimpleTrainer(
+            configure(model=Model(), dataflow=lines, callbacks=callbacks, log_dir=log_dir, **changes)
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            trainer.train()
+        return kept.values["total"]
+
+    undisturbed = total(tmp_path / "one")
+    total(tmp_path / "two", more=[Interrupt(7)])
+    assert total(tmp_path / "two", resume="auto") == undisturbed
+
+
+# ---- what does not fit
+
+
+def test_another_model(kit, configure):
+    SimpleTrainer(configure(callbacks=[ModelSaver()])).train()
+    config = configure(callbacks=[ModelSaver()], resume="auto", model=kit.Net(), dataflow=kit.net_data())
+    with pytest.raises(RestoreError) as caught:
+        SimpleTrainer(config).train()
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("model-10 does not fit this graph:")
+    assert "  only in the graph: fc0/W" in lines
+    assert "  only in the restored values: slope" in lines
+    assert (
+        lines[-1] == "Build the same model, or load it with session_init=SmartInit(path) to take what fits."
+    )
+
+
+def test_other_callbacks(configure):
+    SimpleTrainer(configure(callbacks=[ModelSaver(), Sum()])).train()
+    with pytest.raises(
+        CheckpointError, match=r"the state of callbacks this run has not: Sum.*Add them, or start"
+    ):
+        SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
+
+
+def test_a_callback_that_is_new_starts_afresh(configure):
+    SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
+    new = Sum()
+    SimpleTrainer(configure(callbacks=[ModelSaver(), new], resume="auto")).train()
+    assert new.total == 6 + 7 + 8 + 9 + 10
+
+
+def test_a_damaged_checkpoint(configure, tmp_path):
+    SimpleTrainer(configure(callbacks=[ModelSaver()])).train()
+    (tmp_path / "run" / "latest" / "state.json").write_text("{}")
+    with pytest.raises(
+        CheckpointError, match=r"state.json is missing or damaged.*Go on from another checkpoint"
+    ):
+        SimpleTrainer(configure(resume="auto"))
+
+
+def test_no_checkpoint(configure, tmp_path):
+    with pytest.raises(CheckpointError, match="is no checkpoint, and holds none"):
+        SimpleTrainer(configure(resume=tmp_path))
+
+
+def test_a_checkpoint_of_variables_alone(configure, tmp_path):
+    write_checkpoint(tmp_path / "run" / "model-3", {"slope": np.float32(1), "global_step": np.int64(3)}, {})
+    with pytest.raises(
+        CheckpointError, match=r"model-3 holds no state of a training.*session_init=SmartInit\(path\)"
+    ):
+        SimpleTrainer(configure(resume="auto")).train()
+
+
+def test_after_an_error_a_new_trainer_goes_on(run):
+    failing = run("run").train(interrupt=9)
+    with pytest.raises(TrainerStateError, match="Make a new one, with resume= to go on"):
+        failing.trainer.train()
