@@ -32,7 +32,7 @@ nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.reuse_existing_virtualenvs = False
-nox.options.sessions = ["lint", "wheels", "isolated", "integration", "docs"]
+nox.options.sessions = ["lint", "wheels", "isolated", "integration", "torch", "docs"]
 
 
 @nox.session
@@ -75,6 +75,14 @@ def integration(session: nox.Session, combination: str) -> None:
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 
+@nox.session(venv_backend="venv")
+def torch(session: nox.Session) -> None:
+    """Puts flows into PyTorch's DataLoader; by pip, which PIP_FIND_LINKS may lead to a build without CUDA."""
+    build(session)
+    session.install(f"towerpack-dataflow[torch] @ {built('dataflow').as_uri()}", *TEST_TOOLS)
+    run_copied_tests(session, ROOT / "integration_tests", ["test_torch_interop.py"])
+
+
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
@@ -87,7 +95,9 @@ def docs(session: nox.Session) -> None:
     session.chdir(scratch)
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
     session.run("pytest", *config, "--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages))
-    session.run("pytest", *config, "--doctest-modules", "--pyargs", *packages)
+    # The example in there runs in `torch`.
+    unseen = ["--ignore-glob", "*/interop/torch.py"]
+    session.run("pytest", *config, "--doctest-modules", *unseen, "--pyargs", *packages)
 
 
 @nox.session

@@ -6,11 +6,18 @@ import pytest
 
 import towerpack_dataflow
 import towerpack_dataflow.datasets
+import towerpack_dataflow.interop.arrays
 import towerpack_dataflow.testing
 
 
 @pytest.mark.parametrize(
-    "module", [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.testing]
+    "module",
+    [
+        towerpack_dataflow,
+        towerpack_dataflow.datasets,
+        towerpack_dataflow.interop.arrays,
+        towerpack_dataflow.testing,
+    ],
 )
 def test_all_is_sorted_and_every_name_is_documented(module):
     assert module.__all__ == sorted(module.__all__)

@@ -1,0 +1,91 @@
+"""A flow as a plain iterator of arrays, for JAX, NumPy and loops of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import _arguments as arguments
+from .._errors import EmptyFlowError
+from .._flow import DataFlow
+from .._sources import as_dataflow
+
+__all__ = ["ArrayIterator"]
+
+
+class ArrayIterator(Iterator[Any]):
+    """Datapoints as tuples or dicts of arrays, epoch after epoch.
+
+    A list becomes a tuple and a number an array, so that each step has the same PyTree. An array stays the
+    array it is: nothing is copied. Data-parallel hosts put a `ShardData` into the flow.
+
+    Args:
+        flow: the flow.
+        epochs: how many passes to give; `None` for endless repetition.
+        put: called with each tuple or dict, `jax.device_put` for example; what it returns is given instead.
+
+    Raises:
+        ArgumentError: if `epochs` is not an integer above 0, nor `None`.
+        EmptyFlowError: while iterating endlessly, if a pass gives nothing.
+
+    Example:
+        >>> from towerpack_dataflow import BatchData
+        >>> batches = ArrayIterator(BatchData([[1, 0.5], [2, 1.5], [3, 2.5]], 3))
+        >>> numbers, halves = next(batches)
+        >>> numbers
+        array([1, 2, 3], dtype=int32)
+    """
+
+    def __init__(self, flow: Any, epochs: int | None = None, put: Callable[[Any], Any] | None = None) -> None:
+        """Starts nothing yet."""
+        self._flow: DataFlow = as_dataflow(flow)
+        self._left = None if epochs is None else arguments.count("epochs", epochs, instead=", or None")
+        self._put = put
+        self._pass: Iterator[Any] | None = None
+        self._empty_passes = 0
+
+    def __next__(self) -> Any:
+        """The next datapoint."""
+        while True:
+            began = self._pass is None
+            if self._pass is None:
+                self._pass = self._next_pass()
+            for datapoint in self._pass:
+                arrays = _arrays(datapoint)
+                return arrays if self._put is None else self._put(arrays)
+            self._pass = None
+            self._empty_passes = self._empty_passes + 1 if began else 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """The flow's: the position of the next datapoint that was not given yet."""
+        return self._flow.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where `state` was taken; the pass that is resumed counts as one of `epochs`.
+
+        Raises:
+            StateError: if it is not the state of such a flow.
+        """
+        self._flow.load_state_dict(state)
+        self._pass = None
+
+    def _next_pass(self) -> Iterator[Any]:
+        if self._left == 0:
+            raise StopIteration
+        if self._left is not None:
+            self._left -= 1
+        elif self._empty_passes > 1:  # one may be the rest of a pass that a state was taken at the end of
+            raise EmptyFlowError(f"{self._flow._name()} gave no datapoint in a whole pass")
+        return iter(self._flow)
+
+
+def _arrays(datapoint: Any) -> Any:
+    if isinstance(datapoint, dict):
+        return {key: _arrays(value) for key, value in datapoint.items()}
+    if isinstance(datapoint, tuple) and hasattr(datapoint, "_make"):
+        return datapoint._make(map(_arrays, datapoint))
+    if isinstance(datapoint, (list, tuple)):
+        return tuple(map(_arrays, datapoint))
+    return np.asarray(datapoint)

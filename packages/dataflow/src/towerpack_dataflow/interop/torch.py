@@ -1,0 +1,188 @@
+"""A flow as a dataset for PyTorch's `DataLoader`; needs the extra `[torch]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .. import _arguments as arguments
+from .._errors import ArgumentError, StateError
+from .._position import Position
+from .._seeding import Epoch
+from .._shard import ShardData
+
+try:
+    import torch
+    from torch.utils.data import IterableDataset, get_worker_info
+except ImportError as error:
+    raise ImportError(
+        "towerpack_dataflow.interop.torch needs PyTorch: pip install 'towerpack-dataflow[torch]'"
+    ) from error
+
+__all__ = ["TorchDataset"]
+
+
+class TorchDataset(IterableDataset[Any]):
+    """A flow for `torch.utils.data.DataLoader`: shared out among ranks and loader workers, and resumable.
+
+    Batch in the flow, and give the loader `batch_size=None`: then an epoch has the same batches in the same
+    order for any number of the loader's workers. (If the loader batches, each datapoint still comes exactly
+    once.) The loader makes tensors of arrays. For arrays of some size, workers of this package below
+    (`MultiProcessRunner`) and none of the loader's are the faster way.
+
+    Each rank of `torch.distributed` gets a `ShardData` of the flow; its notes on seeds and on resuming with
+    another number of ranks hold here too. Without a seed the flow has seed 0.
+
+    **Epochs.** Without loader workers, or with persistent ones, each pass over the loader is the next epoch.
+    Otherwise workers begin from this object anew for each pass: call `set_epoch(n)` before it, as with
+    `DistributedSampler`.
+
+    **States.** Without loader workers `state_dict()` just works. The datasets in workers are copies, so with
+    them say `set_epoch(n)` before each pass and `state_dict(taken=k)` after taking `k` datapoints out of the
+    loader in this pass. Such a state does not depend on the number of workers. torchdata's
+    `StatefulDataLoader` asks the copies themselves, and needs the same number of workers again.
+
+    Args:
+        flow: the flow.
+        rank: which of the processes that train together this is; from `torch.distributed` by default.
+        world_size: how many there are.
+
+    Raises:
+        ArgumentError: if only one of `rank` and `world_size` is given, or they make no sense.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> from towerpack_dataflow import BatchData
+        >>> loader = DataLoader(TorchDataset(BatchData([[1], [2], [3], [4]], 2)), batch_size=None)
+        >>> [numbers.tolist() for (numbers,) in loader]
+        [[1, 2], [3, 4]]
+    """
+
+    def __init__(self, flow: Any, rank: int | None = None, world_size: int | None = None) -> None:
+        """Asks `torch.distributed` for the rank, if not given; reads nothing yet."""
+        if (rank is None) != (world_size is None):
+            raise ArgumentError(f"rank={rank} and world_size={world_size}: give both, or none")
+        if rank is None or world_size is None:
+            rank, world_size = _rank_and_world_size()
+        self._flow = ShardData(flow, rank, world_size)
+        self._share: ShardData | None = None  # in a worker: its part of the flow
+        # Shared with workers that persist: how many times set_epoch() was called, and the last epoch given.
+        self._told = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._heard = 0
+        self._resuming = False
+
+    def __len__(self) -> int:
+        """Datapoints that this rank gets in a pass.
+
+        Raises:
+            UnknownLengthError: a `TypeError`, if that is not known.
+        """
+        return len(self._flow)
+
+    def __iter__(self) -> Iterator[Any]:
+        """The next pass, or in a worker its part of that."""
+        worker = get_worker_info()
+        if worker is None:
+            return iter(self._flow)
+        return iter(self._part(worker.id, worker.num_workers))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes `epoch` the next pass; if a loaded state stands in the middle of it, the rest of it.
+
+        Raises:
+            ArgumentError: if `epoch` is not an integer from 0 up.
+        """
+        number = arguments.count("epoch", epoch, least=0)
+        self._turn_to(number)
+        self._tell(number)
+
+    def state_dict(self, taken: int | None = None) -> dict[str, Any]:
+        """The position of the next datapoint of this rank that was not taken, and the seed.
+
+        Args:
+            taken: datapoints that came out of a loader with workers in this pass.
+
+        Raises:
+            ArgumentError: if `taken` is not an integer from 0 up.
+        """
+        worker = get_worker_info()
+        if worker is not None:
+            return self._state_in_worker(worker.id, worker.num_workers)
+        state = self._flow.state_dict()
+        if taken is not None:
+            state["index"] += arguments.count("taken", taken, least=0)
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Lets the next pass start where `state` was taken.
+
+        Raises:
+            StateError: if it is not the state of such a flow, or of one worker among another number of them.
+        """
+        own = dict(state)
+        place = own.pop("worker", None)
+        worker = get_worker_info()
+        here = None if worker is None else [worker.id, worker.num_workers]
+        if place is not None and list(place) != here:
+            raise StateError(
+                f"this is the state of worker {place[0]} of {place[1]} of a StatefulDataLoader, and it was "
+                f"loaded into {'no worker' if here is None else f'worker {here[0]} of {here[1]}'}; load it "
+                "through a StatefulDataLoader with as many workers, or use this dataset's "
+                "state_dict(taken=...), which fits any number"
+            )
+        self._flow.load_state_dict(own)
+        position = self._flow._current()
+        if place is None:
+            self._tell(int(position.epoch))
+        else:
+            self._share = self._beginning_at(position.index, place[1])
+            self._resuming = True
+
+    def _turn_to(self, number: int) -> None:
+        current = self._flow._current()
+        if current.started or int(current.epoch) != number:
+            seed = self._flow._rooted(0).seed
+            self._flow._position = Position(Epoch(number, seed))
+
+    def _tell(self, epoch: int) -> None:
+        """Lets workers that run already know; [1] is written first, since they look at [0]."""
+        self._told[1] = epoch
+        self._told[0] += 1
+
+    # In a worker. Of what its rank gets from the current position on, the worker takes every `count`-th: the
+    # loader asks its workers in turn, so that they give the rank's order together.
+
+    def _part(self, number: int, count: int) -> ShardData:
+        calls, epoch = self._told.tolist()
+        if calls != self._heard and not self._resuming:
+            self._share = None
+            self._turn_to(epoch)
+        elif self._share is not None and not self._resuming:
+            self._flow._position = self._share._current().next_pass(None)
+        if not self._resuming:
+            self._share = self._beginning_at(self._flow._current().index + number, count)
+        self._heard = calls
+        self._resuming = False
+        assert self._share is not None
+        return self._share
+
+    def _beginning_at(self, index: int, count: int) -> ShardData:
+        turns, number = divmod(index, count)
+        share = ShardData(self._flow, number, count)
+        share._seed = self._flow._seed
+        share._position = Position(self._flow._current().epoch, turns)
+        return share
+
+    def _state_in_worker(self, number: int, count: int) -> dict[str, Any]:
+        share = self._share or self._beginning_at(self._flow._current().index + number, count)
+        state = share.state_dict()
+        between = share is self._share and not (self._resuming or share._current().started)
+        state["index"] = number if between else share._index + state["index"] * count
+        return {**state, "worker": [number, count]}
+
+
+def _rank_and_world_size() -> tuple[int, int]:
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
