@@ -1,5 +1,7 @@
 """Train LeNet on handwritten digits: the whole of Towerpack in one page.
 
+There are three ways to run it:
+
     python digits_lenet.py             train; writes to train_log/digits_lenet
     python digits_lenet.py --resume    go on from where an interrupted training stopped
     python digits_lenet.py --load      predict some digits with the best model, beside the truth
@@ -12,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
 from towerpack_callbacks import (
     Callback,
     ClassificationError,
