@@ -76,7 +76,7 @@ def _shared_variables_on(variable_device: str, device: str) -> Callable[[tf.Oper
 
 
 def _check_devices(devices: Sequence[str]) -> list[str]:
-    if isinstance(devices, str) or not devices:
+    if not isinstance(devices, (list, tuple)) or not devices:
         raise ConfigError(f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"].')
     parsed = [_parse_device(device) for device in devices]
     if len(set(parsed)) != len(parsed):

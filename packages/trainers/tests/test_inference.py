@@ -1,0 +1,225 @@
+"""Evaluation while training: each datapoint of a pass exactly once, and nothing else is touched."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    ClassificationError,
+    Inferencer,
+    InferenceRunner,
+    MaxSaver,
+    PeriodicTrigger,
+    ScalarStats,
+)
+from towerpack_callbacks.checkpoint import read_checkpoint
+from towerpack_inputsource import DummyConstantInput, FeedInput, QueueInput
+from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainer
+
+
+class Seen(Inferencer):
+    """Keeps the inputs of each round."""
+
+    def __init__(self):
+        self.rounds = []
+
+    def _get_fetches(self):
+        return ["x"]
+
+    def _before_inference(self):
+        self.rounds.append([])
+
+    def _on_fetches(self, values, batch_size):
+        assert batch_size == len(values[0])
+        self.rounds[-1] += values[0].tolist()
+
+    def _after_inference(self):
+        return {}
+
+    def produces(self):
+        return []
+
+
+def numbers(first, last):
+    return np.arange(first, last, dtype=np.float32)
+
+
+RAGGED = [[numbers(0, 4), numbers(0, 4)], [numbers(4, 8), numbers(4, 8)], [numbers(8, 9), numbers(8, 9)]]
+
+
+class Unknown:
+    """The same without a length."""
+
+    def __iter__(self):
+        return iter(RAGGED)
+
+
+SOURCES = {
+    "list": lambda: RAGGED,
+    "unknown length": Unknown,
+    "feed": lambda: FeedInput(RAGGED, infinite=False),
+    "queue": lambda: QueueInput(RAGGED, infinite=False),
+    "small queue": lambda: QueueInput(Unknown(), capacity=1, infinite=False),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_each_round_sees_each_datapoint_once(configure, source):
+    seen = Seen()
+    trainer = SimpleTrainer(configure(callbacks=[InferenceRunner(SOURCES[source](), seen)], max_epoch=3))
+    trainer.train()
+    assert seen.rounds == [list(range(9))] * 3
+    assert trainer.loop.global_step == 15
+
+
+def test_rounds_of_two_runners_at_other_periods(configure):
+    few, many = Seen(), Seen()
+    runners = [
+        PeriodicTrigger(InferenceRunner(RAGGED, few), every_k_epochs=2),
+        PeriodicTrigger(InferenceRunner(RAGGED[:1], many, "Other"), every_k_steps=2, before_train=True),
+    ]
+    SimpleTrainer(configure(callbacks=runners, steps_per_epoch=2, max_epoch=4)).train()
+    assert few.rounds == [list(range(9))] * 2
+    assert many.rounds == [list(range(4))] * 5
+
+
+def test_two_runners_need_two_names(configure):
+    runners = [InferenceRunner(RAGGED, Seen()), InferenceRunner(RAGGED, Seen())]
+    with pytest.raises(
+        ValueError, match=r"'InferenceTower/' is already used.*Give the new tower another name"
+    ):
+        SimpleTrainer(configure(callbacks=runners)).train()
+
+
+def test_statistics_weigh_examples(kit, configure):
+    runner = InferenceRunner(RAGGED, [ScalarStats(["cost:0"], prefix="check"), ScalarStats("cost")])
+    kept = kit.Weights()
+    trainer = SimpleTrainer(configure(callbacks=[runner, kept], max_epoch=1))
+    trainer.train()
+    expected = np.mean((numbers(0, 9) * kept.values["slope"] - numbers(0, 9)) ** 2)
+    for name in ("check_cost", "validation_cost"):
+        assert trainer.monitors.get_latest(name) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_best_is_kept(kit, configure, tmp_path):
+    class Model(kit.Net):
+        def build_graph(self, image, label):
+            cost = super().build_graph(image, label)
+            tower = "InferenceTower/" if not self.training else ""
+            correct = tf.get_default_graph().get_tensor_by_name(f"{tower}accuracy:0")
+            tf.reshape(1 - correct, [1], name="incorrect_vector")
+            return cost
+
+    data = kit.net_data()
+    runner = InferenceRunner(data, [ScalarStats("accuracy"), ClassificationError()])
+    config = configure(
+        model=Model(), dataflow=data, callbacks=[runner, MaxSaver("validation_accuracy")], max_epoch=5
+    )
+    trainer = SimpleTrainer(config)
+    trainer.train()
+    history = trainer.monitors.get_history("validation_accuracy")
+    step, best = max(history, key=lambda item: item[1])
+    assert best > 0.8
+    assert trainer.monitors.get_latest("validation_error") == pytest.approx(1 - history[-1][1])
+    assert read_checkpoint(tmp_path / "run" / "max-validation_accuracy").state["loop"]["global_step"] == step
+
+
+def test_an_evaluation_does_not_disturb_the_training(kit, configure):
+    kept, alone = kit.Weights(), kit.Weights()
+    evaluated = configure(
+        model=kit.Net(),
+        dataflow=kit.net_data(),
+        callbacks=[
+            PeriodicTrigger(InferenceRunner(kit.net_data(2, seed=1), ScalarStats("cost")), every_k_steps=1),
+            kept,
+        ],
+        extra_callbacks=None,
+    )
+    SimpleTrainer(evaluated).train()
+    plain = configure(model=kit.Net(), dataflow=kit.net_data(), callbacks=[alone], extra_callbacks=None)
+    SimpleTrainer(plain).train()
+    for name, value in alone.values.items():
+        np.testing.assert_array_equal(kept.values[name], value, err_msg=name)
+
+
+def test_with_several_towers(configure):
+    seen = Seen()
+    config = configure(callbacks=[InferenceRunner(RAGGED, seen)])
+    SyncMultiGPUTrainer(config, ["/cpu:0", "/cpu:1"]).train()
+    assert seen.rounds == [list(range(9))] * 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [lambda: QueueInput(RAGGED), lambda: FeedInput(RAGGED), lambda: DummyConstantInput([(4,), (4,)])],
+)
+def test_an_input_without_end_is_refused(configure, source):
+    with pytest.raises(ConfigError, match=r"needs an input that ends, but .* Make it with infinite=False"):
+        SimpleTrainer(configure(callbacks=[InferenceRunner(source(), Seen())])).train()
+
+
+def test_an_input_without_data_is_an_error(configure):
+    with pytest.raises(ValueError, match=r"gave no datapoint in this pass. Check its filters"):
+        SimpleTrainer(configure(callbacks=[InferenceRunner([], Seen())])).train()
+
+
+@pytest.mark.parametrize("wrong", [None, 3, ["cost"], [ScalarStats]], ids=str)
+def test_inferencers_are_inferencers(wrong):
+    with pytest.raises(TypeError, match="InferenceRunner takes Inferencer objects such as ScalarStats"):
+        InferenceRunner(RAGGED, wrong)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, iter(RAGGED)], ids=["none", "number", "iterator"])
+def test_the_input_can_be_iterated_again(configure, wrong):
+    with pytest.raises(
+        TypeError, match=r"reads a DataFlow or another iterable|can be gone through once only"
+    ):
+        SimpleTrainer(configure(callbacks=[InferenceRunner(wrong, Seen())])).train()
+
+
+def test_a_tensor_the_model_does_not_make(configure):
+    with pytest.raises(
+        KeyError, match=r"no tensor 'InferenceTower/costs:0'. Close names are: .*Name it in the model"
+    ):
+        SimpleTrainer(configure(callbacks=[InferenceRunner(RAGGED, ScalarStats("costs"))])).train()
+
+
+def test_a_vector_is_no_scalar(configure):
+    with pytest.raises(ValueError, match=r"takes scalars; tensor 'error' has shape \(4,\). Reduce it"):
+        SimpleTrainer(configure(callbacks=[InferenceRunner(RAGGED, ScalarStats("error"))])).train()
+
+
+class Fails:
+    """Gives its datapoints, then fails, in the round of that number."""
+
+    def __init__(self, datapoints, round_number):
+        self.datapoints, self.left = datapoints, round_number
+
+    def __iter__(self):
+        self.left -= 1
+        yield from self.datapoints
+        if not self.left:
+            raise OSError("the disk is gone")
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda flow: flow, lambda flow: QueueInput(flow, capacity=1, infinite=False)]
+)
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_error_in_its_data_is_raised_as_it_is(configure, wrap, number):
+    seen = Seen()
+    config = configure(callbacks=[InferenceRunner(wrap(Fails(RAGGED, number)), seen)], max_epoch=2)
+    trainer = SimpleTrainer(config)
+    with pytest.raises(OSError, match="the disk is gone"):
+        trainer.train()
+    assert trainer.loop.epoch_num == number
+    assert len(seen.rounds) == number
+
+
+def test_its_tower_shares_and_does_not_train(kit, configure):
+    trainer = SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_data()))
+    names = {variable.name for variable in trainer.graph.get_collection("variables")}
+    with trainer.graph.as_default():
+        trainer.build_inference_tower(kit.net_data(), "check")
+    assert {variable.name for variable in trainer.graph.get_collection("variables")} == names
+    assert [tower.context.is_training for tower in trainer.tower_func.towers] == [True, False]
