@@ -354,3 +354,20 @@ def test_an_epoch_has_steps(steps):
 
     with pytest.raises(ValueError, match=r"steps_per_epoch=.*whole number of at least 1"):
         as_session_hooks([], steps_per_epoch=steps)
+
+
+def test_a_predictor_is_made_before_the_session_and_called_in_it(line):
+    class Predict(Callback):
+        def _setup_graph(self):
+            self._double = self.trainer.get_predictor(["cost"], ["twice_the_cost"])
+
+        def _trigger(self):
+            self.doubled = self._double(4.0)
+            with pytest.raises(TypeError, match=r"takes 1 arrays \(cost\), received 2"):
+                self._double(1.0, 2.0)
+
+    with line.graph.as_default():
+        tf.multiply(line.graph.get_tensor_by_name("cost:0"), 2, name="twice_the_cost")
+    predict = Predict()
+    line.run([predict])
+    assert predict.doubled == [8.0]

@@ -19,6 +19,7 @@ from ._inferencers import ClassificationError, ScalarStats
 from ._loop_state import LoopState
 from ._period import Every
 from ._periodic import PeriodicTrigger
+from ._predictor import make_predictor
 from ._progress import ProgressBar
 from ._protocol import InferenceTower, TrainerProtocol
 from ._step_counter import StepCounter
@@ -69,6 +70,7 @@ __all__ = [
     "as_session_hooks",
     "checkpoint",
     "find_tensors",
+    "make_predictor",
     "monitors",
     "testing",
 ]

@@ -13,6 +13,7 @@ from ._callback import Callback, StepFetch
 from ._callbacks import Callbacks
 from ._errors import CallbackStateError, StopTraining
 from ._loop_state import LoopState
+from ._predictor import make_predictor
 from ._protocol import InferenceTower, TrainerProtocol
 from ._step_counter import StepCounter
 from ._tensors import find_tensors
@@ -112,7 +113,7 @@ def as_session_hooks(
     directory = None if log_dir is None else Path(log_dir)
     if monitors is None:
         monitors = [] if directory is None else [TFEventWriter(), JSONWriter(), ScalarPrinter()]
-    loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch or 2**31)
+    loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
     return [_CallbacksHook(_HookLoop(callbacks, monitors, loop, directory))]
 
 
@@ -143,8 +144,7 @@ class _HookLoop:
         self, input_names: Sequence[str], output_names: Sequence[str]
     ) -> Callable[..., list[Any]]:
         feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        call: Callable[..., list[Any]] = self.sess.make_callable(fetches, feed_list=feeds)
-        return call
+        return make_predictor(lambda: self.sess, feeds, fetches)
 
     def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
         raise CallbackStateError(
@@ -218,7 +218,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
     def _end_epoch(self, run_context: tf.train.SessionRunContext) -> None:
         self._callbacks.after_epoch()
         self._callbacks.trigger_epoch()
-        if self._loop.epoch_num >= self._loop.max_epoch:
+        if self._loop.max_epoch is not None and self._loop.epoch_num >= self._loop.max_epoch:
             run_context.request_stop()
         else:
             self._loop.local_step = -1

@@ -22,7 +22,7 @@ class LoopState:
 
     Attributes:
         steps_per_epoch: steps in an epoch; an epoch is only the default period of callbacks.
-        max_epoch: the last epoch to run.
+        max_epoch: the last epoch to run; None where the loop has no end of its own.
         starting_epoch: the first epoch of this run (1, or where a resumed run goes on).
         starting_step: the first local step of the first epoch; not 0 when a run resumes inside an epoch.
         epoch_num: the running epoch, from 1.
@@ -31,7 +31,7 @@ class LoopState:
     """
 
     steps_per_epoch: int
-    max_epoch: int
+    max_epoch: int | None = None
     starting_epoch: int = 1
     starting_step: int = 0
     epoch_num: int = attrs.field(default=attrs.Factory(lambda self: self.starting_epoch - 1, takes_self=True))

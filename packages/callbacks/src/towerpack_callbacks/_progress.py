@@ -49,8 +49,9 @@ class ProgressBar(Callback):
     def _before_epoch(self) -> None:
         loop = self.trainer.loop
         first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
+        end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
         self._bar = _Bar(
-            desc=f"epoch {loop.epoch_num}/{loop.max_epoch}",
+            desc=f"epoch {loop.epoch_num}{end}",
             total=loop.steps_per_epoch,
             initial=first,
             unit="step",

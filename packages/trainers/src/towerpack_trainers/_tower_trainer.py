@@ -9,14 +9,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, InferenceTower
+from towerpack_callbacks import Callback, InferenceTower, make_predictor
 from towerpack_inputsource import FeedInput, InputSource, QueueInput
 from towerpack_layers import TowerContext
 
 from ._errors import ConfigError, TrainerStateError
 from ._inference_tower import EvaluationTower
 from ._model import ModelDesc
-from ._predictor import make_predictor
 from ._tower import TowerFunc
 from ._trainer import Trainer
 

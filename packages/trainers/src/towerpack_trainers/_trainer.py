@@ -23,6 +23,7 @@ from towerpack_callbacks import (
     StopTraining,
     TFEventWriter,
     find_tensors,
+    make_predictor,
 )
 from towerpack_callbacks.checkpoint import Checkpoint, latest_checkpoint, read_checkpoint
 from towerpack_inputsource import InputSource
@@ -32,7 +33,6 @@ from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, TrainerStateError
 from ._hooked_session import HookedSession, PlainStep
 from ._log_dir import prepare_log_dir
-from ._predictor import make_predictor
 from ._session import create_session, default_session_config
 from ._session_init import restore_exactly
 
@@ -280,11 +280,11 @@ class Trainer:
             raise error
 
     def _run_loop(self) -> None:
-        loop = self.loop
+        loop, max_epoch = self.loop, self.config.max_epoch
         self.callbacks.before_train()
-        if loop.starting_epoch > loop.max_epoch:
-            _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, loop.max_epoch)
-        for epoch in range(loop.starting_epoch, loop.max_epoch + 1):
+        if loop.starting_epoch > max_epoch:
+            _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, max_epoch)
+        for epoch in range(loop.starting_epoch, max_epoch + 1):
             loop.epoch_num = epoch
             self.callbacks.before_epoch()
             first = loop.starting_step if epoch == loop.starting_epoch else 0

@@ -9,11 +9,11 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import make_predictor
 from towerpack_layers import TowerContext
 
 from .._arguments import instance_of
 from .._model import ModelDesc
-from .._predictor import make_predictor
 from .._session import create_session, default_session_config
 from .._session_init import SessionInit
 from .._tower import TowerFunc
