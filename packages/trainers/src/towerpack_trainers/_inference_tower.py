@@ -60,7 +60,7 @@ class EvaluationTower:
                 values, batch_size = self._run(wanted, call)
             except tf.errors.OutOfRangeError:
                 # A failure in the input's thread ends the input, too.
-                pass
+                self._coord.raise_requested_exception()
                 return
             yield values, int(batch_size)
 
