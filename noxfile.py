@@ -32,7 +32,7 @@ nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.reuse_existing_virtualenvs = False
-nox.options.sessions = ["lint", "wheels", "isolated", "integration", "torch", "docs"]
+nox.options.sessions = ["lint", "wheels", "isolated", "integration", "docs"]
 
 
 @nox.session
@@ -77,7 +77,10 @@ def integration(session: nox.Session, combination: str) -> None:
 
 @nox.session(venv_backend="venv")
 def torch(session: nox.Session) -> None:
-    """Puts flows into PyTorch's DataLoader; by pip, which PIP_FIND_LINKS may lead to a build without CUDA."""
+    """Puts flows into PyTorch's DataLoader. Not among the usual sessions: PyTorch can be several GB.
+
+    By pip, which PIP_FIND_LINKS may lead to a build without CUDA.
+    """
     build(session)
     session.install(f"towerpack-dataflow[torch] @ {built('dataflow').as_uri()}", *TEST_TOOLS)
     run_copied_tests(session, ROOT / "integration_tests", ["test_torch_interop.py"])
