@@ -5,6 +5,7 @@ import pytest
 
 from towerpack_inputsource._pump import Pump
 from towerpack_inputsource._reader import FlowReader
+from towerpack_inputsource._status import Activity
 from towerpack_inputsource.testing import _Flow as Flow
 from towerpack_inputsource.testing import _FlowError as FlowError
 
@@ -29,6 +30,7 @@ class Recorder:
             lambda: self.reports.append("end"),
             lambda: self.reports.append("closed"),
             self.reports.append,
+            Activity("towerpack-test"),
         )
 
     def run(self):

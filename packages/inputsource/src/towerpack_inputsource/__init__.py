@@ -1,5 +1,6 @@
 """Bring data into a TensorFlow graph, prefetched, for any session loop."""
 
+from ._batch_queue import BatchQueueInput
 from ._constant import DummyConstantInput
 from ._errors import (
     DatapointError,
@@ -17,8 +18,11 @@ from ._feed import FeedInput
 from ._placeholder import PlaceholderInput
 from ._queue import QueueInput
 from ._source import InputSource
+from ._status import Buffer, InputStatus, ThreadActivity
 
 __all__ = [
+    "BatchQueueInput",
+    "Buffer",
     "DatapointError",
     "DatapointShapeError",
     "DatapointStructureError",
@@ -29,9 +33,11 @@ __all__ = [
     "FlowEndError",
     "InputSource",
     "InputSourceError",
+    "InputStatus",
     "NotRunningError",
     "PlaceholderInput",
     "QueueInput",
     "SetupError",
     "SpecError",
+    "ThreadActivity",
 ]

@@ -43,6 +43,8 @@ class FeedInput(InputSource):
         2.0
     """
 
+    feed_free = False
+
     def __init__(self, df: Iterable[Any], infinite: bool = True) -> None:
         self._flow = as_flow(df)
         self.infinite = infinite
@@ -55,8 +57,7 @@ class FeedInput(InputSource):
         """Returns the flow's length, or None if it is unknown."""
         return flow_size(self._flow)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the last datapoint that a finished run used; None if it has none."""
+    def _state(self, takes: int | None) -> dict[str, Any]:
         if self._consumed is not None:
             return dict(self._consumed)
         if self._loaded is not None or not hasattr(self._flow, "state_dict"):
@@ -88,8 +89,7 @@ class FeedInput(InputSource):
         self._start(None)
 
     def _prepare(self) -> None:
-        if hasattr(self._flow, "reset_state"):
-            self._flow.reset_state()
+        self._reader.prepare()
 
     def _start(self, position: Position) -> None:
         self._consumed = {"flow": self._reader.restart(position)}

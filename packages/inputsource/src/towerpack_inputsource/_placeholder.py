@@ -25,6 +25,8 @@ class PlaceholderInput(InputSource):
         [2. 4.]
     """
 
+    feed_free = False
+
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         self._placeholders = [placeholder_for(spec) for spec in specs]
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ._reader import FlowReader, Position
+from ._reader import Position, Reader
+from ._status import Activity
 
 ExcInfo = tuple[type[BaseException], BaseException, "TracebackType | None"]
 
@@ -29,11 +30,12 @@ class Pump(threading.Thread):
         on_end: called after the last datapoint of a flow that ends.
         on_closed: called when somebody else closed the queue.
         on_error: called with the `sys.exc_info()` of anything that goes wrong, here or in the flow.
+        activity: told what the thread is doing; has the thread's name.
     """
 
     def __init__(
         self,
-        reader: FlowReader,
+        reader: Reader,
         origin: Position,
         put: Callable[..., Any],
         closed: tuple[type[BaseException], ...],
@@ -41,14 +43,16 @@ class Pump(threading.Thread):
         on_end: Callable[[], None],
         on_closed: Callable[[], None],
         on_error: Callable[[ExcInfo], None],
+        activity: Activity,
     ) -> None:
-        super().__init__(name="towerpack-enqueue", daemon=True)
+        super().__init__(name=activity.name, daemon=True)
         self._reader = reader
         self._put = put
         self._closed = closed
         self._on_end = on_end
         self._on_closed = on_closed
         self._on_error = on_error
+        self._activity = activity
         self._stopping = False
         self._lock = threading.Lock()
         # The position after `_count` datapoints is last; the one after `_count - i` is i places before it.
@@ -62,6 +66,8 @@ class Pump(threading.Thread):
         except BaseException:  # also SystemExit out of a flow: a silent thread would leave the graph waiting
             self._on_error(sys.exc_info())  # type: ignore[arg-type]
             return
+        finally:
+            self._activity.enter("ended")
         if ended:
             self._on_end()
         elif not self._stopping:
@@ -81,7 +87,9 @@ class Pump(threading.Thread):
     def _move(self) -> bool:
         """Returns True at the end of the flow, False if the queue was closed."""
         take, put, position = self._reader.take, self._put, self._reader.position
+        enter = self._activity.enter
         while not self._stopping:
+            enter("flow")
             try:
                 arrays = take()
             except StopIteration:
@@ -90,6 +98,7 @@ class Pump(threading.Thread):
             with self._lock:
                 self._positions.append(position())
                 self._count += 1
+            enter("put")
             try:
                 put(*arrays)
             except self._closed:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ._datapoint import compile_check
-from ._errors import NotRunningError
-from ._feeder import Feeder
-from ._queue_ops import QueueOps
-from ._reader import FlowReader, Position, as_flow, checked_position, flow_size
-from ._source import InputSource
-from ._specs import component_of
+from ._flow_queue import FlowQueueInput
 
 
-class QueueInput(InputSource):
+class QueueInput(FlowQueueInput):
     """Prefetches a flow's datapoints into a queue on the CPU, by a thread that runs beside the training.
 
     Use it for training, with any number of towers: each tower takes datapoints of its own. An exception in
@@ -62,85 +56,11 @@ class QueueInput(InputSource):
             raise ValueError(
                 f"capacity is the number of datapoints to prefetch, at least 1; received {capacity}."
             )
-        self._flow = as_flow(df)
-        self._capacity = capacity
-        self.infinite = infinite
-        self._queue = queue
-        self._loaded: Position = None
-        self._feeder: Feeder | None = None
+        super().__init__(df, capacity, infinite, queue)
 
-    def size(self) -> int | None:
-        """Returns the flow's length, or None if it is unknown."""
-        return flow_size(self._flow)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Returns the position after the last datapoint a step took; not to be called while a step runs.
-
-        The position is None for a flow without `state_dict()`, and for a queue that reorders.
-        """
-        if self._feeder is not None:
-            return {"flow": self._feeder.position()}
-        if self._loaded is not None or not hasattr(self._flow, "state_dict"):
-            return {"flow": self._loaded}
-        return {"flow": self._flow.state_dict()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position; None is the beginning."""
-        self._loaded = checked_position(self._flow, state)
-
-    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
-        with (
-            tf.name_scope(None),
-            tf.name_scope("QueueInput"),
-            tf.device("/cpu:0"),
-            tf.control_dependencies(None),
-        ):
-            self._ops = QueueOps(specs, self._queue, self._capacity)
-        check = compile_check([component_of(spec) for spec in specs])
-        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
+    def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
+        return specs
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        with tf.device("/cpu:0"):
+        with tf.device("/cpu:0"), tf.name_scope("QueueInput"):
             return self._ops.take(specs)
-
-    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        return [_QueueHook(self)]
-
-    def _reset_state(self) -> None:
-        if self._feeder is None:
-            raise NotRunningError(
-                "QueueInput.reset_state() needs the live session: create it with the source's hooks() first."
-            )
-        self._feeder.restart()
-
-    def _prepare(self) -> None:
-        if hasattr(self._flow, "reset_state"):
-            self._flow.reset_state()
-
-    def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        if self._feeder is not None:
-            self._feeder.finish()  # the session was lost and made anew
-        self._feeder = Feeder(self._ops, self._reader, session, coord)
-        self._feeder.start(self._loaded)
-        self._loaded = None
-
-    def _finish(self) -> None:
-        if self._feeder is not None:
-            self._feeder.finish()
-
-
-class _QueueHook(tf.train.SessionRunHook):
-    """Starts and ends the thread. Has no before_run and no after_run: it costs a step nothing."""
-
-    def __init__(self, source: QueueInput) -> None:
-        self._source = source
-
-    def begin(self) -> None:
-        # Here and not later, so that workers which fork do it before a session has threads.
-        self._source._prepare()
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._start(session, coord)
-
-    def end(self, session: tf.Session) -> None:
-        self._source._finish()

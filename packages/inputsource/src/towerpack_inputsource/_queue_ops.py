@@ -11,29 +11,27 @@ from ._errors import SetupError, SpecError
 
 
 class QueueOps:
-    """Everything of the source that lives in the graph.
+    """A queue between the thread and the steps; `BufferOps` says what each op does.
 
-    Attributes:
-        placeholders: one per component, fed by `enqueue`.
-        enqueue: puts the fed datapoint.
-        end: closes the queue; what is in it can still be taken.
-        abort: closes the queue and wakes a put that waits.
-        renew: makes an empty, open queue and counts from 0.
-        zero: counts from 0.
-        taken: how many datapoints were taken.
-        capacity: the queue's, or None if it has no bound.
-        in_order: whether the queue gives back in the order of the puts.
+    Args:
+        specs: the components of what is put; each take gives the same, or `batch_size` of them.
+        queue: a queue to use, or None for a new one.
+        capacity: of a new one.
     """
+
+    label = "queue"
 
     def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int) -> None:
         self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
         # First, so that no component can take the name that the summary's tag is made of.
-        self._summarize_size()
+        self.size = queue.size(name="queue_size")
+        # A convention by name, not by import: whoever runs the training averages these scalars.
+        tf.add_to_collection("MOVING_SUMMARIES", self.size)
         self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
         self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
         self.end = queue.close(name="end")
         self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
-        self._count = _local_variable(tf.zeros([], tf.int64), "taken")
+        self._count = local_variable(tf.zeros([], tf.int64), "taken")
         self.taken = self._count.read_value()
         self.zero = self._count.initializer
         # A closed queue cannot be opened again, but a destroyed one is made anew by the next op on it.
@@ -44,23 +42,35 @@ class QueueOps:
         self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
 
     def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
-        """Adds one take to the current graph: the next datapoint, with the declared shapes."""
-        with tf.name_scope("QueueInput"):
-            tensors = self._queue.dequeue(name="dequeue")
-            tensors = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
-            # Counted in the graph: the thread cannot know when a put that had to wait went in. It costs
-            # the step nothing measurable.
-            with tf.control_dependencies(tensors):
-                counted = self._count.assign_add(1, read_value=False)
-            with tf.control_dependencies([counted]):
-                tensors = [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
+        """Adds a take of the next datapoint to the current graph, with the declared shapes."""
+        tensors = _as_list(self._queue.dequeue(name="dequeue"))
+        return self._counted(tensors, 1, specs)
+
+    def take_batch(self, specs: Sequence[tf.TensorSpec], batch_size: int, rest: bool) -> list[tf.Tensor]:
+        """Adds a take of the next `batch_size` datapoints, stacked.
+
+        Args:
+            specs: of the batch.
+            batch_size: how many.
+            rest: give what is left at the end, if it is fewer.
+        """
+        if not rest:
+            return self._counted(_as_list(self._queue.dequeue_many(batch_size)), batch_size, specs)
+        tensors = _as_list(self._queue.dequeue_up_to(batch_size))
+        return self._counted(tensors, tf.shape(tensors[0], out_type=tf.int64)[0], specs)
+
+    def _counted(
+        self, tensors: list[tf.Tensor], count: Any, specs: Sequence[tf.TensorSpec]
+    ) -> list[tf.Tensor]:
+        # Counted in the graph: the thread cannot know when a put that had to wait went in. It costs
+        # the step nothing measurable.
+        with tf.control_dependencies(tensors):
+            counted = self._count.assign_add(count, read_value=False)
+        with tf.control_dependencies([counted]):
+            tensors = [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
         for tensor, spec in zip(tensors, specs):
             tensor.set_shape(spec.shape)
         return tensors
-
-    def _summarize_size(self) -> None:
-        # A convention by name, not by import: whoever runs the training averages these scalars.
-        tf.add_to_collection("MOVING_SUMMARIES", self._queue.size(name="queue_size"))
 
 
 def _new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:
@@ -85,8 +95,12 @@ def _checked_queue(specs: Sequence[tf.TensorSpec], queue: Any) -> Any:
     return queue
 
 
-def _local_variable(value: tf.Tensor, name: str) -> tf.Variable:
+def local_variable(value: tf.Tensor, name: str) -> tf.Variable:
     """Makes a variable that is initialised with each session and never saved: it speaks of one run."""
     return tf.Variable(
         value, name=name, trainable=False, use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES]
     )
+
+
+def _as_list(tensors: Any) -> list[tf.Tensor]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from ._datapoint import Array
 from ._errors import DatapointError, EmptyFlowError, FlowEndError
 
 # What `state_dict()` of a flow returned; None for a flow that has no position.
 Position = Any
+
+
+class Reader(Protocol):
+    """What a thread that prefetches reads from."""
+
+    def restart(self, position: Position = None) -> Position:
+        """Starts over, at a position or at the beginning; returns the position before the first datapoint."""
+
+    def take(self) -> list[Array]:
+        """Returns the next datapoint; raises `StopIteration` at the end."""
+
+    def position(self) -> Position:
+        """Returns the position after the last datapoint taken."""
 
 
 class FlowReader:
@@ -42,6 +55,11 @@ class FlowReader:
         self._pass_number = 0
         self._in_run = 0
         self._in_pass = 0
+
+    def prepare(self) -> None:
+        """Makes the flow ready to be read, before a session has threads."""
+        if hasattr(self._flow, "reset_state"):
+            self._flow.reset_state()
 
     def restart(self, position: Position = None) -> Position:
         """Starts over: at a position, or at the first datapoint of a new pass.

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError
 from ._specs import check_specs
+from ._status import InputStatus
 
 
 class InputSource(abc.ABC):
@@ -29,9 +30,12 @@ class InputSource(abc.ABC):
     Attributes:
         infinite: whether it starts over at the end of a pass. Otherwise the run ends there, and an evaluation
             can use it.
+        feed_free: whether its tensors need nothing to be fed with each run, so that several towers and
+            `StagingInput` can use it.
     """
 
     infinite: bool = True
+    feed_free: bool = True
 
     _specs: tuple[tf.TensorSpec, ...] | None = None
     _hook_list: tuple[tf.train.SessionRunHook, ...] | None = None
@@ -86,9 +90,10 @@ class InputSource(abc.ABC):
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the datapoint after the last consumed one, whatever was prefetched.
 
-        To be called while no step runs. Sources without a position return an empty dict.
+        To be called while no step runs. Sources without a position return an empty dict. Everything in it can
+        be written as JSON, if the flow's own position can.
         """
-        return {}
+        return self._state(None)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position. To be called before the session starts.
@@ -105,6 +110,14 @@ class InputSource(abc.ABC):
                 f"{sorted(state)}. Was the run that saved it using another input source?"
             )
 
+    def status(self) -> InputStatus:
+        """Returns where the input stands: how full its buffers are, what its threads do, as plain data.
+
+        May be called from any thread, also while a step hangs; before and after the session too. Two of them
+        tell what happened between: `source.status().since(earlier)`.
+        """
+        return InputStatus(type(self).__name__)
+
     @abc.abstractmethod
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         """Adds what all towers share to the current graph."""
@@ -118,6 +131,16 @@ class InputSource(abc.ABC):
 
     def _reset_state(self) -> None:
         """Restarts; a source without a position has nothing to restart."""
+
+    def _state(self, takes: int | None) -> dict[str, Any]:
+        """The position after the first `takes` takes since the session began, or the last restart.
+
+        None stands for all of them; a source that takes from another one ahead of the step asks for fewer.
+        """
+        return {}
+
+    def _hold_back(self, takes: int) -> None:
+        """Hears, before the session, that `_state` may be asked for up to so many takes fewer than made."""
 
     def _after_setup(self, method: str) -> tuple[tf.TensorSpec, ...]:
         if self._specs is None:
