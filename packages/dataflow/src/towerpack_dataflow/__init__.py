@@ -12,8 +12,11 @@ from ._errors import (
     FlowDefinitionError,
     NotAddressableError,
     ParcelError,
+    SendError,
     StateError,
     UnknownLengthError,
+    WorkerDiedError,
+    WorkerError,
 )
 from ._flow import DataFlow
 from ._inspect import PrintData
@@ -24,6 +27,13 @@ from ._seeding import Epoch
 from ._shard import ShardData, reshard
 from ._sources import DataFromGenerator, DataFromIterable, DataFromList
 from ._speed import SpeedResult, TestDataSpeed
+from .runtime import (
+    MultiProcessMapAndBatchData,
+    MultiProcessMapData,
+    MultiProcessRunner,
+    WorkerInfo,
+    get_worker_info,
+)
 
 __all__ = [
     "ArgumentError",
@@ -43,16 +53,24 @@ __all__ = [
     "FlowDefinitionError",
     "MapData",
     "MapDataComponent",
+    "MultiProcessMapAndBatchData",
+    "MultiProcessMapData",
+    "MultiProcessRunner",
     "NotAddressableError",
     "ParcelError",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",
     "RepeatedData",
+    "SendError",
     "ShardData",
     "SpeedResult",
     "StateError",
     "TestDataSpeed",
     "UnknownLengthError",
+    "WorkerDiedError",
+    "WorkerError",
+    "WorkerInfo",
+    "get_worker_info",
     "reshard",
 ]

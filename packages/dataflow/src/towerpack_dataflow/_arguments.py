@@ -27,3 +27,14 @@ def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
     if number < least or isinstance(value, bool):
         raise ArgumentError(f"{name} is an integer from {least} up{instead}; got {value!r}")
     return number
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """`value`, which must be one of a few words.
+
+    Raises:
+        ArgumentError: if it is none of them.
+    """
+    if value not in allowed:
+        raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; got {value!r}")
+    return str(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def blamed_place(error: BaseException, root: DataFlow) -> tuple[int, ...]:
     culprit = getattr(error, _BLAMED, root)
     vars(error).pop(_BLAMED, None)
     path = next(_paths(root, culprit), [root])
-    return tuple(flow._children().index(child) for flow, child in zip(path, path[1:]))
+    return tuple(flow._children().index(child) for flow, child in pairwise(path))
 
 
 def _paths(flow: DataFlow, culprit: DataFlow) -> Iterator[list[DataFlow]]:

@@ -147,11 +147,8 @@ class MapData(ProxyDataFlow):
             raise
 
     def _sifted(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        """A pass of a map that drops. Its mark: era, epoch, datapoints given, datapoints read below."""
-        mark = epoch.marks.get(epoch.key)
-        if mark is None or mark[:2] != [epoch.era, epoch] or mark[2] > start:
-            mark = [epoch.era, int(epoch), 0, 0]
-        epoch.marks[epoch.key] = mark
+        """A pass of a map that drops."""
+        mark = epoch.marks[epoch.key] = self._mark_for(epoch, start)
         func = self._func
         try:
             for index, datapoint in enumerate(self.ds._datapoints(self._below(epoch), mark[3]), mark[3]):
@@ -165,6 +162,13 @@ class MapData(ProxyDataFlow):
         except Exception as error:
             blame(error, self)
             raise
+
+    def _mark_for(self, epoch: Epoch, start: int) -> list[int]:
+        """Where to go on, if this map drops: era, epoch, datapoints given, datapoints read below."""
+        mark = epoch.marks.get(epoch.key)
+        if mark is None or mark[:2] != [epoch.era, epoch] or mark[2] > start:
+            return [epoch.era, int(epoch), 0, 0]
+        return mark
 
     def _surprise(self, epoch: Epoch, start: int) -> None:
         """Nobody said that this map drops, and it has, in a pass made from `start` on."""

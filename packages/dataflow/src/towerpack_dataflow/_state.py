@@ -55,6 +55,25 @@ def load(flow: DataFlow, state: Mapping[str, Any]) -> Position:
     return Position(Epoch(state["epoch"], state["seed"], (), marks), state["index"])
 
 
+def seeds_below(flow: DataFlow) -> dict[str, int]:
+    """The seeds given to flows below `flow`, by place."""
+    return {path: node._seed for path, node in _walk(flow) if path and node._seed is not None}
+
+
+def set_seeds_below(flow: DataFlow, seeds: Mapping[str, int]) -> None:
+    """Makes the tree below `flow` have these seeds, and no others: a worker's copy follows its original."""
+    for path, node in _walk(flow):
+        if path:
+            node._seed = seeds.get(path)
+
+
+def recognise(flow: DataFlow, marks: Mapping[str, list[int]], path: tuple[int, ...]) -> None:
+    """Tells the tree below `flow`, which stands at `path`, whose marks a copy of it has left."""
+    for place, node in _walk(flow, path):
+        if place in marks:
+            node._recognise(marks[place])
+
+
 def _walk(flow: DataFlow, path: tuple[int, ...] = ()) -> Iterator[tuple[str, DataFlow]]:
     """All flows of a tree, parents first, under the names that `Epoch.key` gives their places."""
     yield ".".join(map(str, path)), flow

@@ -1,0 +1,171 @@
+"""Who makes which datapoints, and in which order they leave; no process is involved here."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+_WORK = 1e-3  # seconds of work worth a message of their own: a message costs some 30 us on both sides
+_BYTES = 2**20  # beyond this, more datapoints in a message save nothing
+_MOST = 4096
+
+
+class Pace:
+    """How many datapoints to ask for at once, learned from how long they take and how large they are."""
+
+    def __init__(self) -> None:
+        """Begins with one at a time."""
+        self._count = 1.0
+        self.seconds = 0.0
+        self.bytes = 0.0
+
+    @property
+    def count(self) -> int:
+        """Datapoints for the next task."""
+        return int(self._count)
+
+    def learn(self, count: int, seconds: float, size: int) -> None:
+        """A task of `count` datapoints took `seconds` and gave `size` bytes."""
+        if not count:
+            return
+        new = self.seconds == 0.0
+        weight = 1.0 if new else 0.25
+        self.seconds += weight * (seconds / count - self.seconds)
+        self.bytes += weight * (size / count - self.bytes)
+        fitting = min(_WORK / max(self.seconds, 1e-9), _BYTES / max(self.bytes, 1e-9), _MOST)
+        # Growing step by step: the first datapoint is often the slowest, or the smallest.
+        self._count = max(1.0, min(fitting, self._count * 2))
+
+
+class Dispatcher(Generic[T]):
+    """Hands out stretches of one pass, and gives back what was made of them, in order.
+
+    A stretch may be answered in part; its rest is handed out again before anything else. What has been
+    handed out and not been taken is bounded in stretches and in bytes, except for the stretch that the
+    consumer waits for: so it can always go on, and neither a slow stretch nor a slow consumer piles anything
+    up.
+
+    Args:
+        start: the first datapoint.
+        stop: the one after the last; `None` if that is not known.
+        window: how many stretches may be under way or ready.
+        budget: how many bytes may be.
+        ordered: whether they leave in order, or as they come.
+        done: stretches `(begin, end)` behind `start` that the consumer has had already.
+    """
+
+    def __init__(
+        self,
+        start: int,
+        stop: int | None,
+        *,
+        window: int = 256,
+        budget: int = 2**28,
+        ordered: bool = True,
+        done: Iterable[tuple[int, int]] = (),
+    ) -> None:
+        """Hands out nothing yet."""
+        self._stop = stop
+        self._window = window
+        self._budget = budget
+        self._ordered = ordered
+        self._rests: list[tuple[int, int]] = []
+        self._flying: dict[int, int] = {}
+        self._ready: dict[int, tuple[int, int, T]] = {}  # begin: end, bytes, what was made
+        self._ready_bytes = 0
+        self._due = start
+        self._fresh = start
+        for begin, end in sorted(done):
+            if begin > self._fresh:
+                self._rests.append((self._fresh, begin))
+            self._fresh = end
+        self.pace = Pace()
+
+    @property
+    def due(self) -> int:
+        """The datapoint that an ordered consumer gets next."""
+        return self._due
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all has been handed out, as far as one can know."""
+        return not self._rests and self._stop is not None and self._fresh >= self._stop
+
+    @property
+    def finished(self) -> bool:
+        """Whether all has been taken."""
+        stop = self._stop
+        if stop is None or self._ready or not self.exhausted:
+            return False
+        return not any(begin < stop for begin in self._flying)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the consumer can take something."""
+        return self._due in self._ready if self._ordered else bool(self._ready)
+
+    def held_bytes(self) -> float:
+        """What is ready, and an estimate of what is under way."""
+        return self._ready_bytes + sum(self._flying.values()) * self.pace.bytes
+
+    def hand_out(self, budget: int | None = None) -> tuple[int, int] | None:
+        """The next stretch `(begin, end)`, or `None` if there is none or no room for it."""
+        if self._rests:
+            begin, end = heapq.heappop(self._rests)
+        elif self.exhausted or not self._room(self._budget if budget is None else budget):
+            return None
+        else:
+            begin, end = self._fresh, self._fresh + self.pace.count
+            if self._stop is not None:
+                end = min(end, self._stop)
+            self._fresh = end
+        self._flying[begin] = end - begin
+        return begin, end
+
+    def answer(
+        self, begin: int, end: int, made: T, size: int = 0, seconds: float = 0.0, going_on: bool = False
+    ) -> None:
+        """`made` is what became of `begin` to `end`, which may be short of what was asked for.
+
+        The rest is handed out again, unless whoever has it is `going_on`.
+        """
+        asked = begin + self._flying.pop(begin)
+        if going_on:
+            self._flying[end] = asked - end
+        elif end < asked and (self._stop is None or end < self._stop):
+            heapq.heappush(self._rests, (end, asked))
+        self.pace.learn(end - begin, seconds, size)
+        if self._stop is not None and begin > self._stop:
+            return
+        self._ready[begin] = (end, size, made)
+        self._ready_bytes += size
+
+    def end_at(self, stop: int) -> None:
+        """The pass turned out to end before `stop`; whatever lies behind is forgotten."""
+        self._stop = stop if self._stop is None else min(self._stop, stop)
+        self._rests = [(begin, min(end, stop)) for begin, end in self._rests if begin < stop]
+        for begin in [begin for begin in self._ready if begin > stop]:
+            self._ready_bytes -= self._ready.pop(begin)[1]
+
+    def take(self) -> T | None:
+        """What the consumer gets next, if it is ready."""
+        begin = self._due if self._ordered else next(iter(self._ready), None)
+        if begin is None or begin not in self._ready:
+            return None
+        end, size, made = self._ready.pop(begin)
+        self._ready_bytes -= size
+        self._due = end if self._ordered else self._due + end - begin
+        return made
+
+    def clear(self) -> None:
+        """Nobody wants the rest."""
+        self._ready.clear()
+        self._ready_bytes = 0
+        self.end_at(-1)
+
+    def _room(self, budget: int) -> bool:
+        under_way = len(self._flying) + len(self._ready)
+        return not under_way or (under_way < self._window and self.held_bytes() < budget)

@@ -1,0 +1,191 @@
+"""Functions called in parallel, over a flow that stays in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .._batch import BatchData
+from .._map import MapData
+from .._proxy import ProxyDataFlow
+from .._seeding import Epoch
+from .._sources import as_dataflow
+from ._parallel_flow import Counts, ParallelFlow
+from ._runner import MultiProcessRunner, _drained
+
+if TYPE_CHECKING:
+    from ._work import Answer, Work
+
+
+class MultiProcessMapData(ParallelFlow):
+    """`MapData` whose function is called in worker processes; the flow below is read in this one.
+
+    The datapoints are those of `MapData(ds, func)`: each once a pass, in order, with the same random numbers,
+    and `None` drops. Use it for a flow that must stay in one place, because it is a stream or holds an open
+    file. Where `ds` is addressable, a `MultiProcessRunner` over `MapData(ds, func)` saves the way of the
+    inputs to the workers.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many processes.
+        func: as in `MapData`. With `on_error="retry"` it may see the same object again.
+        rng: as in `MapData`.
+        drops: as in `MapData`.
+        ordered: `False` gives datapoints as they are made, if `ds` is addressable and `func` drops nothing.
+        prefetch_bytes: as in `MultiProcessRunner`.
+        start_method: as in `MultiProcessRunner`.
+        worker_init_fn: as in `MultiProcessRunner`.
+        on_error: "raise", "skip" (as if the function had returned `None`) or "retry", three times in all.
+        stall_warning: as in `MultiProcessRunner`.
+
+    Raises:
+        ArgumentError: if an argument cannot work.
+        SendError: while iterating, if the function or a datapoint cannot be sent; says which part of it.
+        WorkerDiedError: while iterating, if a worker was killed.
+
+    Example:
+        >>> list(MultiProcessMapData([[1], [2], [3]], 2, lambda dp: [dp[0] * 10]))
+        [[10], [20], [30]]
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        num_workers: int,
+        func: Callable[..., Any],
+        *,
+        rng: bool = False,
+        drops: bool = False,
+        ordered: bool = True,
+        prefetch_bytes: int = 2**28,
+        start_method: str = "spawn",
+        worker_init_fn: Callable[[int], Any] | None = None,
+        on_error: str = "raise",
+        stall_warning: float = 60.0,
+    ) -> None:
+        """Puts `func` over `ds`; starts nothing."""
+        super().__init__(
+            MapData(ds, func, rng=rng, drops=drops or on_error == "skip"),
+            num_workers,
+            ordered=ordered,
+            prefetch_bytes=prefetch_bytes,
+            start_method=start_method,
+            worker_init_fn=worker_init_fn,
+            on_error=on_error,
+            stall_warning=stall_warning,
+        )
+
+    def _work(self) -> Work:
+        from ._work import Mapping
+
+        ours = self.ds
+        assert isinstance(ours, MapData)
+        return Mapping(ours._func, ours._rng, self._on_error)
+
+    def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
+        from ._crew import Pass
+        from ._work import Spec, copied
+
+        ours = self.ds
+        assert isinstance(ours, MapData)
+        mark = ours._mark_for(epoch, start) if ours._drops else [epoch.era, int(epoch), start, start]
+        place = ours._below(epoch)
+        # Marks of its own, because it is read ahead; the consumer's follow when it has come that far.
+        below = Epoch(place, place.seed, place.path, copied(place.marks), place.era)
+        this = Pass(
+            Spec.of(epoch, None),
+            self._dispatcher(mark[3], stop, True),
+            source=ours.ds._datapoints(below, mark[3]),
+            source_marks=below.marks,
+        )
+        counts = Counts()
+        for chunk in self._running_crew().chunks(this):
+            answer = chunk.answer
+            epoch.marks.update(answer.marks or {})
+            epoch.marks.update({epoch.key: mark} if ours._drops else {})
+            counts.add(answer)
+            datapoints = chunk.open()
+            del chunk
+            if ours._drops or answer.dropped:
+                yield from self._sifted(epoch, start, mark, datapoints)
+            else:
+                yield from _drained(datapoints)
+                mark[2:] = answer.end, answer.end
+            if answer.failure is not None:
+                self._raise(answer)
+        epoch.marks.update(below.marks)
+        counts.log(self)
+
+    def _sifted(self, epoch: Epoch, start: int, mark: list[int], datapoints: list[Any]) -> Iterator[Any]:
+        ours = self.ds
+        assert isinstance(ours, MapData)
+        while datapoints:
+            datapoint = datapoints.pop(0)
+            mark[3] += 1
+            if datapoint is None:
+                if not ours._drops:
+                    ours._surprise(epoch, start)
+                    epoch.marks[epoch.key] = mark
+                continue
+            mark[2] += 1
+            if mark[2] > start:
+                yield datapoint
+
+    def _raise(self, answer: Answer) -> None:
+        from ._failures import unpack
+
+        assert answer.failure is not None
+        raise unpack(answer.failure, self.ds)
+
+    def _name(self) -> str:
+        return f"MultiProcess{self.ds._name()}"
+
+
+class MultiProcessMapAndBatchData(ProxyDataFlow):
+    """`BatchData` over `MapData`, made in worker processes.
+
+    The batches are those of `BatchData(MapData(ds, func), batch_size)`, in order. If `ds` is addressable,
+    workers read it themselves and write each item into the batch where the consumer will read it. A stream is
+    read in this process, its datapoints are mapped in the workers, and batched here.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many processes.
+        func: as in `MapData`.
+        batch_size: as in `BatchData`.
+        remainder: as in `BatchData`.
+        rng: as in `MapData`.
+        drops: as in `MapData`.
+        options: the other arguments of `MultiProcessMapData`.
+
+    Raises:
+        ArgumentError: if an argument cannot work.
+
+    Example:
+        >>> flow = MultiProcessMapAndBatchData([[1], [2], [3], [4]], 2, lambda dp: [dp[0] * 10], 2)
+        >>> [numbers.tolist() for numbers, in flow]
+        [[10, 20], [30, 40]]
+    """
+
+    _transparent = True
+
+    def __init__(
+        self,
+        ds: Any,
+        num_workers: int,
+        func: Callable[..., Any],
+        batch_size: int,
+        *,
+        remainder: bool = False,
+        rng: bool = False,
+        drops: bool = False,
+        **options: Any,
+    ) -> None:
+        """Puts the three together; starts nothing."""
+        ds = as_dataflow(ds)
+        if ds.addressable and not drops:
+            batches = BatchData(MapData(ds, func, rng=rng), batch_size, remainder)
+            super().__init__(MultiProcessRunner(batches, num_workers, **options))
+        else:
+            mapped = MultiProcessMapData(ds, num_workers, func, rng=rng, drops=drops, **options)
+            super().__init__(BatchData(mapped, batch_size, remainder))

@@ -1,0 +1,165 @@
+"""What every flow with worker processes has in common."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from .. import _arguments as arguments
+from .._errors import ArgumentError, UnknownLengthError
+from .._proxy import ProxyDataFlow
+from .._seeding import Epoch
+
+if TYPE_CHECKING:
+    from ._crew import Chunk, Crew
+    from ._dispatch import Dispatcher
+    from ._work import Answer, Work
+
+_logger = logging.getLogger("towerpack_dataflow")
+_WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
+_POLICIES = ("raise", "skip", "retry")
+_METHODS = ("spawn", "fork")
+
+
+class ParallelFlow(ProxyDataFlow):
+    """A flow whose datapoints are made by a crew, which starts when it is first needed.
+
+    It takes no place in the tree: what stands below has the random numbers it would have without it.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many processes.
+        ordered: whether datapoints come in the order of the single-process flow.
+        prefetch_bytes: bound on the bytes made ahead of the consumer, and on those it holds in views.
+        start_method: "spawn" or "fork".
+        worker_init_fn: called in each worker with its number, before anything else.
+        on_error: "raise", "skip" or "retry".
+        stall_warning: seconds without any progress after which to log who waits for whom.
+    """
+
+    _transparent = True
+    _crew: Crew | None = None
+
+    def __init__(
+        self,
+        ds: Any,
+        num_workers: int,
+        *,
+        ordered: bool = True,
+        prefetch_bytes: int = 2**28,
+        start_method: str = "spawn",
+        worker_init_fn: Callable[[int], Any] | None = None,
+        on_error: str = "raise",
+        stall_warning: float = 60.0,
+    ) -> None:
+        """Checks the arguments; starts nothing."""
+        super().__init__(ds)
+        self._num_workers = arguments.count("num_workers", num_workers)
+        self._ordered = ordered
+        self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
+        self._start_method = arguments.one_of("start_method", start_method, _METHODS)
+        self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
+        self._worker_init_fn = worker_init_fn
+        self._stall_warning = stall_warning
+        if on_error == "skip" and not ordered:
+            raise ArgumentError(
+                'on_error="skip" needs ordered=True: only then can a state say which datapoints were left out'
+            )
+
+    def __len__(self) -> int:
+        """As the flow below.
+
+        Raises:
+            UnknownLengthError: if errors are skipped.
+        """
+        if self._on_error == "skip":
+            raise UnknownLengthError(
+                f"{self._name()} leaves out what fails, so the length of a pass is unknown; fix it with "
+                "FixedSizeData(flow, size)"
+            )
+        return super().__len__()
+
+    @property
+    def addressable(self) -> bool:
+        """As the flow below, unless errors are skipped."""
+        return self._on_error != "skip" and super().addressable
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy starts workers of its own."""
+        return {key: value for key, value in super().__getstate__().items() if key != "_crew"}
+
+    @abstractmethod
+    def _work(self) -> Work:
+        """What the workers are to do."""
+
+    @abstractmethod
+    def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
+        """Datapoints from `start` on, up to `stop` if that is given; `epoch` as the flow below sees it."""
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        return self._read(self._below(epoch), start, None)
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        datapoints = self._read(self._below(epoch), index, index + 1)
+        try:
+            return next(datapoints, None)
+        finally:
+            datapoints.close()  # type: ignore[attr-defined]
+
+    def _running_crew(self) -> Crew:
+        crew = self._crew
+        if crew is None:
+            from ._crew import Crew, Options
+
+            options = Options(
+                self._num_workers,
+                self._start_method,
+                self._worker_init_fn,
+                self._prefetch_bytes,
+                self._stall_warning,
+            )
+            crew = self._crew = Crew(options)
+            weakref.finalize(self, crew.close)
+        if not crew.running:
+            crew.start(self._work())
+        return crew
+
+    def _dispatcher(
+        self, start: int, stop: int | None, ordered: bool, done: Iterable[tuple[int, int]] = ()
+    ) -> Dispatcher[Chunk]:
+        from ._dispatch import Dispatcher
+
+        window = _WINDOW * self._num_workers
+        return Dispatcher(start, stop, window=window, budget=self._prefetch_bytes, ordered=ordered, done=done)
+
+
+class Counts:
+    """What went wrong in one pass without stopping it."""
+
+    def __init__(self) -> None:
+        """Nothing so far."""
+        self._retried = 0
+        self._skipped = 0
+        self._first: tuple[int, str] = (0, "")
+
+    def add(self, answer: Answer) -> None:
+        """Counts what an answer reports."""
+        self._retried += answer.retried
+        if answer.skipped and not self._skipped:
+            self._first = answer.skipped[0]
+        self._skipped += len(answer.skipped)
+
+    def log(self, flow: ParallelFlow) -> None:
+        """Says it, at the end of the pass, if there is anything to say."""
+        if self._skipped:
+            _logger.warning(
+                "%s left out %d datapoints of this pass because of errors; the first was datapoint %d: %s",
+                flow._name(),
+                self._skipped,
+                *self._first,
+            )
+        if self._retried:
+            _logger.warning("%s tried %d times again in this pass, after errors", flow._name(), self._retried)

@@ -1,0 +1,325 @@
+"""`MultiProcessRunner`: a flow, run by other processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._errors import ArgumentError, NotAddressableError
+from .._order import RepeatedData
+from .._seeding import Epoch
+from .._sources import known_length
+from .._state import recognise
+from ._parallel_flow import Counts, ParallelFlow
+
+if TYPE_CHECKING:
+    from ._crew import Pass
+    from ._work import Answer, Spec, Work
+
+Stretch = tuple[int, int]
+
+
+class MultiProcessRunner(ParallelFlow):
+    """Runs the flow below in worker processes, and gives exactly its datapoints.
+
+    Each datapoint comes once a pass, in the order and with the random numbers of the flow below alone, for
+    any number of workers; states are the same too, so a run may go on with another number of workers. Arrays
+    arrive as views of shared memory, writable, which belong to the consumer for as long as it keeps them.
+
+    An addressable flow is divided among the workers as they have time. A stream can only be walked in order:
+    one worker does that, ahead of the consumer, and more would not help. To use them, put the work into
+    `MultiProcessMapData`, which reads a stream in one place and calls the function in many.
+
+    A `BatchData` at the top of `ds` is the fast way to make large batches: it writes each item where the
+    consumer will read it.
+
+    Workers are fresh interpreters that get the flow by cloudpickle, start with the first pass, stay for all,
+    and begin the next pass when the one before is done. No main guard is needed. What is changed in `ds` from
+    outside after that start, other than by `seed()` and states, does not reach them.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many processes.
+        ordered: `False` gives datapoints as they are made; still each exactly once, also after resuming.
+        replicate: every worker runs the whole flow with a seed of its own, endlessly; datapoints are taken
+            from each in turn, `len(ds)` a pass if that is known. As Tensorpack's runners did.
+        prefetch_bytes: bound on the bytes made ahead of the consumer. The same number of bytes it may hold in
+            views; what it keeps beyond them is copied.
+        start_method: "spawn", or "fork" for workers that inherit this process's memory as it is.
+        worker_init_fn: called in each worker with its number, before `ds` is reset there.
+        on_error: what to do with a datapoint that fails: "raise" its error here, "skip" the datapoint, or
+            "retry" it, three times in all. The last two need an addressable flow, and what they did is logged
+            at the end of a pass.
+        stall_warning: seconds without progress after which a warning says who waits for whom.
+
+    Raises:
+        ArgumentError: if an argument cannot work.
+        SendError: while iterating, if the flow cannot be sent to a worker; says which part of it.
+        WorkerDiedError: while iterating, if a worker was killed.
+
+    Example:
+        >>> from towerpack_dataflow import DataFromList, MapData
+        >>> flow = MapData(DataFromList(list(range(4)), shuffle=False), lambda number: [number * 10])
+        >>> list(MultiProcessRunner(flow, num_workers=2))
+        [[0], [10], [20], [30]]
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        num_workers: int,
+        *,
+        ordered: bool = True,
+        replicate: bool = False,
+        prefetch_bytes: int = 2**28,
+        start_method: str = "spawn",
+        worker_init_fn: Callable[[int], Any] | None = None,
+        on_error: str = "raise",
+        stall_warning: float = 60.0,
+    ) -> None:
+        """Checks the arguments; starts nothing."""
+        super().__init__(
+            ds,
+            num_workers,
+            ordered=ordered,
+            prefetch_bytes=prefetch_bytes,
+            start_method=start_method,
+            worker_init_fn=worker_init_fn,
+            on_error=on_error,
+            stall_warning=stall_warning,
+        )
+        self._replicate = replicate
+        if on_error != "raise" and (replicate or not self.ds.addressable):
+            raise ArgumentError(
+                f"on_error={on_error!r} needs an addressable flow, of which one datapoint can be left out or "
+                f"made again; {self.ds._name()} is a stream. Put what may fail into MultiProcessMapData"
+            )
+
+    @property
+    def addressable(self) -> bool:
+        """As the flow below, unless it is replicated, or errors are skipped."""
+        return not self._replicate and super().addressable
+
+    def reset_state(self) -> None:
+        """Nothing in this process: the flow below is reset in each worker, when that starts."""
+        self._ready = True
+
+    def _work(self) -> Work:
+        from ._work import Reading
+
+        return Reading(RepeatedData(self.ds, -1) if self._replicate else self.ds, self._on_error)
+
+    def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
+        if self._replicate:
+            return self._replicas(epoch, start)
+        return self._exact(epoch, start, stop)
+
+    def _exact(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
+        from ._work import Spec
+
+        spec = Spec.of(epoch, self.ds)
+        while True:
+            surprise = yield from self._pass(epoch, spec, start, stop)
+            if surprise is None:
+                return
+            # A flow that was said to drop nothing has dropped something. What came so far is right; from here
+            # on indices mean nothing, and the rest of the pass is walked in order, by one worker.
+            start = surprise.begin
+            spec = Spec.of(epoch, self.ds)._replace(addressable=False)
+
+    def _pass(self, epoch: Epoch, spec: Spec, start: int, stop: int | None) -> Any:
+        ledger = _ledger(self._on_error == "skip", not self._ordered and spec.addressable, epoch, start)
+        counts = Counts()
+        for chunk in self._running_crew().chunks(self._planned(spec, ledger, stop)):
+            answer = chunk.answer
+            if answer.marks:
+                epoch.marks.update(answer.marks)
+                recognise(self.ds, answer.marks, epoch.path)
+            if answer.surprise:
+                self._check_order(ledger, answer)
+                return answer
+            counts.add(answer)
+            unseen = ledger.enter(answer)
+            datapoints = chunk.open()
+            del chunk  # what the consumer lets go of must not be held here
+            yield from _drained(datapoints[unseen:] if unseen else datapoints)
+            ledger.leave()
+            if answer.final_marks:
+                epoch.marks.update(answer.final_marks)
+            if answer.failure is not None:
+                self._raise(answer)
+        counts.log(self)
+        return None
+
+    def _planned(self, spec: Spec, ledger: _Ledger, stop: int | None) -> Pass:
+        from ._crew import Pass
+
+        ordered = self._ordered or not spec.addressable
+        follower = self._following if stop is None else None
+        if stop is None and spec.addressable:
+            stop = len(self.ds)
+        dispatcher = self._dispatcher(ledger.start, stop, ordered, ledger.done)
+        return Pass(spec, dispatcher, follower=follower)
+
+    def _following(self, this: Pass) -> Pass:
+        """The next epoch, to be made while the consumer is still busy with this one."""
+        from ._crew import Pass
+
+        spec = this.spec
+        marks = spec.marks if this.final_marks is None else this.final_marks
+        spec = spec._replace(epoch=spec.epoch + 1, marks=marks)
+        stop = len(self.ds) if spec.addressable else None
+        ordered = self._ordered or not spec.addressable
+        return Pass(spec, self._dispatcher(0, stop, ordered), follower=self._following)
+
+    def _check_order(self, ledger: _Ledger, answer: Answer) -> None:
+        if any(end > answer.begin for _, end in ledger.done):
+            raise NotAddressableError(
+                f"{self.ds._name()} dropped datapoint {answer.begin} or one soon after it, although nothing "
+                "said that it would, and later ones are out already; say drops=True in the MapData that "
+                "drops, or use ordered=True"
+            )
+
+    def _raise(self, answer: Answer) -> None:
+        from ._failures import unpack
+
+        assert answer.failure is not None
+        raise unpack(answer.failure, self if self._replicate else self.ds)
+
+    def _replicas(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        size = known_length(self.ds)
+        # Copies run on from pass to pass; without a length there is only one pass, which never ends.
+        first = start if size is None else int(epoch) * size + start
+        streams = [self._replica(epoch, number, first, size) for number in range(self._num_workers)]
+        turns = count(first) if size is None else range(first, first + size - start)
+        for turn in turns:
+            yield next(streams[turn % self._num_workers])
+
+    def _replica(self, epoch: Epoch, number: int, first: int, size: int | None) -> Iterator[Any]:
+        from ._crew import Pass
+        from ._work import Spec
+
+        workers = self._num_workers
+        seed = _seed_of_copy(epoch.seed, number)
+        own = Epoch(int(epoch) if size is None else 0, seed, epoch.path, None, epoch.era)
+        spec = Spec.of(own, None)._replace(addressable=False)
+        start = (first - number + workers - 1) // workers
+        this = Pass(spec, self._dispatcher(start, None, True), pinned=number)
+        for chunk in self._running_crew().chunks(this):
+            answer = chunk.answer
+            datapoints = chunk.open()
+            del chunk
+            yield from _drained(datapoints)
+            if answer.failure is not None:
+                self._raise(answer)
+
+    def _name(self) -> str:
+        return f"MultiProcessRunner({self._num_workers})"
+
+
+class _Ledger:
+    """Where a pass goes on, and what a state must say so that a later one can; here: nothing but a number."""
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.done: list[Stretch] = []
+
+    def enter(self, answer: Answer) -> int:
+        """The consumer gets these datapoints next, less the first few, which it had before."""
+        return 0
+
+    def leave(self) -> None:
+        """The consumer has had them all."""
+
+
+class _SkippingLedger(_Ledger):
+    """Of a pass in which errors leave gaps. The mark: era, epoch, datapoints given, datapoints dealt with."""
+
+    def __init__(self, epoch: Epoch, start: int) -> None:
+        super().__init__(0)
+        self._mark = _own_mark(epoch, 4)
+        if self._mark[2] > start:
+            self._mark[2:] = 0, 0
+        self.start = self._mark[3]
+        self._unseen = start - self._mark[2]
+
+    def enter(self, answer: Answer) -> int:
+        made = answer.end - answer.begin - len(answer.skipped)
+        self._next = self._mark[2] + made, answer.end
+        unseen = min(self._unseen, made)
+        self._unseen -= unseen
+        return unseen
+
+    def leave(self) -> None:
+        self._mark[2:] = self._next
+
+
+class _UnorderedLedger(_Ledger):
+    """Of a pass without order. The mark: era, epoch, datapoints given, then the stretch that is being given,
+    then those given before."""
+
+    def __init__(self, epoch: Epoch, start: int) -> None:
+        super().__init__(start)
+        self._mark = mark = _own_mark(epoch, 5)
+        current = start - mark[2]
+        if not 0 <= current <= mark[4] - mark[3]:
+            mark[2:] = start, 0, 0, 0, start  # no more is known than the number: so far, all was in order
+            current = 0
+        self.done = list(zip(mark[5::2], mark[6::2]))
+        self._settle((mark[3], mark[3] + current))
+        self.start = self.done[0][1] if self.done and self.done[0][0] == 0 else 0
+
+    def enter(self, answer: Answer) -> int:
+        self._mark[3:5] = answer.begin, answer.end
+        return 0
+
+    def leave(self) -> None:
+        self._settle((self._mark[3], self._mark[4]))
+
+    def _settle(self, stretch: Stretch) -> None:
+        merged: list[Stretch] = []
+        for begin, end in sorted([*self.done, stretch]):
+            if begin == end:
+                continue
+            if merged and merged[-1][1] == begin:
+                merged[-1] = merged[-1][0], end
+            else:
+                merged.append((begin, end))
+        self.done = merged
+        given = sum(end - begin for begin, end in merged)
+        self._mark[2:] = given, 0, 0, *(number for pair in merged for number in pair)
+
+
+def _ledger(skipping: bool, unordered: bool, epoch: Epoch, start: int) -> _Ledger:
+    if skipping:
+        return _SkippingLedger(epoch, start)
+    if unordered:
+        return _UnorderedLedger(epoch, start)
+    return _Ledger(start)
+
+
+def _own_mark(epoch: Epoch, size: int) -> list[int]:
+    # Beside the mark of the flow below, which stands at the same place.
+    key = f"{epoch.key}*"
+    mark = epoch.marks.get(key)
+    if mark is None or mark[:2] != [epoch.era, epoch]:
+        mark = epoch.marks[key] = [epoch.era, int(epoch)] + [0] * (size - 2)
+    return mark
+
+
+def _drained(datapoints: list[Any]) -> Iterator[Any]:
+    """The members of a list; large ones are let go of as they are handed out."""
+    if len(datapoints) > _FEW:
+        return iter(datapoints)
+    return (datapoints.pop(0) for _ in range(len(datapoints)))
+
+
+_FEW = 8
+
+
+def _seed_of_copy(seed: int, number: int) -> int:
+    state = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(2, np.uint32)
+    return int(state[0]) | int(state[1] & 0xFFFF) << 32

@@ -1,0 +1,232 @@
+"""Shared memory without a name: slots that one process writes and another one reads, used again and again."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._collate import Field, fresh_buffers
+
+ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
+_SMALLEST = 2**16
+
+
+def aligned(size: int) -> int:
+    """`size` rounded up, so that what follows begins on a cache line."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def anonymous_file(size: int) -> int:
+    """A descriptor of new shared memory; with the last descriptor and mapping the memory is gone.
+
+    Nothing in `/dev/shm` is used where `memfd_create` exists, so a container's 64 MB there do not matter, and
+    a killed process leaves nothing behind.
+    """
+    descriptor = os.memfd_create("towerpack-slot") if hasattr(os, "memfd_create") else _unlinked_file()
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _unlinked_file() -> int:
+    # What multiprocessing.shared_memory stands on, without its names that outlive a crash.
+    import _posixshmem  # type: ignore[import-not-found]  # noqa: PLC2701 (there is no public way)
+
+    name = f"/towerpack-{os.getpid()}-{os.urandom(6).hex()}"
+    descriptor: int = _posixshmem.shm_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
+    _posixshmem.shm_unlink(name)
+    return descriptor
+
+
+class Slot:
+    """One piece of shared memory, mapped into this process for as long as anything here refers to it.
+
+    Attributes:
+        number: its name between the two processes.
+        size: bytes. Pages that were never written take no memory, so sizes may be generous.
+        memory: all of it, as a flat array.
+    """
+
+    def __init__(self, number: int, size: int, descriptor: int, private: bool = False) -> None:
+        """Maps `descriptor`; what is written to a `private` mapping stays in this process."""
+        # Up to Python 3.12 a mapping keeps a duplicate of the descriptor: a slot costs one in each process.
+        options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
+        self.number = number
+        self.size = size
+        self.memory = np.frombuffer(mmap.mmap(descriptor, size, access=access, **options), np.uint8)
+        self.address: int = self.memory.__array_interface__["data"][0]
+
+
+class SlotPool:
+    """The slots that this process fills for its peer.
+
+    A slot is free, open (being filled), or out. It comes back when the peer says that nobody there sees it
+    any longer; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
+
+    Args:
+        keep: bytes of free slots to keep for later; what exceeds them is unmapped on both sides.
+    """
+
+    def __init__(self, keep: int = 2**28) -> None:
+        """Starts without any memory."""
+        self._keep = keep
+        self._free: list[Slot] = []
+        self._out: dict[int, Slot] = {}
+        self._open: list[Slot] = []
+        self._made = 0
+        self.unannounced: list[tuple[int, int, int]] = []  # number, size, descriptor
+        self.retired: list[int] = []
+
+    def take(self, size: int) -> Slot:
+        """A slot of at least `size` bytes, to be filled and sent at once: it counts as out."""
+        slot = self._fitting(max(1 << (size - 1).bit_length(), _SMALLEST))
+        self._out[slot.number] = slot
+        return slot
+
+    def give_back(self, numbers: Sequence[int]) -> None:
+        """The peer is done with these."""
+        self._free.extend(self._out.pop(number) for number in numbers)
+
+    def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
+        """Buffers of one batch inside a slot, open until it is sent or `abandon()` is called.
+
+        This is `BatchData._allocate`: what is written there needs no copy on its way to the peer.
+        """
+        sizes = [aligned(_bytes_of(field)) for field in fields]
+        if sum(sizes) < _SMALLEST or any(dtype.hasobject for _, dtype in fields):
+            return fresh_buffers(fields)
+        slot = self.take(sum(sizes))
+        self._open.append(slot)
+        begins = [sum(sizes[:place]) for place in range(len(sizes))]
+        return [
+            np.ndarray(shape, dtype, slot.memory.data, begin) for (shape, dtype), begin in zip(fields, begins)
+        ]
+
+    def where(self, raw: memoryview) -> tuple[int, int] | None:
+        """In which open slot, and at which offset, `raw` lies."""
+        if not self._open or not raw.nbytes:
+            return None
+        address = np.frombuffer(raw, np.uint8).__array_interface__["data"][0]
+        for slot in self._open:
+            if slot.address <= address < slot.address + slot.size:
+                return slot.number, address - slot.address
+        return None
+
+    def settle(self, sent: set[int]) -> None:
+        """Nothing is open any longer: slots that were not sent are free again."""
+        for slot in self._open:
+            if slot.number not in sent:
+                self._free.append(self._out.pop(slot.number))
+        self._open = []
+
+    def _fitting(self, size: int) -> Slot:
+        for place in reversed(range(len(self._free))):  # the one freed last is the warmest
+            if self._free[place].size == size:
+                return self._free.pop(place)
+        self._trim()
+        descriptor = anonymous_file(size)
+        slot = Slot(self._made, size, descriptor)
+        self.unannounced.append((slot.number, size, descriptor))
+        self._made += 1
+        return slot
+
+    def _trim(self) -> None:
+        """Lets go of slots that were made for messages of another size."""
+        while sum(slot.size for slot in self._free) > self._keep:
+            self.retired.append(self._free.pop(0).number)
+
+
+class Lease:
+    """What the views of one received message stand on; the slot goes back when the last of them dies.
+
+    NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array.
+    This is none, so every slice, reshape and transpose keeps it alive, wherever it was passed on to.
+    """
+
+    def __init__(self, slot: Slot, returned: deque[tuple[int, int]]) -> None:
+        """Takes the slot; nothing is lent to the consumer yet."""
+        self.slot = slot
+        self.lent = 0
+        self._returned = returned
+        self.__array_interface__ = {
+            "shape": (slot.size,),
+            "typestr": "|u1",
+            "data": (slot.address, False),
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        # Runs in any thread, at any line: appending to a deque is all that is safe here.
+        self._returned.append((self.slot.number, self.lent))
+
+
+class Borrowed:
+    """The peer's slots, as seen from the reading side.
+
+    Args:
+        limit: bytes that the consumer may hold on to before messages are copied out of their slots.
+    """
+
+    _FREE_OF_CHARGE = 4  # messages that a consumer may hold however large they are
+
+    def __init__(self, limit: int) -> None:
+        """Knows no slots yet."""
+        self._slots: dict[int, Slot] = {}
+        self._returned: deque[tuple[int, int]] = deque()
+        self._limit = limit
+        self._lent = 0
+        self._messages = 0
+
+    def adopt(self, number: int, size: int, descriptor: int) -> None:
+        """Maps a slot that the peer has made; the descriptor is used up."""
+        try:
+            self._slots[number] = Slot(number, size, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def drop(self, numbers: Sequence[int]) -> None:
+        """The peer will not use these again."""
+        for number in numbers:
+            del self._slots[number]
+
+    def lease(self, number: int) -> Lease:
+        """Keeps slot `number` from going back for as long as the lease lives."""
+        return Lease(self._slots[number], self._returned)
+
+    def lend(self, lease: Lease, size: int) -> bool:
+        """Whether the consumer may have views of `size` bytes; if not, it should get a copy."""
+        if self._messages >= self._FREE_OF_CHARGE and self._lent + size > self._limit:
+            return False
+        lease.lent = max(size, 1)
+        self._lent += lease.lent
+        self._messages += 1
+        return True
+
+    @property
+    def owed(self) -> int:
+        """Bytes of slots that could go back now."""
+        return sum(self._slots[number].size for number, _ in tuple(self._returned))
+
+    def returned(self) -> list[int]:
+        """The slots that nobody here sees any longer, since the last call."""
+        numbers = []
+        while self._returned:
+            number, lent = self._returned.popleft()
+            numbers.append(number)
+            self._lent -= lent
+            self._messages -= lent > 0
+        return numbers
+
+
+def _bytes_of(field: Field) -> int:
+    shape, dtype = field
+    size = dtype.itemsize
+    for length in shape:
+        size *= length
+    return size

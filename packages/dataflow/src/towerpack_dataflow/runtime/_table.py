@@ -1,0 +1,85 @@
+"""Many small datapoints as a few columns: one array to send where there were hundreds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_FEWEST = 8  # below that, finding out costs as much as it saves
+_PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+
+
+class Table(NamedTuple):
+    """Datapoints of one outline, by component.
+
+    Attributes:
+        kind: dict, list or tuple.
+        keys: of dicts.
+        columns: for each component an array, of which each row is a value, or the list of values.
+    """
+
+    kind: type
+    keys: tuple[Any, ...]
+    columns: tuple[Any, ...]
+
+    def rows(self) -> list[Any]:
+        """The datapoints again. Arrays in them are views of the columns."""
+        rows: Iterable[tuple[Any, ...]] = zip(*self.columns)
+        if self.kind is tuple:
+            return list(rows)
+        if self.kind is list:
+            return list(map(list, rows))
+        keys = self.keys
+        return [dict(zip(keys, row)) for row in rows]
+
+
+def packed(datapoints: list[Any]) -> Any:
+    """`datapoints` as a `Table` if they are alike and simple enough, else themselves."""
+    if len(datapoints) < _FEWEST or len(set(map(type, datapoints))) > 1:
+        return datapoints
+    first = datapoints[0]
+    kind = type(first)
+    if kind is dict:
+        keys = tuple(first)
+        if any(tuple(datapoint) != keys for datapoint in datapoints):
+            return datapoints
+        parts: list[list[Any]] = [[datapoint[key] for datapoint in datapoints] for key in keys]
+    elif kind in {list, tuple} and len(set(map(len, datapoints))) == 1:
+        keys = ()
+        parts = [list(part) for part in zip(*datapoints)]
+    else:
+        return datapoints
+    columns = [_column(part) for part in parts]
+    if not columns or any(column is None for column in columns):
+        return datapoints
+    return Table(kind, keys, tuple(columns))
+
+
+def unpacked(value: Any) -> list[Any]:
+    """What `packed` was given."""
+    datapoints: list[Any] = value.rows() if type(value) is Table else value
+    return datapoints
+
+
+def _column(values: list[Any]) -> Any:
+    """The values of one component together; `None` if they do not go together."""
+    kinds = set(map(type, values))
+    if kinds <= _PLAIN:
+        return values
+    if len(kinds) > 1:
+        return None
+    first = values[0]
+    if isinstance(first, np.generic):
+        return np.array(values, first.dtype) if first.dtype.kind in "biufc" else None
+    if kinds != {np.ndarray} or not first.ndim or first.dtype.hasobject:
+        return None
+    shape, dtype = first.shape, first.dtype
+    if any(value.shape != shape or value.dtype != dtype for value in values):
+        return None
+    if not first.size:
+        return None
+    column = np.empty((len(values), *shape), dtype)
+    np.concatenate(values, out=column.reshape(-1, *shape[1:]))
+    return column
