@@ -16,9 +16,11 @@ from ._errors import (
 )
 from ._feed import FeedInput
 from ._placeholder import PlaceholderInput
+from ._proxy import ProxyInputSource, remap_input_source
 from ._queue import QueueInput
 from ._source import InputSource
 from ._status import Buffer, InputStatus, ThreadActivity
+from ._tensor_input import TensorInput
 
 __all__ = [
     "BatchQueueInput",
@@ -36,8 +38,11 @@ __all__ = [
     "InputStatus",
     "NotRunningError",
     "PlaceholderInput",
+    "ProxyInputSource",
     "QueueInput",
     "SetupError",
     "SpecError",
+    "TensorInput",
     "ThreadActivity",
+    "remap_input_source",
 ]
