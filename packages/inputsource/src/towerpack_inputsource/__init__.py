@@ -21,6 +21,7 @@ from ._queue import QueueInput
 from ._source import InputSource
 from ._status import Buffer, InputStatus, ThreadActivity
 from ._tensor_input import TensorInput
+from ._tfdata import TFDatasetInput
 
 __all__ = [
     "BatchQueueInput",
@@ -42,6 +43,7 @@ __all__ = [
     "QueueInput",
     "SetupError",
     "SpecError",
+    "TFDatasetInput",
     "TensorInput",
     "ThreadActivity",
     "remap_input_source",
