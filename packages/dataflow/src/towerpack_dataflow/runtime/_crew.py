@@ -140,11 +140,16 @@ class Crew:
             SendError: if it cannot be sent.
             OSError: if the system has no room for more processes or files.
         """
+        for member in self._members:  # of the process that this one is a fork of; these are only copies
+            member.channel.close()
+            member.process.close()
         self._forget()
         self._owner = os.getpid()
         self._poll = select.poll()
         options = self._options
-        package = None if options.start_method == "fork" else Package((options.worker_init_fn, work))
+        init = options.worker_init_fn
+        contents = {**work.contents(), "worker_init_fn": init}
+        package = None if options.start_method == "fork" else Package((init, work), contents)
         self._package = package
         try:
             for number in range(options.num_workers):
@@ -221,10 +226,7 @@ class Crew:
                 self._hand_out(this)
                 if not (this.dispatcher.ready or this.dispatcher.finished):
                     self._wait(this)
-            except Exception:
-                self.close()
-                raise
-            except BaseException:  # Ctrl-C, anywhere: what was under way cannot be trusted any more
+            except BaseException:  # Ctrl-C may have come anywhere: nothing that was under way can be trusted
                 self.close()
                 raise
 

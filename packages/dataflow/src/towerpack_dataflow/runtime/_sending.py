@@ -6,7 +6,7 @@ import os
 import pickle
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .._packed import Parcel
 from ._slots import Slot, aligned, anonymous_file
 from ._wire import dump
 
-_DEEPEST = 6
+_DEEPEST = 12
 
 
 class Package:
@@ -27,8 +27,8 @@ class Package:
     there are, and still nobody can change it for the others.
     """
 
-    def __init__(self, value: Any) -> None:
-        """Packs `value`.
+    def __init__(self, value: Any, contents: Mapping[str, Any]) -> None:
+        """Packs `value`, whose `contents` an error message calls by their names.
 
         Raises:
             SendError: naming the part that cannot be pickled.
@@ -39,7 +39,7 @@ class Package:
             with self._lists.packing():
                 pickled = _dump_by_value(value, raws)
         except Exception as error:
-            raise _explained(value, error) from error
+            raise _explained(contents, error) from error
         raws.append(memoryview(pickled))
         sizes = [raw.nbytes for raw in raws]
         total = sum(map(aligned, sizes))
@@ -106,16 +106,14 @@ def _lost_module(name: str | None, found: set[str]) -> types.ModuleType | None:
     return None if importable or name == "__main__" else sys.modules.get(name)
 
 
-def _explained(value: Any, error: Exception) -> SendError:
-    place, culprit = value, error
-    path = ""
-    for _ in range(_DEEPEST):
-        step = next(_failing_parts(place), None)
-        if step is None:
-            break
+def _explained(contents: Mapping[str, Any], error: Exception) -> SendError:
+    what, place, culprit = "", contents, error
+    step = next(_failing(contents.items()), None)
+    while step is not None and what.count(">") < _DEEPEST:
         name, place, culprit = step
-        path += name
-    what = f"{path.lstrip('.')}: " if path else ""
+        what += name
+        step = next(_failing(_parts(place)), None)
+    what += ": " if what else ""
     return SendError(
         f"{what}{_described(place)} cannot be sent to a worker process: {type(culprit).__name__}: {culprit}. "
         "Open files, locks and connections belong in reset_state() or worker_init_fn, which run in the "
@@ -123,9 +121,9 @@ def _explained(value: Any, error: Exception) -> SendError:
     )
 
 
-def _failing_parts(value: Any) -> Iterator[tuple[str, Any, Exception]]:
-    """The members of `value` that cannot be pickled, with the way to them as text."""
-    for name, part in _parts(value):
+def _failing(parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Exception]]:
+    """Those that cannot be pickled."""
+    for name, part in parts:
         try:
             _dump_by_value(part, [])
         except Exception as error:
@@ -133,6 +131,7 @@ def _failing_parts(value: Any) -> Iterator[tuple[str, Any, Exception]]:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What `value` consists of, with the way there as text."""
     if isinstance(value, types.FunctionType):
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
             yield f" > variable {name!r} of {value.__qualname__}", cell.cell_contents

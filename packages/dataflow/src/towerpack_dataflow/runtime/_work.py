@@ -101,6 +101,10 @@ class Work(ABC):
         """Remembers the policy."""
         self._on_error = on_error
 
+    @abstractmethod
+    def contents(self) -> dict[str, Any]:
+        """What travels to the workers, under the names that a user knows it by."""
+
     def prepare(self, allocate: Allocate) -> None:
         """Called once in the worker, before everything else."""
 
@@ -131,6 +135,10 @@ class Reading(Work):
         self._flow = flow
         self._passes: dict[int, _ReadPass] = {}
         self._seeded: _ReadPass | None = None
+
+    def contents(self) -> dict[str, Any]:
+        """The flow."""
+        return {self._flow._name(): self._flow}
 
     def prepare(self, allocate: Allocate) -> None:
         """Opens files and so on; a batch on top of the flow is built right where it is sent from."""
@@ -245,6 +253,10 @@ class Mapping(Work):
         self._func = func
         self._rng = rng
         self._epochs: dict[int, Epoch] = {}
+
+    def contents(self) -> dict[str, Any]:
+        """The function."""
+        return {"func": self._func}
 
     def open(self, number: int, spec: Spec) -> None:
         """Remembers the epoch, for its random numbers."""
