@@ -108,6 +108,14 @@ def test_each_tower_takes_its_turn(kit, configure):
     assert ends[0] == ends[1] == ends[2]
 
 
+def test_a_take_waits_for_the_tower_before(configure):
+    trainer = SyncMultiGPUTrainer(configure(), TWO)
+    first, second = [tower.inputs["x"].op for tower in trainer.tower_func.towers]
+    takes = [op for op in trainer.graph.get_operations() if op.type == "QueueDequeueV2"]
+    assert [first in take.control_inputs for take in takes] == [False, True]
+    assert not any(second in take.control_inputs for take in takes)
+
+
 def test_variables_are_shared_and_ops_are_where_they_belong(kit, configure):
     class Model(kit.Line):
         def build_graph(self, x, y):

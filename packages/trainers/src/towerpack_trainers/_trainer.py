@@ -261,14 +261,16 @@ class Trainer:
 
     def _train_and_clean_up(self) -> None:
         """Runs the loop; whatever happens, all `_after_train` run before anything is raised."""
-        error: BaseException | None = None
+        failure: BaseException | None = None
         try:
             with self.sess.as_default():
                 self._run_loop()
         except StopTraining as reason:
             _log.info("Training stops at step %d: %s", self.loop.global_step, reason)
         except BaseException as caught:
-            error = self._explain(caught)
+            failure = caught
+        # Outside of the handler: an error of the data shall not be shown as caused by the ops it woke.
+        error = None if failure is None else self._explain(failure)
         self.coord.request_stop()
         try:
             self.callbacks.after_train()
