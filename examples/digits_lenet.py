@@ -93,8 +93,8 @@ class Result(Callback):
         self._seconds += time.perf_counter() - self._start
 
     def _after_train(self):
-        if not self._seconds:
-            print(f"nothing left to train: epoch {self.trainer.loop.max_epoch} is done")
+        if "validation_accuracy" not in self.trainer.monitors:
+            print("no epoch was finished in this run")
             return
         accuracies = [value for _, value in self.trainer.monitors.get_history("validation_accuracy")]
         steps = self.global_step - self._first_step

@@ -1,0 +1,59 @@
+"""What the tests of the full stack share; nothing heavy, as some environments here have no TensorFlow."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parent / "examples"
+
+
+def load(path):
+    """A script as a module, by its path: tests cannot import one another."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def demo():
+    """The module of the demo."""
+    return load(EXAMPLES / "digits_lenet.py")
+
+
+@pytest.fixture(scope="session")
+def training():
+    """The module of the training that other processes run too."""
+    return load(HERE / "training.py")
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a script of ours or an example in a process of its own, in an empty directory."""
+    processes = []
+
+    def begin(script, *arguments):
+        path = next(path for path in (HERE / script, EXAMPLES / script) if path.exists())
+        process = subprocess.Popen(
+            [sys.executable, str(path), *map(str, arguments)],
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        )
+        processes.append(process)
+        return process
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            stream.close()
