@@ -15,9 +15,11 @@ Shape = tuple["int | None", ...] | None
 
 # TensorFlow aliases an array at such an address instead of copying it.
 _ALIASED_AT = 64
-# Memory that nobody can write to any more, although NumPy does not own it. Leases of slots that stay
-# untouched until their last view is gone belong here too.
+# Memory that nobody can write to any more, although NumPy does not own it.
 _FROZEN_OWNERS: tuple[type, ...] = (bytes,)
+# What owns lent memory says with this attribute that the lender leaves it alone for as long as the owner
+# lives. By name and not by type, so that any flow can lend.
+_LEASE = "towerpack_lease"
 
 
 class Component(NamedTuple):
@@ -122,11 +124,14 @@ def _would_be_shared(array: Array) -> bool:
     if array.__array_interface__["data"][0] % _ALIASED_AT or array.dtype.kind == "O":
         return False
     owner: Any = array
-    while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
+    while isinstance(owner, (np.ndarray, memoryview)):
+        if isinstance(owner, np.ndarray):
+            writeable, owner = owner.flags.writeable, owner.base
+        else:  # arrays that came out of a pickle stand on one
+            writeable, owner = not owner.readonly, owner.obj
+        if writeable:
             return True
-        owner = owner.base
-    return owner is not None and not isinstance(owner, _FROZEN_OWNERS)
+    return not (owner is None or isinstance(owner, _FROZEN_OWNERS) or getattr(owner, _LEASE, False))
 
 
 def _convert(value: Any, dtype: np.dtype[Any], label: str, number: int) -> Array:

@@ -29,8 +29,8 @@ class FlowReader:
     """One consumer's walk over a flow: checked datapoints, and the position after the last one.
 
     Args:
-        flow: any iterable that can be iterated again; `state_dict`, `load_state_dict`, `reset_state` and
-            `__len__` are used where it has them.
+        flow: any iterable that can be iterated again; `state_dict`, `load_state_dict`, `reset_state`,
+            `lend_read_only` and `__len__` are used where it has them.
         infinite: start the next pass at the end of one.
         check: turns a datapoint into the arrays to feed, or raises a `DatapointError`.
         reads_as_end: an exception that a session takes for a clean end; a flow that raises it gets a
@@ -57,7 +57,13 @@ class FlowReader:
         self._in_pass = 0
 
     def prepare(self) -> None:
-        """Makes the flow ready to be read, before a session has threads."""
+        """Makes the flow ready to be read, before a session has threads.
+
+        A flow that lends its memory is told that nobody here writes to it: read-only views of it are put
+        into the graph without a copy.
+        """
+        if hasattr(self._flow, "lend_read_only"):
+            self._flow.lend_read_only()
         if hasattr(self._flow, "reset_state"):
             self._flow.reset_state()
 
