@@ -1,6 +1,7 @@
 """Load data fast, in pure Python: composable, exact, resumable flows. Never imports TensorFlow."""
 
 from ._batch import BatchData
+from ._diagnosis import Diagnosis, SpeedResult
 from ._errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -26,11 +27,13 @@ from ._proxy import ProxyDataFlow, RNGDataFlow
 from ._seeding import Epoch
 from ._shard import ShardData, reshard
 from ._sources import DataFromGenerator, DataFromIterable, DataFromList
-from ._speed import SpeedResult, TestDataSpeed
+from ._speed import TestDataSpeed
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
     MultiProcessRunner,
+    MultiThreadMapData,
+    MultiThreadRunner,
     WorkerInfo,
     get_worker_info,
 )
@@ -46,6 +49,7 @@ __all__ = [
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",
+    "Diagnosis",
     "EmptyFlowError",
     "Epoch",
     "ExhaustedError",
@@ -56,6 +60,8 @@ __all__ = [
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
+    "MultiThreadMapData",
+    "MultiThreadRunner",
     "NotAddressableError",
     "ParcelError",
     "PrintData",

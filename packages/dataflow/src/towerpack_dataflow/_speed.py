@@ -3,46 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from . import _arguments as arguments
+from ._diagnosis import Diagnosis, SpeedResult
 from ._errors import EmptyFlowError, explain
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
-
-
-class SpeedResult(NamedTuple):
-    """What `TestDataSpeed` measured; as text, a line for people.
-
-    Example:
-        >>> print(SpeedResult(datapoints=500, seconds=2.0, bytes=3_000_000))
-        500 datapoints in 2.00 s: 250 datapoints/s, 1.5 MB/s
-    """
-
-    datapoints: int
-    seconds: float
-    bytes: int
-
-    @property
-    def datapoints_per_second(self) -> float:
-        """How many datapoints came in a second."""
-        return self.datapoints / self.seconds
-
-    @property
-    def bytes_per_second(self) -> float:
-        """How many bytes of arrays, strings and numbers came in a second."""
-        return self.bytes / self.seconds
-
-    def __str__(self) -> str:
-        """The line that `TestDataSpeed.start()` prints."""
-        return (
-            f"{self.datapoints} datapoints in {self.seconds:.2f} s: "
-            f"{self.datapoints_per_second:.0f} datapoints/s, {self.bytes_per_second / 1e6:.1f} MB/s"
-        )
+from ._stages import stages, watched
 
 
 class TestDataSpeed(ProxyDataFlow):
@@ -81,38 +54,81 @@ class TestDataSpeed(ProxyDataFlow):
         Raises:
             EmptyFlowError: if there is nothing to time.
         """
+        with self._explaining():
+            return self._measure(self._current().epoch)
+
+    def diagnose(self, consumer: float = 0.0) -> Diagnosis:
+        """Measures as `start()` does, then once more with a stopwatch on every flow; prints a report.
+
+        The second time, everything runs in this process, also what workers do otherwise.
+
+        Args:
+            consumer: seconds that the consumer needs for a datapoint, a training step for example. Workers
+                that would only wait for it are not suggested.
+
+        Returns:
+            The figures, the bottleneck, and the number of workers that this flow is worth.
+
+        Raises:
+            EmptyFlowError: if there is nothing to time.
+        """
+        with self._explaining():
+            result = self._timed(self._current().epoch)
+            with watched(self) as watches:
+                _taken(islice(self._from_the_start(self._current().epoch), self._warmup + self._size))
+                measured = tuple(stages(watches))
+            diagnosis = Diagnosis(result, measured, self.ds.addressable, consumer)
+        print(f"TestDataSpeed: {diagnosis}")
+        return diagnosis
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
         if not self._ready:
             self.reset_state()
-        position = self._current()
         try:
-            return self._measure(position.epoch)
+            yield
         except Exception as error:
-            explain(error, self, position)
+            explain(error, self, self._current())
             raise
 
     def _measure(self, epoch: Epoch) -> SpeedResult:
+        result = self._timed(epoch)
+        print(f"TestDataSpeed: {result}")
+        return result
+
+    def _timed(self, epoch: Epoch) -> SpeedResult:
+        from ._memory import family, proportional_memory
+
         self._done = True
-        # Marks of its own: the real pass must not find the measured one's.
-        datapoints = self.ds._datapoints(Epoch(epoch, epoch.seed, epoch.path), 0)
+        datapoints = self._from_the_start(epoch)
         warmed_up = sum(1 for _ in islice(datapoints, self._warmup))
-        taken = size_in_bytes = 0
-        begin = perf_counter()
-        for datapoint in islice(datapoints, self._size):
-            taken += 1
-            size_in_bytes += _bytes(datapoint)
-        seconds = max(perf_counter() - begin, 1e-9)
+        taken, seconds, size = _taken(islice(datapoints, self._size))
         if not taken:
             raise EmptyFlowError(
                 f"nothing to time: {self.ds._name()} gave {warmed_up} datapoints, and warmup={self._warmup}"
             )
-        result = SpeedResult(taken, seconds, size_in_bytes)
-        print(f"TestDataSpeed: {result}")
-        return result
+        processes = family()
+        return SpeedResult(taken, seconds, size, proportional_memory(processes), len(processes))
+
+    def _from_the_start(self, epoch: Epoch) -> Iterator[Any]:
+        # Marks of its own: the real pass must not find the measured one's.
+        return self.ds._datapoints(Epoch(epoch, epoch.seed, epoch.path), 0)
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if not self._done:
             self._measure(epoch)
         return super()._datapoints(epoch, start)
+
+
+def _taken(datapoints: Iterator[Any]) -> tuple[int, float, int]:
+    """How many came, in how many seconds, and their bytes."""
+    taken = size = 0
+    begin = perf_counter()
+    for datapoint in datapoints:
+        taken += 1
+        size += _bytes(datapoint)
+        del datapoint  # its memory is for the next one
+    return taken, max(perf_counter() - begin, 1e-9), size
 
 
 def _bytes(value: Any) -> int:

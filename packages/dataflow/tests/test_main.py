@@ -1,0 +1,69 @@
+import subprocess
+import sys
+
+import pytest
+
+from towerpack_dataflow.__main__ import main
+
+FLOWS = """
+from towerpack_dataflow import BatchData, DataFromList
+
+def make():
+    return BatchData(DataFromList([[i] for i in range(100)]), 5)
+
+flow = make()
+plain = [[1], [2], [3]] * 10
+number = 3
+empty = DataFromList([])
+"""
+
+
+@pytest.fixture
+def flows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "flows_to_measure.py").write_text(FLOWS)
+    yield "flows_to_measure"
+    sys.modules.pop("flows_to_measure", None)
+
+
+@pytest.mark.parametrize("name", ["make", "flow", "plain"])
+@pytest.mark.parametrize("ending", ["", ".py"])
+def test_bench(flows, name, ending, capsys):
+    assert main(["bench", f"{flows}{ending}:{name}", "--size", "7", "--warmup", "1"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("TestDataSpeed: 7 datapoints in ")
+    assert "bottleneck: " in out
+    assert "suggestion: " in out
+
+
+@pytest.mark.parametrize(
+    "address, message",
+    [
+        ("flows_to_measure", "MODULE:NAME expected, like my_project.data:train_flow; got 'flows_to_measure'"),
+        ("flows_to_measure:nothing", "flows_to_measure defines no nothing"),
+        ("flows_to_measure:number", "flows_to_measure:number is int, not a flow"),
+        ("flows_to_measure:empty", "nothing to time"),
+        ("no_such.module:flow", "there is no module no_such.module, seen from "),
+        ("no_such.py:flow", "there is no file no_such.py"),
+    ],
+)
+def test_errors_are_one_line(flows, address, message, capsys):
+    assert main(["bench", address]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"error: {message}")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_a_missing_import_of_the_module_is_shown_as_it_is(flows, tmp_path):
+    (tmp_path / "flows_to_measure.py").write_text("import no_such_thing")
+    with pytest.raises(ModuleNotFoundError, match="no_such_thing"):
+        main(["bench", "flows_to_measure:flow"])
+
+
+@pytest.mark.slow
+def test_from_the_shell(flows):
+    command = [sys.executable, "-m", "towerpack_dataflow", "bench", f"{flows}:make", "--consumer-ms", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "TestDataSpeed: 10 datapoints in" in done.stdout
+    assert done.stderr == ""
