@@ -58,7 +58,7 @@ class _Differences:
 def _unlike(name: str, variable: tf.Variable, value: np.ndarray) -> str | None:
     dtype = np.dtype(variable.dtype.base_dtype.as_numpy_dtype)
     if not variable.shape.is_compatible_with(value.shape):
-        return f"{name}: the graph has shape {tuple(variable.shape)}, restored is {value.shape}"
+        return f"{name}: the graph has shape {tuple(variable.shape.as_list())}, restored is {value.shape}"
     if dtype.kind != value.dtype.kind:
         return f"{name}: the graph has {dtype.name}, restored is {value.dtype.name}"
     return None
