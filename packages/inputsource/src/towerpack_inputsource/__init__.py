@@ -13,12 +13,14 @@ from ._errors import (
     NotRunningError,
     SetupError,
     SpecError,
+    StagingError,
 )
 from ._feed import FeedInput
 from ._placeholder import PlaceholderInput
 from ._proxy import ProxyInputSource, remap_input_source
 from ._queue import QueueInput
 from ._source import InputSource
+from ._staging import StagingInput
 from ._status import Buffer, InputStatus, ThreadActivity
 from ._tensor_input import TensorInput
 from ._tfdata import TFDatasetInput
@@ -43,6 +45,8 @@ __all__ = [
     "QueueInput",
     "SetupError",
     "SpecError",
+    "StagingError",
+    "StagingInput",
     "TFDatasetInput",
     "TensorInput",
     "ThreadActivity",

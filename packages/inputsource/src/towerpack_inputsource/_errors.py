@@ -3,6 +3,7 @@
 InputSourceError
 ├── SetupError            RuntimeError   a source used before, or set up after, its time
 ├── NotRunningError       RuntimeError   something that needs the live session
+├── StagingError          RuntimeError   runs that need the staged input of some towers only
 ├── SpecError             ValueError     specs that no source can serve
 ├── EmptyFlowError        ValueError     an endless flow with nothing in it
 ├── FlowEndError          RuntimeError   a flow raised what the session takes for a clean end
@@ -27,6 +28,10 @@ class SetupError(InputSourceError, RuntimeError):
 
 class NotRunningError(InputSourceError, RuntimeError):
     """A call that needs the live session came before the hooks saw one, or after it was closed."""
+
+
+class StagingError(InputSourceError, RuntimeError):
+    """Runs took the staged input of some towers, and never that of the others."""
 
 
 class SpecError(InputSourceError, ValueError):

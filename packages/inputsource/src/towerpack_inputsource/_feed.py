@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -11,7 +12,7 @@ from ._datapoint import compile_check
 from ._errors import SetupError
 from ._placeholder import placeholder_for
 from ._reader import FlowReader, Position, as_flow, checked_position, flow_size
-from ._source import InputSource
+from ._source import NOBODY_TAKES, InputSource
 from ._specs import component_of
 
 
@@ -57,7 +58,9 @@ class FeedInput(InputSource):
         """Returns the flow's length, or None if it is unknown."""
         return flow_size(self._flow)
 
-    def _state(self, takes: int | None) -> dict[str, Any]:
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
         if self._consumed is not None:
             return dict(self._consumed)
         if self._loaded is not None or not hasattr(self._flow, "state_dict"):

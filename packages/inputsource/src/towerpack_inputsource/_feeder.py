@@ -35,8 +35,8 @@ class BufferOps(Protocol):
         enqueue: puts the fed datapoint.
         end: closes the buffer; what is in it can still be taken.
         abort: closes it and wakes a put that waits.
-        renew: empties and opens it, and counts from 0; an op or several.
-        zero: counts from 0.
+        zero: counts from 0; an op or several.
+        renew: empties and opens it, and counts from 0; likewise.
         taken: how many datapoints were taken.
         size: how many are there.
         capacity: how many there can be; None if there is no bound.
@@ -48,11 +48,13 @@ class BufferOps(Protocol):
     enqueue: tf.Operation
     end: tf.Operation
     abort: tf.Operation
-    zero: tf.Operation
     taken: tf.Tensor
     size: tf.Tensor
     capacity: int | None
     in_order: bool
+
+    @property
+    def zero(self) -> Any: ...
 
     @property
     def renew(self) -> Any: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -13,7 +14,7 @@ from ._errors import NotRunningError
 from ._feeder import Feeder
 from ._queue_ops import QueueOps
 from ._reader import FlowReader, Position, as_flow, checked_position, flow_size
-from ._source import InputSource
+from ._source import NOBODY_TAKES, InputSource
 from ._specs import component_of
 from ._status import InputStatus
 
@@ -66,7 +67,9 @@ class FlowQueueInput(InputSource):
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return [_QueueHook(self)]
 
-    def _state(self, takes: int | None) -> dict[str, Any]:
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
         if self._feeder is not None:
             return {"flow": self._feeder.position(self._count(takes))}
         if self._loaded is not None or not hasattr(self._flow, "state_dict"):

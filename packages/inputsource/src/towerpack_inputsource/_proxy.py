@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ._errors import SpecError
 from ._placeholder import placeholder_for
-from ._source import InputSource
+from ._source import NOBODY_TAKES, InputSource
 from ._status import InputStatus
 
 
@@ -61,8 +62,10 @@ class ProxyInputSource(InputSource):
     def _reset_state(self) -> None:
         self.source.reset_state()
 
-    def _state(self, takes: int | None) -> dict[str, Any]:
-        return self.source._state(takes)
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
+        return self.source._state(takes, paused)
 
     def _hold_back(self, takes: int) -> None:
         self.source._hold_back(takes)

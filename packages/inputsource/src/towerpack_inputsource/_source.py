@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -11,6 +13,8 @@ import tensorflow.compat.v1 as tf
 from ._errors import SetupError
 from ._specs import check_specs
 from ._status import InputStatus
+
+NOBODY_TAKES = contextlib.nullcontext()
 
 
 class InputSource(abc.ABC):
@@ -93,7 +97,7 @@ class InputSource(abc.ABC):
         To be called while no step runs. Sources without a position return an empty dict. Everything in it can
         be written as JSON, if the flow's own position can.
         """
-        return self._state(None)
+        return self._state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position. To be called before the session starts.
@@ -132,10 +136,13 @@ class InputSource(abc.ABC):
     def _reset_state(self) -> None:
         """Restarts; a source without a position has nothing to restart."""
 
-    def _state(self, takes: int | None) -> dict[str, Any]:
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
         """The position after the first `takes` takes since the session began, or the last restart.
 
-        None stands for all of them; a source that takes from another one ahead of the step asks for fewer.
+        None stands for all of them. A source that takes from another one ahead of the step asks for fewer,
+        while a thread of it may be taking: not so in the context `paused`, which may have to be waited for.
         """
         return {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf2
@@ -11,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from ._dataset_iterator import DatasetIterator
 from ._errors import NotRunningError
-from ._source import InputSource
+from ._source import NOBODY_TAKES, InputSource
 
 _log = logging.getLogger(__name__)
 
@@ -110,18 +111,21 @@ class TFDatasetInput(InputSource):
         self._iterator.begin(self._session, position["iterator"], position["skip"])
         self._known = [(0, position)]
 
-    def _state(self, takes: int | None) -> dict[str, Any]:
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
         if self._final is not None and takes is None:
             return dict(self._final)
         if self._session is None:
             return dict(self._loaded)
-        try:
-            return self._position_after(takes)
-        except RuntimeError as error:  # of a closed session
-            raise NotRunningError(
-                "The session was closed before its hooks ended, so nobody can tell how far it got. "
-                "Call state_dict() while the session is open, or end the hooks first."
-            ) from error
+        with paused:
+            try:
+                return self._position_after(takes)
+            except RuntimeError as error:  # of a closed session
+                raise NotRunningError(
+                    "The session was closed before its hooks ended, so nobody can tell how far it got. "
+                    "Call state_dict() while the session is open, or end the hooks first."
+                ) from error
 
     def _position_after(self, takes: int | None) -> dict[str, Any]:
         taken = int(self._session.run(self._iterator.taken))
@@ -143,7 +147,7 @@ class TFDatasetInput(InputSource):
         self._loaded = dict(_START)
 
     def _finish(self) -> None:
-        self._final = self._state(None)
+        self._final = self._state()
 
 
 class _IteratorHook(tf.train.SessionRunHook):
