@@ -411,3 +411,18 @@ def test_an_end_that_was_declared_is_a_good_end(kit, configure):
     trainer.train()
     assert trainer.loop.global_step == 7
     assert recorder.calls[-1] == ("after_train", 2, 2, 7)
+
+
+def test_explain_says_what_will_happen_before_any_session(configure):
+    trainer = SimpleTrainer(configure(callbacks=[ModelSaver()], extra_callbacks=None))
+    text = trainer.explain()
+    assert text.splitlines()[0] == "SimpleTrainer on one device, epochs 1 to 2 of 5 steps"
+    assert "ModelSaver\n       triggered after every epoch" in text
+    assert "with the step, every step: MovingAverageSummary/stack:0" in text
+    assert trainer.explain() == text
+    trainer.train()
+
+
+def test_explain_finds_what_train_would_refuse(configure):
+    with pytest.raises(StatisticError, match="'nothing', which no callback produces"):
+        SimpleTrainer(configure(callbacks=[MaxSaver("nothing")])).explain()

@@ -13,6 +13,7 @@ from ._errors import (
     StopTraining,
     TensorNotFoundError,
 )
+from ._explain import explain_callbacks
 from ._graph_ops import RunUpdateOps
 from ._inference import Inferencer, InferenceRunner
 from ._inferencers import ClassificationError, ScalarStats
@@ -69,6 +70,7 @@ __all__ = [
     "add_param_summary",
     "as_session_hooks",
     "checkpoint",
+    "explain_callbacks",
     "find_tensors",
     "make_predictor",
     "monitors",

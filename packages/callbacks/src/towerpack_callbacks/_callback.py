@@ -11,7 +11,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from ._errors import CallbackStateError
-from ._period import EVERY_STEP, Every
+from ._period import EVERY_EPOCH, EVERY_STEP, Every
 from ._protocol import TrainerProtocol
 
 __all__ = ["Callback", "ProxyCallback", "StepFetch"]
@@ -139,6 +139,10 @@ class Callback:
         """When `_trigger_step` is wanted: each step if it is overridden, else never."""
         return EVERY_STEP if self.overrides("_trigger_step") else None
 
+    def epoch_period(self) -> Every | None:
+        """When `_trigger_epoch` does something: each epoch if it or `_trigger` is overridden, else never."""
+        return EVERY_EPOCH if self.overrides("_trigger_epoch") or self.overrides("_trigger") else None
+
     def produces(self) -> Sequence[str]:
         """Names of the statistics this callback puts to the monitors in its triggers."""
         return ()
@@ -262,6 +266,9 @@ class ProxyCallback(Callback):
 
     def step_period(self) -> Every | None:
         return self.callback.step_period()
+
+    def epoch_period(self) -> Every | None:
+        return self.callback.epoch_period()
 
     def produces(self) -> Sequence[str]:
         return self.callback.produces()

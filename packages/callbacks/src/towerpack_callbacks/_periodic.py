@@ -54,6 +54,9 @@ class PeriodicTrigger(ProxyCallback):
         own = self.callback.step_period()
         return EVERY_STEP if own is not None and self._steps is not None else own or self._steps
 
+    def epoch_period(self) -> Every | None:
+        return self._epochs
+
     def _before_train(self) -> None:
         self.callback._before_train()
         if self._at_start:

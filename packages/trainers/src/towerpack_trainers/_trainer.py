@@ -22,6 +22,7 @@ from towerpack_callbacks import (
     StepCounter,
     StopTraining,
     TFEventWriter,
+    explain_callbacks,
     find_tensors,
     make_predictor,
 )
@@ -90,6 +91,7 @@ class Trainer:
         self._train_op: tf.Operation | None = None
         self._sess: tf.Session | None = None
         self._hooked_sess: HookedSession | None = None
+        self._plain: PlainStep | None = None
         self._started = False
         with self.graph.as_default():
             tf.set_random_seed(self.seed)
@@ -143,8 +145,8 @@ class Trainer:
         op = op if isinstance(op, tf.Operation) else getattr(op, "op", op)
         if not isinstance(op, tf.Operation):
             raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
-        if self._started:
-            raise TrainerStateError("train_op cannot be changed once training has begun.")
+        if self._plain is not None:
+            raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
         if op.graph is not self.graph and self.graph.get_operations():
             raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
         self.graph = op.graph
@@ -203,11 +205,12 @@ class Trainer:
             raise TrainerStateError(
                 "The graph is final: it was trained before. Build it anew for a new training."
             )
-        self.loop.steps_per_epoch = self._find_steps_per_epoch()
+        plain = self._set_up()
+        self._started = True
         if self.log_dir is not None:
             prepare_log_dir(self.log_dir, resuming=self._resumes_in(self.log_dir))
+        _log.info("%s", describe_trainable_variables(self.graph))
         with self.graph.as_default():
-            plain = self._set_up()
             try:
                 with create_session(self.graph, self._session_config()) as self._sess:
                     self._restore()
@@ -219,15 +222,38 @@ class Trainer:
             finally:
                 self._sess = self._hooked_sess = None
 
+    def explain(self) -> str:
+        """Says what the training will do: steps, devices, and what each callback does when.
+
+        It sets the callbacks up, so nothing can be added afterwards; no session is made.
+
+        Raises:
+            ConfigError, StatisticError: what `train` would raise before its session exists.
+        """
+        self._set_up()
+        loop, where = self.loop, ", ".join(self.devices) or "one device"
+        source = "none" if self.source is None else str(self.source.status())
+        return (
+            f"{type(self).__name__} on {where}, epochs {loop.starting_epoch} to {loop.max_epoch} "
+            f"of {loop.steps_per_epoch} steps\n"
+            f"input: {source}\n"
+            f"callbacks, in the order they run:\n{explain_callbacks(self.callbacks)}"
+        )
+
     def _set_up(self) -> PlainStep:
-        self._counter = StepCounter(self.graph)
-        extra = default_callbacks() if self.config.extra_callbacks is None else self.config.extra_callbacks
-        self.callbacks = Callbacks([*self._own_callbacks(), *self.config.callbacks, *extra, *self.monitors])
-        self._started = True
-        self.callbacks.setup_graph(self)
-        _log.info("%s", describe_trainable_variables(self.graph))
-        train_op = self._train_op if self._train_op is not None else tf.no_op()
-        return PlainStep(train_op, self.callbacks.every_step_fetches, self._counter)
+        if self._plain is None:
+            self.loop.steps_per_epoch = self._find_steps_per_epoch()
+            extra = (
+                default_callbacks() if self.config.extra_callbacks is None else self.config.extra_callbacks
+            )
+            users = [*self._own_callbacks(), *self.config.callbacks]
+            self.callbacks = Callbacks([*users, *extra, *self.monitors])
+            with self.graph.as_default():
+                self._counter = StepCounter(self.graph)
+                self.callbacks.setup_graph(self)
+                train_op = self._train_op if self._train_op is not None else tf.no_op()
+                self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter)
+        return self._plain
 
     def _own_callbacks(self) -> list[Callback]:
         hooks = [] if self.source is None else self.source.hooks()
