@@ -33,6 +33,7 @@ from ._config import TrainConfig, default_callbacks, default_monitors
 from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, TrainerStateError
 from ._hooked_session import HookedSession, PlainStep
+from ._input_report import InputReport
 from ._log_dir import prepare_log_dir
 from ._session import create_session, default_session_config
 from ._session_init import restore_exactly
@@ -256,8 +257,9 @@ class Trainer:
         return self._plain
 
     def _own_callbacks(self) -> list[Callback]:
-        hooks = [] if self.source is None else self.source.hooks()
-        return [HookToCallback(hook) for hook in hooks]
+        if self.source is None:
+            return []
+        return [*map(HookToCallback, self.source.hooks()), InputReport(self.source)]
 
     def _session_config(self) -> tf.ConfigProto:
         given = self.config.session_config

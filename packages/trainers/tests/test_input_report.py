@@ -1,0 +1,52 @@
+"""Which of data and model is the slower one."""
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+
+from towerpack_inputsource import DummyConstantInput, InputStatus, QueueInput, ThreadActivity
+from towerpack_trainers import SimpleTrainer
+from towerpack_trainers._input_report import describe_epoch
+
+
+def spent(flow, put):
+    return InputStatus("QueueInput", (), (ThreadActivity("t", "flow", 0.0, flow, put),))
+
+
+@pytest.mark.parametrize(
+    ("flow", "put", "verdict"),
+    [
+        (99.0, 1.0, "the data is the bottleneck: 99% of its time"),
+        (10.0, 90.0, "the model is the bottleneck: 10% of its time"),
+        (75.0, 25.0, "data and model are about even: 75% of its time"),
+    ],
+)
+def test_verdicts(flow, put, verdict):
+    assert describe_epoch(spent(flow, put)).startswith(verdict)
+
+
+def test_nothing_is_said_of_an_input_without_threads():
+    assert describe_epoch(InputStatus("DummyConstantInput")) is None
+
+
+def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(kit, configure, caplog):
+    caplog.set_level(logging.INFO, logger="towerpack_trainers")
+
+    class Waiting:
+        """Gives a datapoint only when its consumer has long been waiting."""
+
+        def __iter__(self):
+            while True:
+                threading.Event().wait(0.01)
+                yield [np.ones(4, np.float32)] * 2
+
+    SimpleTrainer(configure(data=QueueInput(Waiting()), steps_per_epoch=20, max_epoch=2)).train()
+    assert "epoch 2: the data is the bottleneck" in caplog.text
+
+
+def test_constant_input_is_not_reported(kit, configure, caplog):
+    caplog.set_level(logging.INFO, logger="towerpack_trainers")
+    SimpleTrainer(configure(data=DummyConstantInput([(4,), (4,)]), steps_per_epoch=5)).train()
+    assert "bottleneck" not in caplog.text
