@@ -158,7 +158,7 @@ def test_an_error_in_a_later_round():
     source, n = build(flow, infinite=False)
     with pytest.raises(FlowError), running(source) as session:
         assert session.run(n) == 0
-        flow._fails_at = 1
+        flow.fails_at = 1
         source.reset_state()
         assert session.run(n) == 0
         session.run(n)

@@ -70,6 +70,7 @@ def test_each_datapoint_comes_exactly_once(inner, stages, count, towers):
     ], "a step's datapoints belong together"
 
 
+@pytest.mark.slow
 @each_inner
 @pytest.mark.parametrize("towers", [1, 2])
 def test_the_position_is_that_of_the_step(inner, towers):
@@ -243,6 +244,7 @@ def test_an_error_in_the_loop_ends_everything(infinite):
     assert source.state_dict() == {"flow": {"next": 1}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inner", [INNER["queue"], INNER["dataset"]], ids=["queue", "dataset"])
 def test_the_position_while_the_source_is_being_taken_from(inner):
     """The thread takes all the time: each state must be the same as that of a source that stands still."""

@@ -4,18 +4,64 @@ import threading
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from towerpack_inputsource import DummyConstantInput, FeedInput, InputSource, PlaceholderInput, QueueInput
+from towerpack_inputsource import (
+    BatchQueueInput,
+    DummyConstantInput,
+    FeedInput,
+    InputSource,
+    PlaceholderInput,
+    ProxyInputSource,
+    QueueInput,
+    StagingInput,
+    TensorInput,
+    TFDatasetInput,
+    remap_input_source,
+)
 from towerpack_inputsource.testing import check_input_source
 
 SPECS = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([], tf.int32, "label")]
-DATAPOINTS = [[np.full([k + 1, 2], k, "float32"), k] for k in range(4)]
+DATAPOINTS = [[np.full([k + 1, 2], k, "float32"), k] for k in range(3)]
+
+
+class Singles:
+    """The datapoints of batches of two, one by one, with a position at every batch."""
+
+    def __init__(self, batches):
+        self.batches = batches
+
+    def __len__(self):
+        return 2 * len(self.batches)
+
+    def __iter__(self):
+        for batch in self.batches:
+            yield [component[0] for component in batch]
+            yield [component[1] for component in batch]
+
+    def state_dict(self):
+        return self.batches.state_dict()
+
+    def load_state_dict(self, state):
+        self.batches.load_state_dict(state)
+
+
+def dataset(flow):
+    signature = tuple(SPECS)
+    return tf2.data.Dataset.from_generator(lambda: map(tuple, flow), output_signature=signature)
+
+
+def by_name(flow):
+    return remap_input_source(QueueInput(flow, infinite=False), ["image", "label"])
+
 
 READERS = {
     "feed": lambda flow: FeedInput(flow, infinite=False),
     "queue": lambda flow: QueueInput(flow, infinite=False),
     "queue of one": lambda flow: QueueInput(flow, capacity=1, infinite=False),
+    "proxy": lambda flow: ProxyInputSource(by_name(flow)),
+    "staged": lambda flow: StagingInput(by_name(flow), stages=2),
 }
 
 
@@ -25,8 +71,39 @@ def test_sources_that_read_a_flow(make_source):
     check_input_source(make_source, SPECS, DATAPOINTS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [lambda source: source, StagingInput], ids=["plain", "staged"])
+def test_batches_taken_from_a_queue(stage):
+    specs = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+    batches = [[np.full([2, 2], k, "float32"), np.array([k, k + 1], "int32")] for k in range(3)]
+    check_input_source(lambda flow: stage(BatchQueueInput(Singles(flow), 2, infinite=False)), specs, batches)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [lambda source: source, StagingInput], ids=["plain", "staged"])
+def test_datasets(stage):
+    """What a flow raises inside of tf.data arrives as TensorFlow words it."""
+    check_input_source(
+        lambda flow: stage(TFDatasetInput(lambda: dataset(flow), infinite=False)),
+        SPECS,
+        DATAPOINTS,
+        flow_error=tf.errors.UnknownError,
+    )
+
+
+def tensors():
+    return {"label": tf.constant(1), "image": tf.ones([3, 2])}
+
+
 @pytest.mark.parametrize(
-    "make_source", [lambda flow: PlaceholderInput(), lambda flow: DummyConstantInput([(3, 2), ()])]
+    "make_source",
+    [
+        lambda flow: PlaceholderInput(),
+        lambda flow: DummyConstantInput([(3, 2), ()]),
+        lambda flow: TensorInput(tensors),
+        lambda flow: TensorInput(tensors, size=2, infinite=False),
+        lambda flow: StagingInput(TensorInput(tensors)),
+    ],
 )
 def test_sources_that_read_none(make_source):
     check_input_source(make_source, SPECS)

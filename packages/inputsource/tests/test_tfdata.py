@@ -93,6 +93,7 @@ def test_what_an_eager_dataset_has_captured_needs_the_function():
     assert run(keyed, 4)[0] == [5, 6, 7, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 3, 10, 14])
 @pytest.mark.parametrize("dataset", [SAVED, READ_AGAIN], ids=["saved", "read again"])
 def test_a_resumed_run_goes_on_as_the_uninterrupted_one(dataset, steps):
@@ -119,6 +120,7 @@ def test_a_finite_pass_to_its_end_and_nothing_after_it():
             pytest.fail("the pass had ended")
 
 
+@pytest.mark.slow
 def test_a_position_that_lies_behind_what_was_taken(graph):
     """What a source that takes ahead asks for; the iterator itself cannot go back."""
     source, [n] = build(eager)

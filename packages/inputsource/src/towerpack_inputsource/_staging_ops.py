@@ -99,7 +99,7 @@ class StagingOps:
         dtypes = [tensor.dtype for tensor in tensors]
         put = tf.raw_ops.Stage(values=tensors, shared_name=name)
         # Each device would make an area of that name of its own.
-        with tf.colocate_with(put):
+        with tf.get_default_graph().colocate_with(put):
             self._clear.append(tf.raw_ops.StageClear(dtypes=dtypes, shared_name=name))
             with tf.control_dependencies([after]):
                 taken = tf.raw_ops.Unstage(dtypes=dtypes, shared_name=name)

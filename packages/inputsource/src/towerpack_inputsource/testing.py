@@ -6,8 +6,9 @@ Needs no test framework; a broken promise is an `AssertionError` that says which
 from __future__ import annotations
 
 import contextlib
-import pickle
+import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError
 from ._source import InputSource
+from ._status import InputStatus
 
 MakeSource = Callable[[Any], InputSource]
 Specs = Sequence[tf.TensorSpec]
@@ -23,8 +25,15 @@ Datapoint = Sequence[Any]
 
 __all__ = ["check_input_source"]
 
+_AT_ONCE = 2.0  # seconds
 
-def check_input_source(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint] = ()) -> None:
+
+def check_input_source(
+    make_source: MakeSource,
+    specs: Specs,
+    datapoints: Sequence[Datapoint] = (),
+    flow_error: type[Exception] | None = None,
+) -> None:
     """Checks all that a loop relies on, in real sessions.
 
     Args:
@@ -33,6 +42,7 @@ def check_input_source(make_source: MakeSource, specs: Specs, datapoints: Sequen
         specs: what to set the source up with.
         datapoints: at least three different ones that fit the specs, as lists or tuples in their order. Leave
             them out for a source that reads no flow: what is said about flows is not checked then.
+        flow_error: what arrives when the flow fails; by default the flow's own error.
 
     Raises:
         AssertionError: if the source breaks a promise; the text says which.
@@ -56,7 +66,8 @@ def check_input_source(make_source: MakeSource, specs: Specs, datapoints: Sequen
     # The last one asks for a datapoint too many: a take that found nothing must not count.
     for steps in range(len(datapoints) + 2):
         _check_state(make_source, specs, datapoints, steps)
-    _check_error(make_source, specs, datapoints)
+    for rounds in (0, 1):
+        _check_error(make_source, specs, datapoints, rounds, flow_error or _FlowError)
     _check_early_end(make_source, specs, datapoints)
 
 
@@ -92,9 +103,20 @@ def _check_setup(make_source: MakeSource, specs: Specs) -> None:
 def _check_session(make_source: MakeSource, specs: Specs) -> None:
     """A session that takes nothing comes up and goes down, and leaves no thread."""
     before = threading.enumerate()
-    with _running(make_source(_Flow([])), specs):
-        pass
+    source = make_source(_Flow([]))
+    _expect_status(source, "before the session")
+    with _running(source, specs):
+        _expect_status(source, "in the session")
+    _expect_status(source, "after the session")
     _expect_no_thread_since(before)
+
+
+def _expect_status(source: InputSource, when: str) -> None:
+    status = source.status()
+    _expect(isinstance(status, InputStatus), f"status() {when} is {status!r}")
+    json.dumps(status)
+    _expect(str(status).startswith(status.source), f"status() as text is {status}")
+    _expect(all(thread.flow_share <= 1 for thread in status.since(status).threads), f"{status} has lost time")
 
 
 def _check_delivery(
@@ -135,17 +157,34 @@ def _check_state(make_source: MakeSource, specs: Specs, datapoints: Sequence[Dat
         inside = source.state_dict()
     for state, when in ((inside, "in"), (source.state_dict(), "after")):
         again = make_source(_Flow(datapoints))
-        again.load_state_dict(pickle.loads(pickle.dumps(state)))
+        again.load_state_dict(json.loads(json.dumps(state)))
         with _running(again, specs) as (session, take):
             rest = _take(session, take, len(datapoints) + 1)
         _expect_same(rest, datapoints[steps:], f"the state after {steps} steps, told {when} the session")
 
 
-def _check_error(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint]) -> None:
+def _check_error(
+    make_source: MakeSource,
+    specs: Specs,
+    datapoints: Sequence[Datapoint],
+    rounds: int,
+    error: type[Exception],
+) -> None:
+    """An error arrives, in any round, as what it is and at once."""
     before = threading.enumerate()
-    source = make_source(_Flow(datapoints, fails_at=1))
-    with _expect_raises(_FlowError, "an error in the flow"), _running(source, specs) as (session, take):
-        _take(session, take, len(datapoints) + 1)
+    flow = _Flow(datapoints, fails_at=None if rounds else 1)
+    source = make_source(flow)
+    what = f"an error in the flow, in round {rounds},"
+    with _expect_raises(error, what), _running(source, specs) as (session, take):
+        for _ in range(rounds):
+            source.reset_state()
+            _take(session, take, len(datapoints) + 1)
+            flow.fails_at = 1
+            source.reset_state()
+        while True:  # the end of the data, too, would leave through the session's block
+            session.run(take)
+    late = time.monotonic() - flow.failed_at
+    _expect(late < _AT_ONCE, f"{what} arrived after {late:.1f} s")
     _expect_no_thread_since(before)
 
 
@@ -177,7 +216,8 @@ class _Flow:
     ) -> None:
         self._datapoints = datapoints
         self._has_length = has_length
-        self._fails_at = fails_at
+        self.fails_at = fails_at
+        self.failed_at = 0.0
         self._next = 0
         self._loaded = 0
 
@@ -192,7 +232,8 @@ class _Flow:
 
     def _pass(self) -> Iterator[Datapoint]:
         while self._next < len(self._datapoints):
-            if self._next == self._fails_at:
+            if self._next == self.fails_at:
+                self.failed_at = time.monotonic()
                 raise _FlowError(f"datapoint {self._next} cannot be made")
             self._next += 1
             yield self._datapoints[self._next - 1]
