@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import logging
 import os
 import select
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import count, islice
 from time import monotonic
 from typing import Any, NamedTuple
+from weakref import WeakMethod
 
 from .._errors import WorkerDiedError
 from . import _failures
@@ -20,9 +22,9 @@ from ._dispatch import Dispatcher
 from ._info import WorkerInfo
 from ._process import Process, end_all, fork, interrupts_blocked, spawn
 from ._sending import Package
-from ._table import packed, unpacked
+from ._threads import Handed, Thread, ThreadEnd, connect
 from ._wire import Channel, Delivery, PeerGoneError
-from ._work import Answer, Marks, Spec, Work, copied
+from ._work import Answer, Marks, Spec, Work, copied, marks_for
 
 _logger = logging.getLogger("towerpack_dataflow")
 
@@ -35,7 +37,7 @@ class Options(NamedTuple):
 
     Attributes:
         num_workers: how many processes.
-        start_method: "spawn" or "fork".
+        start_method: "spawn", "fork" or "thread".
         worker_init_fn: called first in each.
         prefetch_bytes: how much may be under way, and how much the consumer may hold in views.
         stall_warning: seconds of waiting after which a warning says who waits for whom.
@@ -52,11 +54,12 @@ class Chunk(NamedTuple):
     """An answer, and the datapoints in it, not unpacked yet."""
 
     answer: Answer
-    delivery: Delivery
+    delivery: Delivery | Handed
 
     def open(self) -> list[Any]:
         """The datapoints."""
-        return unpacked(self.delivery.open()) if self.delivery.size else []
+        datapoints: list[Any] = self.delivery.open() if self.delivery.size else []
+        return datapoints
 
 
 class Pass:
@@ -77,7 +80,7 @@ class Pass:
         dispatcher: Dispatcher[Chunk],
         source: Iterator[Any] | None = None,
         source_marks: Marks | None = None,
-        follower: Callable[[Pass], Pass] | None = None,
+        follower: WeakMethod[Callable[[Pass], Pass]] | None = None,
         pinned: int | None = None,
     ) -> None:
         """Nothing is asked for yet."""
@@ -97,7 +100,7 @@ class Pass:
 class _Member:
     """One worker."""
 
-    def __init__(self, number: int, process: Process, channel: Channel) -> None:
+    def __init__(self, number: int, process: Process | Thread, channel: Channel | ThreadEnd) -> None:
         self.number = number
         self.process = process
         self.channel = channel
@@ -149,7 +152,7 @@ class Crew:
         options = self._options
         init = options.worker_init_fn
         contents = {**work.contents(), "worker_init_fn": init}
-        package = None if options.start_method == "fork" else Package((init, work), contents)
+        package = Package((init, work), contents) if options.start_method == "spawn" else None
         self._package = package
         try:
             for number in range(options.num_workers):
@@ -247,7 +250,10 @@ class Crew:
         if not this.dispatcher.exhausted or this.follower is None:
             return
         if this.next is None:
-            this.next = self._ahead = this.follower(this)
+            make = this.follower()
+            if make is None:
+                return
+            this.next = self._ahead = make(this)
             self._register(this.next)
         if self._ahead is this.next:
             left = self._options.prefetch_bytes - int(this.dispatcher.held_bytes())
@@ -283,12 +289,11 @@ class Crew:
             member.knows.add(this.number)
             self._send(member, ("open", this.number, tuple(this.spec)))
         member.tasks[this.number, begin] = (end, monotonic())
-        self._send(member, ("task", this.number, begin, end), inputs and packed(inputs))
+        self._send(member, ("task", this.number, begin, end), inputs)
 
     def _inputs(self, this: Pass, begin: int, end: int) -> list[Any]:
         inputs: list[Any] = []
-        if this.source_marks:
-            this.marks_before[begin] = copied(this.source_marks)
+        before = copied(this.source_marks or {})
         assert this.source is not None
         try:
             for datapoint in islice(this.source, end - begin):
@@ -297,6 +302,8 @@ class Crew:
             this.source_error = error
         if len(inputs) < end - begin:
             this.dispatcher.end_at(begin + len(inputs))
+        if this.source_marks:
+            this.marks_before[begin] = marks_for(before, this.source_marks)
         return inputs
 
     def _send(self, member: _Member, head: Any, value: Any = None) -> None:
@@ -327,7 +334,7 @@ class Crew:
         except PeerGoneError:
             raise self._died(member) from None
 
-    def _note(self, member: _Member, answer: Answer, delivery: Delivery) -> None:
+    def _note(self, member: _Member, answer: Answer, delivery: Delivery | Handed) -> None:
         end, _ = member.tasks.pop((answer.number, answer.begin))
         if answer.going_on:
             member.tasks[answer.number, answer.end] = (end, monotonic())
@@ -354,7 +361,7 @@ class Crew:
         member.process.kill()
         doing = "" if not member.tasks else f", while it was to make {self._described(member)}"
         return WorkerDiedError(
-            f"worker {member.number} (process {member.process.pid}) {member.process.how_it_ended()}{doing}"
+            f"worker {member.number} ({member.process}) {member.process.how_it_ended()}{doing}"
         )
 
     def _described(self, member: _Member) -> str:
@@ -367,7 +374,7 @@ class Crew:
 
     def _warn(self, this: Pass) -> None:
         busy = [
-            f"worker {member.number} (process {member.process.pid}) has been at {self._described(member)} "
+            f"worker {member.number} ({member.process}) has been at {self._described(member)} "
             f"for {monotonic() - min(since for _, since in member.tasks.values()):.0f} s"
             for member in self._members
             if member.tasks
@@ -381,6 +388,17 @@ class Crew:
         )
 
     def _started(self, number: int, work: Work, package: Package | None) -> _Member:
+        if self._options.start_method == "thread":
+            member = self._started_thread(number, work)
+        else:
+            member = self._started_process(number, work, package)
+        for descriptor in (member.channel.socket.fileno(), member.process.sentinel):
+            if descriptor >= 0:
+                self._poll.register(descriptor, select.POLLIN)
+                self._numbers_by_descriptor[descriptor] = number
+        return member
+
+    def _started_process(self, number: int, work: Work, package: Package | None) -> _Member:
         ours, theirs = socket.socketpair()
         try:
             if package is None:
@@ -393,10 +411,6 @@ class Crew:
         finally:
             theirs.close()
         channel = Channel(ours, self._options.prefetch_bytes // self._options.num_workers)
-        for descriptor in (ours.fileno(), process.sentinel):
-            if descriptor >= 0:
-                self._poll.register(descriptor, select.POLLIN)
-                self._numbers_by_descriptor[descriptor] = number
         return _Member(number, process, channel)
 
     def _forked(self, theirs: socket.socket, ours: socket.socket, number: int, work: Work) -> Process:
@@ -405,6 +419,15 @@ class Crew:
         start = Start(WorkerInfo(number, self._options.num_workers), self._options.worker_init_fn, work)
         foreign = [ours, *(member.channel.socket for member in self._members)]
         return fork(theirs, foreign, lambda parent, guarded: main_forked(theirs, parent, guarded, start))
+
+    def _started_thread(self, number: int, work: Work) -> _Member:
+        from ._worker import Loop
+
+        ours, theirs = connect()
+        info = WorkerInfo(number, self._options.num_workers)
+        # Threads share what the work is about, but not where they are in it.
+        thread = Thread(info, theirs, lambda end: Loop(end, copy.copy(work).in_thread()).run())
+        return _Member(number, thread, ours)
 
     def _forget(self) -> None:
         self._members = []

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+from ._threads import Thread
+
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -75,6 +77,10 @@ class Process:
             name = f"signal {-code}"
         hint = "; out of memory, perhaps: the kernel kills this way" if -code == signal.SIGKILL else ""
         return f"was killed by {name}{hint}"
+
+    def __str__(self) -> str:
+        """For messages."""
+        return f"process {self.pid}"
 
     def _reap(self, flags: int) -> None:
         try:
@@ -138,7 +144,7 @@ def fork(end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[i
     return Process(pid)
 
 
-def end_all(processes: Sequence[Process], patience: float = 0.5) -> None:
+def end_all(processes: Sequence[Process | Thread], patience: float = 0.5) -> None:
     """Waits until all have ended by themselves, but not for long."""
     deadline = monotonic() + patience
     for process in processes:

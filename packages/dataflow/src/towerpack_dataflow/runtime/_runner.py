@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class MultiProcessRunner(ParallelFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes.
+        num_workers: how many processes; "auto" for as many as `autotune` finds worth it.
         ordered: `False` gives datapoints as they are made; still each exactly once, also after resuming.
         replicate: every worker runs the whole flow with a seed of its own, endlessly; datapoints are taken
             from each in turn, `len(ds)` a pass if that is known. As Tensorpack's runners did.
@@ -70,7 +71,7 @@ class MultiProcessRunner(ParallelFlow):
     def __init__(
         self,
         ds: Any,
-        num_workers: int,
+        num_workers: int | str,
         *,
         ordered: bool = True,
         replicate: bool = False,
@@ -157,23 +158,29 @@ class MultiProcessRunner(ParallelFlow):
     def _planned(self, spec: Spec, ledger: _Ledger, stop: int | None) -> Pass:
         from ._crew import Pass
 
-        ordered = self._ordered or not spec.addressable
-        follower = self._following if stop is None else None
-        if stop is None and spec.addressable:
-            stop = len(self.ds)
-        dispatcher = self._dispatcher(ledger.start, stop, ordered, ledger.done)
+        # Weak, because the crew must not keep alive the flow whose end is its own.
+        follower: Any = WeakMethod(self._following) if stop is None else None
+        spec, end = self._bounded(spec)
+        dispatcher = self._dispatcher(
+            ledger.start, end if stop is None else stop, self._in_order(spec), ledger.done
+        )
         return Pass(spec, dispatcher, follower=follower)
 
     def _following(self, this: Pass) -> Pass:
         """The next epoch, to be made while the consumer is still busy with this one."""
         from ._crew import Pass
 
-        spec = this.spec
-        marks = spec.marks if this.final_marks is None else this.final_marks
-        spec = spec._replace(epoch=spec.epoch + 1, marks=marks)
-        stop = len(self.ds) if spec.addressable else None
-        ordered = self._ordered or not spec.addressable
-        return Pass(spec, self._dispatcher(0, stop, ordered), follower=self._following)
+        marks = this.spec.marks if this.final_marks is None else this.final_marks
+        spec, end = self._bounded(this.spec._replace(epoch=this.spec.epoch + 1, marks=marks))
+        return Pass(spec, self._dispatcher(0, end, self._in_order(spec)), follower=this.follower)
+
+    def _bounded(self, spec: Spec) -> tuple[Spec, int | None]:
+        """With the end of the pass; what loses its length in this very moment is walked in order."""
+        stop = known_length(self.ds) if spec.addressable else None
+        return spec._replace(addressable=stop is not None), stop
+
+    def _in_order(self, spec: Spec) -> bool:
+        return self._ordered or not spec.addressable
 
     def _check_order(self, ledger: _Ledger, answer: Answer) -> None:
         if any(end > answer.begin for _, end in ledger.done):

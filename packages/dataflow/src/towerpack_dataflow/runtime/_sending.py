@@ -14,7 +14,7 @@ import numpy as np
 from .._errors import SendError
 from .._flow import DataFlow
 from .._packed import Parcel
-from ._slots import Slot, aligned, anonymous_file
+from ._slots import aligned, anonymous_file, mapped
 from ._wire import dump
 
 _DEEPEST = 12
@@ -44,7 +44,7 @@ class Package:
         sizes = [raw.nbytes for raw in raws]
         total = sum(map(aligned, sizes))
         self.descriptor = anonymous_file(total)
-        memory = Slot(0, total, self.descriptor).memory
+        memory = mapped(self.descriptor, total)
         begin = 0
         for size, raw in zip(sizes, raws):
             memory[begin : begin + size] = np.frombuffer(raw, np.uint8)
@@ -59,7 +59,7 @@ class Package:
 
 def unpack(descriptor: int, sizes: list[int]) -> Any:
     """What was packed, in a worker; uses up the descriptor."""
-    memory = Slot(0, sum(map(aligned, sizes)), descriptor, private=True).memory
+    memory = mapped(descriptor, sum(map(aligned, sizes)), private=True)
     os.close(descriptor)
     parts: list[Any] = []
     begin = 0

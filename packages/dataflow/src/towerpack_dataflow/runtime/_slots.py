@@ -7,7 +7,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from .._collate import Field, fresh_buffers
 
 ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
 _SMALLEST = 2**16
+_SHEAF = 2**20
 
 
 def aligned(size: int) -> int:
@@ -43,24 +44,50 @@ def _unlinked_file() -> int:
     return descriptor
 
 
+def mapped(descriptor: int, size: int, private: bool = False) -> np.ndarray:
+    """All of that memory, for as long as anything refers to it.
+
+    Args:
+        descriptor: of the memory.
+        size: in bytes.
+        private: whether what is written stays in this process.
+    """
+    # Up to Python 3.12 a mapping keeps a duplicate of the descriptor.
+    options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
+    return np.frombuffer(mmap.mmap(descriptor, size, access=access, **options), np.uint8)
+
+
 class Slot:
-    """One piece of shared memory, mapped into this process for as long as anything here refers to it.
+    """One piece of shared memory.
 
     Attributes:
         number: its name between the two processes.
         size: bytes. Pages that were never written take no memory, so sizes may be generous.
         memory: all of it, as a flat array.
+        address: where it begins in this process.
     """
 
-    def __init__(self, number: int, size: int, descriptor: int, private: bool = False) -> None:
-        """Maps `descriptor`; what is written to a `private` mapping stays in this process."""
-        # Up to Python 3.12 a mapping keeps a duplicate of the descriptor: a slot costs one in each process.
-        options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-        access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
+    def __init__(self, number: int, memory: np.ndarray) -> None:
+        """Takes its memory."""
         self.number = number
-        self.size = size
-        self.memory = np.frombuffer(mmap.mmap(descriptor, size, access=access, **options), np.uint8)
-        self.address: int = self.memory.__array_interface__["data"][0]
+        self.size = memory.size
+        self.memory = memory
+        self.address: int = memory.__array_interface__["data"][0]
+
+
+class Sheaf(NamedTuple):
+    """Slots of one size that were made together: a mapping costs a descriptor, and small ones are many."""
+
+    first: int
+    size: int
+    length: int
+
+    def slots(self, descriptor: int) -> list[Slot]:
+        """Maps them."""
+        memory = mapped(descriptor, self.size * self.length)
+        begins = range(0, memory.size, self.size)
+        return [Slot(number, memory[at : at + self.size]) for number, at in enumerate(begins, self.first)]
 
 
 class SlotPool:
@@ -80,7 +107,7 @@ class SlotPool:
         self._out: dict[int, Slot] = {}
         self._open: list[Slot] = []
         self._made = 0
-        self.unannounced: list[tuple[int, int, int]] = []  # number, size, descriptor
+        self.unannounced: list[tuple[Sheaf, int]] = []  # with descriptors
         self.retired: list[int] = []
 
     def take(self, size: int) -> Slot:
@@ -130,16 +157,21 @@ class SlotPool:
             if self._free[place].size == size:
                 return self._free.pop(place)
         self._trim()
-        descriptor = anonymous_file(size)
-        slot = Slot(self._made, size, descriptor)
-        self.unannounced.append((slot.number, size, descriptor))
-        self._made += 1
-        return slot
+        sheaf = Sheaf(self._made, size, max(_SHEAF // size, 1))
+        descriptor = anonymous_file(size * sheaf.length)
+        slots = sheaf.slots(descriptor)
+        self.unannounced.append((sheaf, descriptor))
+        self._made += sheaf.length
+        self._free.extend(slots[1:])
+        return slots[0]
 
     def _trim(self) -> None:
-        """Lets go of slots that were made for messages of another size."""
-        while sum(slot.size for slot in self._free) > self._keep:
-            self.retired.append(self._free.pop(0).number)
+        """Lets go of large slots that were made for messages of another size."""
+        large = [slot for slot in self._free if slot.size >= _SHEAF]
+        while sum(slot.size for slot in large) > self._keep:
+            gone = large.pop(0)
+            self._free.remove(gone)
+            self.retired.append(gone.number)
 
 
 class Lease:
@@ -183,10 +215,10 @@ class Borrowed:
         self._lent = 0
         self._messages = 0
 
-    def adopt(self, number: int, size: int, descriptor: int) -> None:
-        """Maps a slot that the peer has made; the descriptor is used up."""
+    def adopt(self, sheaf: Sheaf, descriptor: int) -> None:
+        """Maps slots that the peer has made; the descriptor is used up."""
         try:
-            self._slots[number] = Slot(number, size, descriptor)
+            self._slots.update({slot.number: slot for slot in sheaf.slots(descriptor)})
         finally:
             os.close(descriptor)
 

@@ -57,10 +57,9 @@ def packed(datapoints: list[Any]) -> Any:
     return Table(kind, keys, tuple(columns))
 
 
-def unpacked(value: Any) -> list[Any]:
+def unpacked(value: Any) -> Any:
     """What `packed` was given."""
-    datapoints: list[Any] = value.rows() if type(value) is Table else value
-    return datapoints
+    return value.rows() if type(value) is Table else value
 
 
 def _column(values: list[Any]) -> Any:

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._slots import Borrowed, Lease, SlotPool, aligned
+from ._slots import Borrowed, Lease, Sheaf, SlotPool, aligned
+from ._table import packed, unpacked
 
 # Below these sizes a copy through the socket or the pickle is cheaper than keeping a view's books.
 _INLINE_PICKLE = 2**14
@@ -38,7 +39,7 @@ class _Letter(NamedTuple):
     pickled: bytes | tuple[int, int, int]  # as it is, or (slot, offset, size)
     buffers: list[tuple[int, int, int]]
     returned: list[int]  # slots of the receiver that the sender is done with
-    slots: list[tuple[int, int]]  # new ones: number, size; their descriptors travel along
+    sheaves: list[tuple[int, ...]]  # new slots; their descriptors travel along
     retired: list[int]
 
 
@@ -60,12 +61,12 @@ class Delivery:
         self.size = inline + sum(size for _, _, size in inside)
 
     def open(self) -> Any:
-        """The value. Its large arrays are views, or copies if the consumer holds too many views already."""
+        """What was sent. Large arrays are views, or copies if the consumer holds too many views already."""
         leases, self._leases = self._leases, {}
         pickled: Any = self._pickled
         if isinstance(pickled, tuple):
             pickled = _view(leases, pickled)
-        return pickle.loads(pickled, buffers=self._arrays(leases))
+        return unpacked(pickle.loads(pickled, buffers=self._arrays(leases)))
 
     def _arrays(self, leases: dict[int, Lease]) -> list[np.ndarray]:
         sizes: dict[int, int] = {}
@@ -116,17 +117,17 @@ class Channel:
             PeerGoneError: if nobody is there to receive it.
             pickle.PicklingError, TypeError, AttributeError: if `value` cannot be pickled; nothing was sent.
         """
-        pickled, buffers = self._pack(value)
+        pickled, buffers = self._pack(packed(value) if type(value) is list else value)
         pool = self.pool
         letter = _Letter(
             head,
             pickled,
             buffers,
             self._borrowed.returned(),
-            [(number, size) for number, size, _ in pool.unannounced],
+            [tuple(sheaf) for sheaf, _ in pool.unannounced],
             pool.retired,
         )
-        descriptors = [descriptor for _, _, descriptor in pool.unannounced]
+        descriptors = [descriptor for _, descriptor in pool.unannounced]
         pool.unannounced, pool.retired = [], []
         try:
             self._write(pickle.dumps(tuple(letter), 5), descriptors)
@@ -153,8 +154,8 @@ class Channel:
             if not self._read(wait):
                 return None
         letter = _Letter(*message)
-        for number, size in letter.slots:
-            self._borrowed.adopt(number, size, self._next_descriptor())
+        for sheaf in letter.sheaves:
+            self._borrowed.adopt(Sheaf(*sheaf), self._next_descriptor())
         self._borrowed.drop(letter.retired)
         self.pool.give_back(letter.returned)
         return letter.head, Delivery(letter, self._borrowed)
@@ -164,7 +165,7 @@ class Channel:
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())
-        for _, _, descriptor in self.pool.unannounced:
+        for _, descriptor in self.pool.unannounced:
             os.close(descriptor)
         self.pool.unannounced = []
 

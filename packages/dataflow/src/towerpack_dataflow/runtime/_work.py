@@ -64,7 +64,7 @@ class Answer(NamedTuple):
         seconds: how long they took.
         ended: whether the pass has no more.
         going_on: whether the rest of the stretch follows by itself: a stream cannot be handed to others.
-        marks: of a stream: where it stood before these datapoints.
+        marks: of a stream: where to go on from anywhere among these datapoints; see `marks_for`.
         final_marks: of a stream that has ended: where it stands now.
         surprise: an addressable flow dropped a datapoint here, so that these indices mean nothing.
         dropped: how many of the datapoints are `None`.
@@ -105,6 +105,10 @@ class Work(ABC):
     def contents(self) -> dict[str, Any]:
         """What travels to the workers, under the names that a user knows it by."""
 
+    @abstractmethod
+    def in_thread(self) -> Any:
+        """Itself, right after it was copied for a thread that shares the rest with others."""
+
     def prepare(self, allocate: Allocate) -> None:
         """Called once in the worker, before everything else."""
 
@@ -135,10 +139,18 @@ class Reading(Work):
         self._flow = flow
         self._passes: dict[int, _ReadPass] = {}
         self._seeded: _ReadPass | None = None
+        self._shared = False
 
     def contents(self) -> dict[str, Any]:
         """The flow."""
         return {self._flow._name(): self._flow}
+
+    def in_thread(self) -> Reading:
+        """With passes of its own; the flow has its seeds already."""
+        self._passes = {}
+        self._seeded = None
+        self._shared = True
+        return self
 
     def prepare(self, allocate: Allocate) -> None:
         """Opens files and so on; a batch on top of the flow is built right where it is sent from."""
@@ -160,7 +172,7 @@ class Reading(Work):
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[Answer, list[Any]]:
         """Iterates over the stretch, for as long as patience lasts."""
         this = self._passes[number]
-        if self._seeded is not this:
+        if self._seeded is not this and not self._shared:
             set_seeds_below(self._flow, this.spec.seeds)
             self._seeded = this
         clock = perf_counter()
@@ -186,7 +198,8 @@ class Reading(Work):
                     failure = _failures.pack(error, self._flow)
         seconds = perf_counter() - clock
         going_on = before is not None and position < end and not this.ended and failure is None
-        answer = Answer(number, begin, position, seconds, this.ended, going_on, before)
+        marks = None if before is None else marks_for(before, this.marks())
+        answer = Answer(number, begin, position, seconds, this.ended, going_on, marks)
         if this.spec.addressable and not self._flow.addressable:
             marks = this.marks() if not this.lost else None
             this.lost = True
@@ -258,6 +271,11 @@ class Mapping(Work):
         """The function."""
         return {"func": self._func}
 
+    def in_thread(self) -> Mapping:
+        """With epochs of its own."""
+        self._epochs = {}
+        return self
+
     def open(self, number: int, spec: Spec) -> None:
         """Remembers the epoch, for its random numbers."""
         self._epochs[number] = spec.made()
@@ -309,6 +327,15 @@ class Mapping(Work):
 
     def _call(self, datapoint: Any, epoch: Epoch, index: int) -> Any:
         return self._func(datapoint, epoch.rng(index)) if self._rng else self._func(datapoint)
+
+
+def marks_for(before: Marks, after: Marks) -> Marks:
+    """What is true all the way from `before` a stretch to `after` it.
+
+    Marks made before serve any later place. Those that are new say that a flow turned out to drop datapoints,
+    which a reader of the state has to know even if they stand too far ahead to be of use.
+    """
+    return {**copied(after), **before}
 
 
 def copied(marks: Marks) -> Marks:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from . import _failures
 from ._info import WorkerInfo, set_worker_info
-from ._table import packed, unpacked
+from ._threads import Handed, ThreadEnd
 from ._wire import Channel, Delivery, PeerGoneError
 from ._work import Answer, Spec, Work
 
@@ -70,7 +70,7 @@ def run(channel: Channel, arrive: Callable[[], Start]) -> None:
     """Answers until nobody asks any more, then ends the process."""
     code = 0
     try:
-        _Loop(channel, _prepared(channel, arrive)).run()
+        Loop(channel, _prepared(channel, arrive), _Logs().take).run()
     except PeerGoneError:
         pass
     except SystemExit as request:
@@ -115,17 +115,30 @@ class _Logs(logging.Handler):
         return tuple(records)
 
 
-class _Loop:
-    """Takes stretches in the order they were asked for, but listens before each one."""
+class Loop:
+    """Takes stretches in the order they were asked for, but listens before each one.
 
-    def __init__(self, channel: Channel, work: Work) -> None:
+    Args:
+        channel: the connection to the parent.
+        work: what to do with them.
+        logs: gives what was logged since it was called last.
+    """
+
+    def __init__(
+        self,
+        channel: Channel | ThreadEnd,
+        work: Work,
+        logs: Callable[[], tuple[tuple[int, str], ...]] = tuple,
+    ) -> None:
+        """Has nothing to do yet."""
         self._channel = channel
         self._work = work
-        self._logs = _Logs()
-        self._tasks: deque[tuple[int, int, int, Delivery]] = deque()
+        self._logs = logs
+        self._tasks: deque[tuple[int, int, int, Delivery | Handed]] = deque()
         self._open: set[int] = set()
 
     def run(self) -> None:
+        """Goes on until the parent hangs up, which is a `PeerGoneError`."""
         while True:
             self._listen(wait=not self._tasks)
             while (message := self._channel.receive(wait=False)) is not None:
@@ -138,7 +151,7 @@ class _Loop:
         if message is not None:
             self._note(*message)
 
-    def _note(self, head: Any, delivery: Delivery) -> None:
+    def _note(self, head: Any, delivery: Delivery | Handed) -> None:
         if head is None:  # only slots came back
             return
         kind, number, *rest = head
@@ -152,16 +165,16 @@ class _Loop:
             self._open.remove(number)
             self._work.close(number)
 
-    def _answer(self, number: int, begin: int, end: int, delivery: Delivery) -> None:
+    def _answer(self, number: int, begin: int, end: int, delivery: Delivery | Handed) -> None:
         if number not in self._open:  # the consumer has left in the meantime
             self._channel.send(tuple(Answer(number, begin, begin)))
             return
-        inputs = unpacked(delivery.open()) if delivery.size else None
+        inputs = delivery.open() if delivery.size else None
         answer, made = self._work.make(number, begin, end, inputs)
         del inputs
         if answer.going_on:
             self._tasks.appendleft((number, answer.end, end, delivery))
-        answer = answer._replace(logs=self._logs.take())
+        answer = answer._replace(logs=self._logs())
         try:
             self._send(answer, made)
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
@@ -169,7 +182,7 @@ class _Loop:
 
     def _send(self, answer: Answer, made: list[Any]) -> None:
         try:
-            self._channel.send(tuple(answer), packed(made) if made else None)
+            self._channel.send(tuple(answer), made or None)
         finally:
             self._channel.pool.settle(set())
 

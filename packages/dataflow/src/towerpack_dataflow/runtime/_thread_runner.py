@@ -1,0 +1,115 @@
+"""Runners whose workers are threads of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._map import MultiProcessMapData
+from ._parallel_flow import ParallelFlow
+from ._runner import MultiProcessRunner
+
+
+class MultiThreadRunner(MultiProcessRunner):
+    """`MultiProcessRunner` with threads: for work that releases the interpreter's lock.
+
+    Decoding images, decompressing and reading files do; loops in Python do not, unless the build is
+    free-threaded. Nothing is copied or sent, so the flow may hold whatever it likes, and starting costs
+    nothing. All threads share the flow: if it is addressable, its `datapoint()` and the functions in it are
+    called from several threads at a time.
+
+    Args:
+        ds: the flow below.
+        num_threads: how many threads.
+        ordered: as in `MultiProcessRunner`.
+        prefetch_bytes: bound on the bytes made ahead of the consumer.
+        on_error: as in `MultiProcessRunner`.
+        stall_warning: as in `MultiProcessRunner`.
+
+    Raises:
+        ArgumentError: if an argument cannot work.
+
+    Example:
+        >>> from towerpack_dataflow import DataFromList, MapData
+        >>> flow = MapData(DataFromList(list(range(4)), shuffle=False), lambda number: [number * 10])
+        >>> list(MultiThreadRunner(flow, num_threads=2))
+        [[0], [10], [20], [30]]
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        num_threads: int,
+        *,
+        ordered: bool = True,
+        prefetch_bytes: int = 2**28,
+        on_error: str = "raise",
+        stall_warning: float = 60.0,
+    ) -> None:
+        """Checks the arguments; starts nothing."""
+        super().__init__(
+            ds,
+            num_threads,
+            ordered=ordered,
+            prefetch_bytes=prefetch_bytes,
+            on_error=on_error,
+            stall_warning=stall_warning,
+        )
+        self._start_method = "thread"
+
+    def reset_state(self) -> None:
+        """As for any flow: the one below is used in this process."""
+        ParallelFlow.reset_state(self)
+
+    def _name(self) -> str:
+        return f"MultiThreadRunner({self._num_workers})"
+
+
+class MultiThreadMapData(MultiProcessMapData):
+    """`MultiProcessMapData` with threads: for functions that release the interpreter's lock.
+
+    Args:
+        ds: the flow below; only one thread at a time reads it.
+        num_threads: how many threads.
+        func: as in `MapData`; called from several threads at a time.
+        rng: as in `MapData`.
+        drops: as in `MapData`.
+        prefetch_bytes: bound on the bytes made ahead of the consumer.
+        on_error: as in `MultiProcessMapData`.
+        stall_warning: as in `MultiProcessRunner`.
+
+    Raises:
+        ArgumentError: if an argument cannot work.
+
+    Example:
+        >>> list(MultiThreadMapData([[1], [2], [3]], 2, lambda dp: [dp[0] * 10]))
+        [[10], [20], [30]]
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        num_threads: int,
+        func: Callable[..., Any],
+        *,
+        rng: bool = False,
+        drops: bool = False,
+        prefetch_bytes: int = 2**28,
+        on_error: str = "raise",
+        stall_warning: float = 60.0,
+    ) -> None:
+        """Puts `func` over `ds`; starts nothing."""
+        super().__init__(
+            ds,
+            num_threads,
+            func,
+            rng=rng,
+            drops=drops,
+            prefetch_bytes=prefetch_bytes,
+            on_error=on_error,
+            stall_warning=stall_warning,
+        )
+        self._start_method = "thread"
+
+    def _name(self) -> str:
+        return f"MultiThread{self.ds._name()}"

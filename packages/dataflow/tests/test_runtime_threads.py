@@ -1,0 +1,105 @@
+import gc
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towerpack_dataflow import (
+    BatchData,
+    DataFromGenerator,
+    DataFromList,
+    MapData,
+    MultiThreadMapData,
+    MultiThreadRunner,
+)
+from towerpack_dataflow.testing import check_dataflow, same
+
+
+def noisy(dp, rng):
+    return [*dp, rng.random()]
+
+
+def some(dp, rng):
+    return dp if rng.random() < 0.9 else None
+
+
+def numbers(count, **options):
+    return DataFromList([[number] for number in range(count)], **options)
+
+
+def twice(build):
+    """The same flow with and without threads."""
+    plain, threaded = build(lambda ds: ds), build(lambda ds: MultiThreadRunner(ds, 3))
+    plain.seed(5)
+    threaded.seed(5)
+    return plain, threaded
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda run: run(MapData(numbers(300), noisy, rng=True)),
+        lambda run: run(BatchData(MapData(numbers(300), some, rng=True), 4)),
+        lambda run: BatchData(run(MapData(run(numbers(300)), some, rng=True, drops=True)), 4),
+        lambda run: run(DataFromGenerator(lambda: ([number] for number in range(50)))),
+    ],
+)
+def test_threads_change_nothing(build):
+    plain, threaded = twice(build)
+    for _ in range(3):
+        assert same(list(plain), list(threaded))
+
+
+@pytest.mark.slow
+def test_flows_with_threads_conform():
+    check_dataflow(MultiThreadRunner(MapData(numbers(30), noisy, rng=True), 2))
+    check_dataflow(MultiThreadRunner(numbers(30), 2, ordered=False).ds)
+    check_dataflow(MultiThreadMapData(numbers(30), 2, noisy, rng=True))
+    check_dataflow(MultiThreadMapData(numbers(30), 2, some, rng=True, drops=True))
+    check_dataflow(MultiThreadRunner(DataFromGenerator(lambda: ([n] for n in range(9))), 2))
+
+
+@settings(max_examples=30, deadline=None)
+@given(size=st.integers(1, 200), threads=st.integers(1, 4), stop=st.integers(0, 200))
+def test_a_threaded_map_that_drops_resumes_anywhere(size, threads, stop):
+    plain = MapData(numbers(size), some, rng=True)
+    threaded = MultiThreadMapData(numbers(size), threads, some, rng=True)
+    plain.seed(1)
+    threaded.seed(1)
+    expected = list(plain)
+    iterator = iter(threaded)
+    got = [datapoint for _, datapoint in zip(range(min(stop, len(expected))), iterator)]
+    resumed = MultiThreadMapData(numbers(size), 2, some, rng=True)
+    resumed.load_state_dict(threaded.state_dict())
+    assert got + list(resumed) == got + list(iterator) == expected
+
+
+def test_an_error_in_a_thread_is_the_users_error():
+    def divide(dp):
+        return [1 / dp[0]]
+
+    flow = MultiThreadRunner(MapData(numbers(9, shuffle=False), divide), 2)
+    with pytest.raises(ZeroDivisionError) as caught:
+        list(flow)
+    assert "MapData(test_an_error" in caught.value.__notes__[0]
+    assert "in divide" in str(caught.value.__cause__)
+
+
+def test_threads_hand_over_what_was_made_and_nothing_else():
+    made = [[np.ones(100)], [threading.Lock()]]
+    assert [a[0] is b[0] for a, b in zip(MultiThreadRunner(DataFromList(made, shuffle=False), 2), made)] == [
+        True,
+        True,
+    ]
+
+
+def test_threads_end_with_their_runner():
+    gc.collect()
+    before = threading.active_count()
+    runner = MultiThreadRunner(numbers(5), 4)
+    assert len(list(runner)) == 5
+    assert threading.active_count() == before + 4
+    del runner
+    assert threading.active_count() == before
