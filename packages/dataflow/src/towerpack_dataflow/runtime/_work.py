@@ -179,7 +179,7 @@ class Reading(Work):
         before = None if this.spec.addressable else this.marks()
         made: list[Any] = []
         skipped: list[tuple[int, str]] = []
-        attempts = retried = 0
+        failed_at: list[int] = []
         failure = None
         position = begin
         while failure is None:
@@ -188,14 +188,15 @@ class Reading(Work):
                 break
             except Exception as error:
                 position = this.position
-                attempts += 1
-                if self._on_error == "retry" and attempts < _ATTEMPTS:
-                    retried += 1
-                elif self._on_error == "skip":
+                failed_at.append(position)
+                if self._on_error == "retry" and failed_at.count(position) < _ATTEMPTS:
+                    continue
+                if self._on_error == "skip":
                     skipped.append((position, _failures.pack(error).summary))
                     position += 1
                 else:
                     failure = _failures.pack(error, self._flow)
+        retried = len(failed_at) if self._on_error == "retry" else 0
         seconds = perf_counter() - clock
         going_on = before is not None and position < end and not this.ended and failure is None
         marks = None if before is None else marks_for(before, this.marks())
