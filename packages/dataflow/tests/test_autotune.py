@@ -1,9 +1,22 @@
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from towerpack_dataflow import (
+    ArgumentError,
+    DataFromGenerator,
+    DataFromList,
+    MapData,
+    MultiProcessMapData,
+    MultiProcessRunner,
+    ProxyDataFlow,
+    Suggestion,
+    autotune,
+)
+from towerpack_dataflow import _autotune as module
 from towerpack_dataflow._autotune import available_cpus, suggest_workers
 
 MB = 2**20
@@ -63,7 +76,97 @@ def test_processors_of_this_process():
 @pytest.mark.parametrize(
     "quota, cpus", [("max 100000", 8), ("250000 100000", 2.5), ("10000 100000", 1), ("?", 8)]
 )
-def test_a_control_group_may_allow_less(quota, cpus, monkeypatch):
+def test_a_control_group_may_allow_less(quota, cpus, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8), raising=False)
-    monkeypatch.setattr("towerpack_dataflow._autotune.Path.read_text", lambda path: quota)
+    (tmp_path / "cpu.max").write_text(quota)
+    monkeypatch.setattr(module, "_QUOTA", tmp_path / "cpu.max")
     assert available_cpus() == cpus
+    monkeypatch.setattr(module, "_QUOTA", tmp_path / "missing")
+    assert available_cpus() == 8
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes only when a function says so."""
+
+    class Clock:
+        now = computed = 0.0
+
+        def work(self, seconds, computing=1.0):
+            self.now += seconds
+            self.computed += seconds * computing
+
+    clock = Clock()
+    monkeypatch.setattr(module, "perf_counter", lambda: clock.now)
+    monkeypatch.setattr(module, "thread_time", lambda: clock.computed)
+    # The functions below are copied by value, and this must not be.
+    monkeypatch.setattr(module, "_copy", lambda flow: flow)
+    return clock
+
+
+def test_a_flow_is_measured(clock):
+    def slow(dp):
+        clock.work(0.010, computing=0.5)
+        return dp
+
+    flow = MapData(DataFromList([np.zeros(10**6, np.uint8)] * 100), slow)
+    assert autotune(flow, cpus=3).workers == 6
+    assert autotune(flow, cpus=3, consumer=0.005).workers == 2
+    assert autotune(flow, cpus=64, memory=200e6).workers == 3
+
+
+def test_measuring_stops_in_time(clock):
+    calls = []
+
+    def slow(dp):
+        calls.append(dp)
+        clock.work(1.0)
+        return dp
+
+    assert autotune(MapData(range(10**6), slow), cpus=5).workers == 5
+    assert len(calls) == 2
+
+
+def test_the_flow_stays_as_it_is():
+    class Opens(ProxyDataFlow):
+        opened = False
+
+        def reset_state(self):
+            super().reset_state()
+            self.opened = True
+
+    flow = Opens(DataFromGenerator(lambda: iter(range(10))))
+    flow.seed(3)
+    state = flow.state_dict()
+    assert autotune(flow).workers == 0
+    assert not flow.opened
+    assert flow.state_dict() == state
+
+
+def test_what_cannot_be_copied_or_is_too_short_gets_the_processors():
+    for flow in (DataFromGenerator(i for i in range(9)), DataFromList([[1]])):
+        suggestion = autotune(flow, cpus=3.5)
+        assert suggestion.workers == 3
+        assert "cannot be measured" in suggestion.reason
+
+
+def test_auto_is_decided_when_the_workers_start(monkeypatch):
+    flow = MultiProcessRunner(MapData(range(100), float), "auto")
+    assert flow._asked_for == "auto"
+    monkeypatch.setattr(
+        "towerpack_dataflow.runtime._parallel_flow.autotune", lambda ds: Suggestion(2, "of a test")
+    )
+    assert list(flow) == list(map(float, range(100)))
+    assert flow._num_workers == 2
+
+
+def test_auto_means_one_worker_at_least_and_one_for_a_stream(clock):
+    assert MultiProcessRunner(MapData(range(100), float), "auto")._num_workers == 1
+    stream = DataFromGenerator(lambda: iter(range(100)))
+    assert MultiProcessRunner(stream, "auto")._num_workers == 1
+    assert MultiProcessMapData(stream, "auto", float)._num_workers == 1
+
+
+def test_other_words_are_refused():
+    with pytest.raises(ArgumentError, match="num_workers is an integer from 1 up, or \"auto\"; got 'many'"):
+        MultiProcessRunner([[1]], "many")

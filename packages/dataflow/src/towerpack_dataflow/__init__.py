@@ -1,5 +1,6 @@
 """Load data fast, in pure Python: composable, exact, resumable flows. Never imports TensorFlow."""
 
+from ._autotune import Suggestion, autotune
 from ._batch import BatchData
 from ._diagnosis import Diagnosis, SpeedResult
 from ._errors import (
@@ -72,11 +73,13 @@ __all__ = [
     "ShardData",
     "SpeedResult",
     "StateError",
+    "Suggestion",
     "TestDataSpeed",
     "UnknownLengthError",
     "WorkerDiedError",
     "WorkerError",
     "WorkerInfo",
+    "autotune",
     "get_worker_info",
     "reshard",
 ]

@@ -27,11 +27,10 @@ class MultiProcessMapData(ParallelFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes.
+        num_workers: how many processes, or "auto".
         func: as in `MapData`. With `on_error="retry"` it may see the same object again.
         rng: as in `MapData`.
         drops: as in `MapData`.
-        ordered: `False` gives datapoints as they are made, if `ds` is addressable and `func` drops nothing.
         prefetch_bytes: as in `MultiProcessRunner`.
         start_method: as in `MultiProcessRunner`.
         worker_init_fn: as in `MultiProcessRunner`.
@@ -48,15 +47,16 @@ class MultiProcessMapData(ParallelFlow):
         [[10], [20], [30]]
     """
 
+    _shares_streams = True
+
     def __init__(
         self,
         ds: Any,
-        num_workers: int,
+        num_workers: int | str,
         func: Callable[..., Any],
         *,
         rng: bool = False,
         drops: bool = False,
-        ordered: bool = True,
         prefetch_bytes: int = 2**28,
         start_method: str = "spawn",
         worker_init_fn: Callable[[int], Any] | None = None,
@@ -67,7 +67,6 @@ class MultiProcessMapData(ParallelFlow):
         super().__init__(
             MapData(ds, func, rng=rng, drops=drops or on_error == "skip"),
             num_workers,
-            ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             start_method=start_method,
             worker_init_fn=worker_init_fn,
@@ -150,7 +149,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes.
+        num_workers: how many processes, or "auto".
         func: as in `MapData`.
         batch_size: as in `BatchData`.
         remainder: as in `BatchData`.
@@ -172,7 +171,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
     def __init__(
         self,
         ds: Any,
-        num_workers: int,
+        num_workers: int | str,
         func: Callable[..., Any],
         batch_size: int,
         *,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .. import _arguments as arguments
+from .._autotune import autotune
 from .._errors import ArgumentError, UnknownLengthError
 from .._proxy import ProxyDataFlow
 from .._seeding import Epoch
@@ -31,7 +32,7 @@ class ParallelFlow(ProxyDataFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes.
+        num_workers: how many processes; "auto" for as many as `autotune` finds worth it, but one.
         ordered: whether datapoints come in the order of the single-process flow.
         prefetch_bytes: bound on the bytes made ahead of the consumer, and on those it holds in views.
         start_method: "spawn" or "fork".
@@ -42,11 +43,12 @@ class ParallelFlow(ProxyDataFlow):
 
     _transparent = True
     _crew: Crew | None = None
+    _shares_streams = False  # whether several workers are of use over a flow that one process must walk
 
     def __init__(
         self,
         ds: Any,
-        num_workers: int,
+        num_workers: int | str,
         *,
         ordered: bool = True,
         prefetch_bytes: int = 2**28,
@@ -57,7 +59,11 @@ class ParallelFlow(ProxyDataFlow):
     ) -> None:
         """Checks the arguments; starts nothing."""
         super().__init__(ds)
-        self._num_workers = arguments.count("num_workers", num_workers)
+        self._asked_for = (
+            num_workers
+            if num_workers == "auto"
+            else arguments.count("num_workers", num_workers, instead=', or "auto"')
+        )
         self._ordered = ordered
         self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
         self._start_method = arguments.one_of("start_method", start_method, _METHODS)
@@ -86,6 +92,24 @@ class ParallelFlow(ProxyDataFlow):
     def addressable(self) -> bool:
         """As the flow below, unless errors are skipped."""
         return self._on_error != "skip" and super().addressable
+
+    @property
+    def _num_workers(self) -> int:
+        """Decided when it is first needed, which is when the crew starts."""
+        if not isinstance(self._asked_for, int):
+            self._asked_for = self._tuned()
+        return self._asked_for
+
+    @_num_workers.setter
+    def _num_workers(self, number: int) -> None:
+        self._asked_for = number
+
+    def _tuned(self) -> int:
+        if not (self.ds.addressable or self._shares_streams):
+            return 1
+        suggestion = autotune(self.ds)
+        _logger.info("%s: %s", type(self).__name__, suggestion)
+        return max(suggestion.workers, 1)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy starts workers of its own."""

@@ -1,0 +1,808 @@
+"""The loaders that benchmarks/dataflow.py compares, each measured in a process of its own.
+
+    python benchmarks/_loaders.py SCENARIO SUBJECT
+
+Prints "ready" once warmed up, then one line of figures (JSON) for each line it reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+Figures = dict[str, float]
+Run = Callable[[], Figures]
+
+SHAPE = (224, 224, 3)
+BATCH = 256
+ENDLESS = 10**9
+GB = 1e9
+SUBJECTS: dict[str, dict[str, Callable[[], Run]]] = {}
+
+
+def subject(scenario: str, name: str) -> Callable[[Callable[..., Run]], Callable[..., Run]]:
+    """Registers a function that gets ready, and returns a function that measures once."""
+
+    def register(function: Callable[..., Run]) -> Callable[..., Run]:
+        SUBJECTS.setdefault(scenario, {})[name] = function
+        return function
+
+    return register
+
+
+# ---- measuring
+
+
+def timed(stream: Iterable[Any], count: int, skip: int, look: Callable[[Any], int]) -> Run:
+    """Takes `skip` datapoints, which may lie ready, then times `count`; `look` says how many bytes it saw."""
+    iterator = iter(stream)
+
+    def run() -> Figures:
+        for _ in range(skip):
+            look(next(iterator))
+        cpu, begin, seen = cpu_seconds(), time.perf_counter(), 0
+        for _ in range(count):
+            seen += look(next(iterator))
+        seconds = time.perf_counter() - begin
+        return {"rate": count / seconds, "cpu_s_per_GB": (cpu_seconds() - cpu) / max(seen / GB, 1e-9)}
+
+    return run
+
+
+def cpu_seconds() -> float:
+    """Of this process and all that descend from it and live."""
+    import psutil
+
+    me = psutil.Process()
+    total = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        used = process.cpu_times()
+        total += used.user + used.system
+    return total
+
+
+def forever(make: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """One pass after another."""
+    while True:
+        yield from make()
+
+
+def look_at_pages(batch: Any) -> int:
+    """Reads a byte of each page of the first component; returns its size."""
+    while isinstance(batch, (list, tuple)):
+        batch = batch[0]
+    array = np.asarray(batch)
+    assert array.shape == (BATCH, *SHAPE) and array.dtype == np.uint8, (array.shape, array.dtype)
+    array.reshape(-1)[::4096].sum()
+    return array.nbytes
+
+
+def no_look(datapoint: Any) -> int:
+    """For datapoints too small to look at."""
+    return 0
+
+
+def one_thread() -> None:
+    """In a worker: no pool of OpenCV's own."""
+    import cv2
+
+    cv2.setNumThreads(0)
+
+
+class Cycle:
+    """`make` of 0, 1, 2, … without end."""
+
+    def __init__(self, make: Callable[[int], Any], count: int = ENDLESS) -> None:
+        self.make, self.count = make, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> Any:
+        return self.make(index)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self.make, range(self.count))
+
+
+def torch_loader(items: Cycle, *, walk: bool = False, **options: Any) -> Any:
+    """torch's DataLoader over `items`; walked along as an IterableDataset if it does not batch."""
+    import torch
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Walk(IterableDataset):
+        def __iter__(self):
+            return iter(items)
+
+    torch.set_num_threads(1)
+    # Fork is the fastest start, and what users of Linux have had all along.
+    options = {"multiprocessing_context": "fork", "prefetch_factor": 2, **options}
+    return DataLoader(Walk() if walk else items, **options)
+
+
+def grain_stream(dataset: Any, workers: int) -> Iterator[Any]:
+    """A Grain pipeline in worker processes."""
+    import grain
+
+    options = grain.multiprocessing.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=2)
+    return iter(dataset.to_iter_dataset().mp_prefetch(options))
+
+
+def grain_source(items: Cycle) -> Any:
+    """A Grain dataset."""
+    import grain
+
+    return grain.MapDataset.source(items)
+
+
+def spdl_stream(source: Iterable[Any], stages: list[tuple[Any, int]], batch: int, size: int) -> Any:
+    """An SPDL pipeline in a subprocess, over its shared-memory pool; (function, concurrency) per stage."""
+    from spdl.pipeline import PipelineBuilder, SharedMemorySegmentPool, run_pipeline_in_subprocess
+
+    builder = PipelineBuilder().add_source(source)
+    for function, concurrency in stages:
+        builder = builder.pipe(function, concurrency=concurrency)
+    if batch:
+        builder = builder.aggregate(batch).pipe(np.stack)
+    config = builder.add_sink(2).get_config()
+    threads = max([concurrency for _, concurrency in stages], default=1) + 1
+    arena = SharedMemorySegmentPool(size, 8) if size else None
+    return run_pipeline_in_subprocess(config, num_threads=threads, arena=arena)
+
+
+def tensorpack_stream(flow: Any, workers: int) -> Iterator[Any]:
+    """Tensorpack 0.11's ZMQ runner."""
+    from tensorpack.dataflow import MultiProcessRunnerZMQ
+
+    runner = MultiProcessRunnerZMQ(flow, workers)
+    runner.reset_state()
+    return iter(runner)
+
+
+def tensorpack_flow(items: Iterable[Any]) -> Any:
+    """A Tensorpack 0.11 flow."""
+    from tensorpack.dataflow import DataFlow
+
+    class Flow(DataFlow):
+        def __iter__(self):
+            return iter(items)
+
+        def __len__(self):
+            raise NotImplementedError
+
+    return Flow()
+
+
+def one_component(make: Callable[[int], Any]) -> Cycle:
+    """Datapoints as Tensorpack wants them."""
+    return Cycle(lambda index: [make(index)])
+
+
+def integers() -> Any:
+    """Our flow over 0, 1, 2, …"""
+    from towerpack_dataflow import DataFromList
+
+    return DataFromList(range(ENDLESS), shuffle=False)
+
+
+# ---- A1: a ready batch of images, through one worker
+
+READY = np.arange(BATCH * 224 * 224 * 3, dtype=np.uint8).reshape(BATCH, *SHAPE)
+
+
+def ready(index: int) -> np.ndarray:
+    """The same large array each time."""
+    return READY
+
+
+@subject("A1", "towerpack")
+def a1_ours() -> Run:
+    from towerpack_dataflow import MapData, MultiProcessRunner
+
+    flow = MapData(integers(), lambda index: [READY])
+    return timed(forever(lambda: MultiProcessRunner(flow, 1)), 200, 20, look_at_pages)
+
+
+@subject("A1", "torch")
+def a1_torch() -> Run:
+    return timed(torch_loader(Cycle(ready), walk=True, batch_size=None, num_workers=1), 30, 6, look_at_pages)
+
+
+@subject("A1", "grain")
+def a1_grain() -> Run:
+    return timed(grain_stream(grain_source(Cycle(ready)), 1), 30, 6, look_at_pages)
+
+
+@subject("A1", "spdl")
+def a1_spdl() -> Run:
+    return timed(spdl_stream(Cycle(ready), [], 0, READY.nbytes + 2**20), 60, 12, look_at_pages)
+
+
+@subject("A1", "tensorpack")
+def a1_tensorpack() -> Run:
+    return timed(tensorpack_stream(tensorpack_flow(one_component(ready)), 1), 30, 6, look_at_pages)
+
+
+@subject("A1", "Pool.imap")
+def a1_pool() -> Run:
+    pool = multiprocessing.get_context("fork").Pool(1)
+    return timed(forever(lambda: pool.imap(ready, range(30))), 24, 6, look_at_pages)
+
+
+@subject("A1", "np.copyto")
+def a1_copyto() -> Run:
+    target = np.empty_like(READY)
+
+    def copies() -> Iterator[np.ndarray]:
+        while True:
+            np.copyto(target, READY)
+            yield target
+
+    return timed(copies(), 200, 20, look_at_pages)
+
+
+def same(datapoint: Any) -> Any:
+    """The identity."""
+    return datapoint
+
+
+# ---- A2: items made in the workers and batched
+
+ITEM = READY[0].copy()
+
+
+def item(index: int) -> np.ndarray:
+    """An image, different from the last one."""
+    made = ITEM.copy()
+    made[0, 0, 0] = index % 256
+    return made
+
+
+def a2_ours(workers: int) -> Run:
+    from towerpack_dataflow import BatchData, MapData, MultiProcessRunner
+
+    flow = BatchData(MapData(integers(), lambda index: [item(index)]), BATCH)
+    return timed(MultiProcessRunner(flow, workers), 200, 20, look_at_pages)
+
+
+def a2_torch(workers: int) -> Run:
+    return timed(torch_loader(Cycle(item), batch_size=BATCH, num_workers=workers), 30, 8, look_at_pages)
+
+
+def a2_grain(workers: int) -> Run:
+    return timed(grain_stream(grain_source(Cycle(item)).batch(BATCH), workers), 20, 6, look_at_pages)
+
+
+def a2_spdl(workers: int) -> Run:
+    # A whole batch in one call: SPDL needs some 0.25 ms for each call, so that one for each item is slower.
+    stream = spdl_stream(Cycle(same), [(item_batch, workers)], 0, READY.nbytes + 2**20)
+    return timed(stream, 40, 12, look_at_pages)
+
+
+def item_batch(number: int) -> np.ndarray:
+    """A batch of images."""
+    return np.stack([item(number * BATCH + row) for row in range(BATCH)])
+
+
+def a2_tensorpack(workers: int) -> Run:
+    from tensorpack.dataflow import BatchData
+
+    flow = BatchData(tensorpack_flow(one_component(item)), BATCH)
+    return timed(tensorpack_stream(flow, workers), 30, 6, look_at_pages)
+
+
+@subject("A2", "bare loop")
+def a2_bare() -> Run:
+    buffer = np.empty_like(READY)
+
+    def batches() -> Iterator[np.ndarray]:
+        for start in itertools.count(0, BATCH):
+            for row in range(BATCH):
+                buffer[row] = item(start + row)
+            yield buffer
+
+    return timed(batches(), 100, 10, look_at_pages)
+
+
+for _workers in (1, 2):
+    for _name, _function in (
+        ("towerpack", a2_ours),
+        ("torch", a2_torch),
+        ("grain", a2_grain),
+        ("spdl", a2_spdl),
+        ("tensorpack", a2_tensorpack),
+    ):
+        subject("A2", f"{_name}, {_workers}")(functools.partial(_function, _workers))
+
+# ---- B: small records, one by one
+
+IDS = np.arange(1000 * 128, dtype=np.int32).reshape(1000, 128)
+
+
+def record(index: int) -> dict[str, Any]:
+    """What a language model trains on."""
+    return {"ids": IDS[index % 1000], "label": index}
+
+
+@subject("B", "towerpack")
+def b_ours() -> Run:
+    from towerpack_dataflow import MapData, MultiProcessRunner
+
+    return timed(MultiProcessRunner(MapData(integers(), record), 1), 300_000, 50_000, no_look)
+
+
+@subject("B", "torch")
+def b_torch() -> Run:
+    return timed(torch_loader(Cycle(record), walk=True, batch_size=None, num_workers=1), 4000, 100, no_look)
+
+
+@subject("B", "grain")
+def b_grain() -> Run:
+    return timed(grain_stream(grain_source(Cycle(record)), 1), 4000, 100, no_look)
+
+
+@subject("B", "spdl")
+def b_spdl() -> Run:
+    return timed(spdl_stream(Cycle(record), [], 0, 0), 10_000, 1000, no_look)
+
+
+@subject("B", "tensorpack")
+def b_tensorpack() -> Run:
+    return timed(tensorpack_stream(tensorpack_flow(Cycle(record)), 1), 40_000, 2000, no_look)
+
+
+@subject("B", "Pool.imap")
+def b_pool() -> Run:
+    pool = multiprocessing.get_context("fork").Pool(1)
+    return timed(forever(lambda: pool.imap(record, range(40_000), chunksize=200)), 30_000, 10_000, no_look)
+
+
+# ---- C: JPEG decoding
+
+JPEG_BATCH, JPEGS = 64, 500
+
+
+@functools.cache
+def jpegs() -> list[bytes]:
+    """Synthetic photographs of 500 x 375, smooth and noisy, at quality 90."""
+    import cv2
+
+    rng = np.random.default_rng(0)
+    files = []
+    for _ in range(JPEGS):
+        smooth = cv2.resize(rng.integers(0, 256, (24, 32, 3), np.uint8), (500, 375))
+        noise = rng.integers(-12, 13, (375, 500, 3))
+        image = np.clip(smooth + noise, 0, 255).astype(np.uint8)
+        files.append(cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, 90])[1].tobytes())
+    return files
+
+
+def decoded(file: bytes, index: int) -> np.ndarray:
+    """Decoded, shorter side 256, centre 224 x 224, every other one mirrored."""
+    import cv2
+
+    image = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_COLOR)
+    height, width = image.shape[:2]
+    scale = 256 / min(height, width)
+    image = cv2.resize(image, (round(width * scale), round(height * scale)), interpolation=cv2.INTER_LINEAR)
+    top, left = (image.shape[0] - 224) // 2, (image.shape[1] - 224) // 2
+    image = image[top : top + 224, left : left + 224]
+    return np.ascontiguousarray(image[:, ::-1] if index % 2 else image)
+
+
+def photo(index: int) -> np.ndarray:
+    """A decoded photograph."""
+    return decoded(jpegs()[index % JPEGS], index)
+
+
+def bare_decoding(count: int) -> None:
+    """The least there is to do: decode into one buffer."""
+    one_thread()
+    buffer = np.empty((JPEG_BATCH, *SHAPE), np.uint8)
+    for index in range(count):
+        buffer[index % JPEG_BATCH] = photo(index)
+
+
+def images_per_second(stream: Iterable[Any], batches: int = 20, skip: int = 8) -> Run:
+    """Batches are taken, images are counted."""
+    run = timed(stream, batches, skip, no_look)
+
+    def images() -> Figures:
+        figures = run()
+        return {"rate": figures["rate"] * JPEG_BATCH}
+
+    return images
+
+
+@subject("C", "two bare loops, processes")
+def c_bare_processes() -> Run:
+    jpegs()
+    pool = multiprocessing.get_context("fork").Pool(2)
+    count = 10 * JPEG_BATCH
+
+    def run() -> Figures:
+        begin = time.perf_counter()
+        pool.map(bare_decoding, [count, count], chunksize=1)
+        return {"rate": 2 * count / (time.perf_counter() - begin)}
+
+    return run
+
+
+@subject("C", "two bare loops, threads")
+def c_bare_threads() -> Run:
+    jpegs()
+    count = 10 * JPEG_BATCH
+
+    def run() -> Figures:
+        threads = [threading.Thread(target=bare_decoding, args=(count,)) for _ in range(2)]
+        begin = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return {"rate": 2 * count / (time.perf_counter() - begin)}
+
+    return run
+
+
+@subject("C", "towerpack, processes")
+def c_ours_processes() -> Run:
+    from towerpack_dataflow import BatchData, DataFromList, MapData, MultiProcessRunner, RepeatedData
+
+    numbered = DataFromList([(file, index) for index, file in enumerate(jpegs())], shuffle=False)
+    flow = MapData(RepeatedData(numbered, 10_000), lambda dp: [decoded(*dp)])
+    runner = MultiProcessRunner(BatchData(flow, JPEG_BATCH), 2, worker_init_fn=lambda number: one_thread())
+    return images_per_second(runner)
+
+
+@subject("C", "towerpack, threads")
+def c_ours_threads() -> Run:
+    from towerpack_dataflow import BatchData, MultiThreadMapData
+
+    one_thread()
+    jpegs()
+    flow = MultiThreadMapData(integers(), 2, lambda index: [photo(index)])
+    return images_per_second(BatchData(flow, JPEG_BATCH))
+
+
+@subject("C", "torch, processes")
+def c_torch() -> Run:
+    jpegs()
+    one_thread()
+    return images_per_second(torch_loader(Cycle(photo), batch_size=JPEG_BATCH, num_workers=2))
+
+
+@subject("C", "grain, processes")
+def c_grain() -> Run:
+    return images_per_second(grain_stream(grain_source(Cycle(photo)).batch(JPEG_BATCH), 2))
+
+
+@subject("C", "spdl, threads in a process")
+def c_spdl() -> Run:
+    size = JPEG_BATCH * ITEM.nbytes + 2**20
+    return images_per_second(spdl_stream(range(ENDLESS), [(photo, 2)], JPEG_BATCH, size))
+
+
+@subject("C", "tensorpack, processes")
+def c_tensorpack() -> Run:
+    from tensorpack.dataflow import BatchData, DataFromList, MultiProcessMapDataZMQ
+
+    jpegs()
+    one_thread()
+    source = DataFromList(range(100_000), shuffle=False)
+    flow = BatchData(
+        MultiProcessMapDataZMQ(source, 2, lambda index: [photo(index)], buffer_size=128), JPEG_BATCH
+    )
+    flow.reset_state()
+    return images_per_second(flow)
+
+
+@subject("C", "Pool.imap, processes")
+def c_pool() -> Run:
+    jpegs()
+    pool = multiprocessing.get_context("fork").Pool(2, initializer=one_thread)
+    return images_per_second(forever(lambda: pool.imap(photo_batch, range(28))))
+
+
+def photo_batch(number: int) -> np.ndarray:
+    """A batch of decoded photographs."""
+    return np.stack([photo(number * JPEG_BATCH + row) for row in range(JPEG_BATCH)])
+
+
+# ---- D: start-up with a long list
+
+PATHS = 1_281_167
+D_WORKERS, D_BATCHES = 4, 300
+
+
+@functools.cache
+def long_list() -> list[tuple[str, int]]:
+    """As many (path of 64 characters, label) as ImageNet has."""
+    return [(f"{index:064d}", index % 1000) for index in range(PATHS)]
+
+
+def start_up(start: Callable[[list[Any]], tuple[Iterator[Any], Callable[[], None]]]) -> Run:
+    """Time to the first batch, and what the workers hold after some more, in copies of the list."""
+    import psutil
+
+    before = psutil.Process().memory_full_info().pss
+    members = long_list()
+    one_copy = psutil.Process().memory_full_info().pss - before
+
+    def run() -> Figures:
+        begin = time.perf_counter()
+        batches, stop = start(members)
+        next(batches)
+        seconds = time.perf_counter() - begin
+        for _ in range(D_BATCHES):
+            next(batches)
+        workers = psutil.Process().children(recursive=True)
+        pss = sum(worker.memory_full_info().pss for worker in workers)
+        del batches
+        stop()
+        return {"seconds": seconds, "copies": pss / one_copy, "MB": pss / 1e6, "one copy MB": one_copy / 1e6}
+
+    return run
+
+
+def label(pair: tuple[str, int]) -> np.ndarray:
+    """A trivial item."""
+    return np.asarray([len(pair[0]), pair[1]])
+
+
+@subject("D", "towerpack")
+def d_ours() -> Run:
+    from towerpack_dataflow import BatchData, DataFromList, MapData, MultiProcessRunner
+
+    def start(members: list[Any]) -> tuple[Iterator[Any], Callable[[], None]]:
+        flow = BatchData(MapData(DataFromList(members), lambda pair: [label(pair)]), BATCH)
+        runner = MultiProcessRunner(flow, D_WORKERS)
+        return iter(runner), lambda: None
+
+    return start_up(start)
+
+
+class Labels:
+    """The list as a torch or Grain data source."""
+
+    def __init__(self, members: list[Any]) -> None:
+        self.members = members
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return label(self.members[index])
+
+
+@subject("D", "torch, spawn")
+def d_torch() -> Run:
+    import torch.utils.data  # noqa: F401
+
+    def start(members: list[Any]) -> tuple[Iterator[Any], Callable[[], None]]:
+        loader = torch_loader(
+            Labels(members),
+            batch_size=BATCH,
+            shuffle=True,
+            num_workers=D_WORKERS,
+            multiprocessing_context="spawn",
+        )
+        return iter(loader), lambda: None
+
+    return start_up(start)
+
+
+@subject("D", "grain, spawn")
+def d_grain() -> Run:
+    import grain  # noqa: F401
+
+    def start(members: list[Any]) -> tuple[Iterator[Any], Callable[[], None]]:
+        return grain_stream(grain_source(Labels(members)).shuffle(0).batch(BATCH), D_WORKERS), lambda: None
+
+    return start_up(start)
+
+
+# ---- E: ten maps in one process
+
+INTEGERS, MAPS = 10**6, 10
+
+
+def drain(make: Callable[[], Iterable[Any]], count: int = INTEGERS) -> Run:
+    """Reads one pass; datapoints a second."""
+
+    def run() -> Figures:
+        begin = time.perf_counter()
+        deque(itertools.islice(make(), count), maxlen=0)
+        return {"rate": count / (time.perf_counter() - begin)}
+
+    return run
+
+
+def mapped(datapoints: Iterable[Any], function: Callable[[Any], Any]) -> Iterator[Any]:
+    """A map as anyone would write it."""
+    for datapoint in datapoints:
+        yield function(datapoint)
+
+
+@subject("E", "plain generators")
+def e_plain() -> Run:
+    def chain() -> Iterable[Any]:
+        datapoints: Iterable[Any] = iter(range(INTEGERS))
+        for _ in range(MAPS):
+            datapoints = mapped(datapoints, same)
+        return datapoints
+
+    return drain(chain)
+
+
+@subject("E", "towerpack")
+def e_ours() -> Run:
+    from towerpack_dataflow import DataFromList, MapData
+
+    flow = DataFromList(range(INTEGERS), shuffle=False)
+    for _ in range(MAPS):
+        flow = MapData(flow, same)
+    return drain(lambda: flow)
+
+
+@subject("E", "tensorpack")
+def e_tensorpack() -> Run:
+    from tensorpack.dataflow import DataFromList, MapData
+
+    flow = DataFromList(range(INTEGERS), shuffle=False)
+    for _ in range(MAPS):
+        flow = MapData(flow, same)
+    flow.reset_state()
+    return drain(lambda: flow)
+
+
+@subject("E", "grain")
+def e_grain() -> Run:
+    import grain
+
+    dataset = grain.MapDataset.range(INTEGERS)
+    for _ in range(MAPS):
+        dataset = dataset.map(same)
+    options = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
+    return drain(lambda: iter(dataset.to_iter_dataset(options)), INTEGERS // 20)
+
+
+# ---- F: resuming, and uneven work
+
+RECORDS, RECORD_BATCH, RESUME_AT = 1_000_000, 64, 10_000
+
+
+def first_after(resume: Callable[[], Iterator[Any]]) -> Run:
+    """Time from a fresh pipeline and a state to the next batch."""
+
+    def run() -> Figures:
+        begin = time.perf_counter()
+        iterator = resume()
+        next(iterator)
+        return {"seconds": time.perf_counter() - begin}
+
+    return run
+
+
+@subject("F resume", "towerpack")
+def f_ours() -> Run:
+    from towerpack_dataflow import BatchData, DataFromList, MapData
+
+    source = range(RECORDS)
+
+    def resume() -> Iterator[Any]:
+        flow = BatchData(MapData(DataFromList(source, shuffle=True), record), RECORD_BATCH)
+        flow.load_state_dict({"seed": 1, "epoch": 0, "index": RESUME_AT})
+        return iter(flow)
+
+    return first_after(resume)
+
+
+@subject("F resume", "grain")
+def f_grain() -> Run:
+    import grain
+
+    def pipeline() -> Iterator[Any]:
+        dataset = grain.MapDataset.range(RECORDS).shuffle(1).map(record).batch(RECORD_BATCH)
+        return iter(dataset.to_iter_dataset())
+
+    state = pipeline().get_state()
+    state["next_index"] = RESUME_AT
+
+    def resume() -> Iterator[Any]:
+        iterator = pipeline()
+        iterator.set_state(state)
+        return iterator
+
+    return first_after(resume)
+
+
+@subject("F resume", "tensorpack, by reading on")
+def f_tensorpack() -> Run:
+    from tensorpack.dataflow import BatchData, DataFromList, MapData
+
+    def resume() -> Iterator[Any]:
+        flow = BatchData(MapData(DataFromList(range(RECORDS)), record), RECORD_BATCH)
+        flow.reset_state()
+        return itertools.islice(flow, RESUME_AT, None)
+
+    return first_after(resume)
+
+
+def uneven(index: int) -> int:
+    """1 ms of waiting, and 50 ms every fiftieth time."""
+    time.sleep(0.050 if index % 50 == 0 else 0.001)
+    return index
+
+
+def in_order(stream: Iterable[Any]) -> Run:
+    """Datapoints a second, each checked to be the next."""
+    iterator = iter(stream)
+    expected = itertools.count()
+
+    def look(datapoint: Any) -> int:
+        number = next(expected)
+        assert int(datapoint) == number, (datapoint, number)
+        return 0
+
+    return timed(iterator, 1000, 200, look)
+
+
+@subject("F uneven", "towerpack")
+def f_uneven_ours() -> Run:
+    from towerpack_dataflow import MapData, MultiProcessRunner
+
+    return in_order(MultiProcessRunner(MapData(integers(), uneven), 4))
+
+
+@subject("F uneven", "torch, round-robin")
+def f_uneven_torch() -> Run:
+    return in_order(torch_loader(Cycle(uneven, 10**6), batch_size=None, num_workers=4))
+
+
+@subject("F uneven", "grain, round-robin")
+def f_uneven_grain() -> Run:
+    import grain
+
+    # One thread for each worker, as elsewhere here; Grain's default of 16 would wait for many items at once.
+    dataset = grain_source(Cycle(uneven)).to_iter_dataset(grain.ReadOptions(1, 1))
+    options = grain.multiprocessing.MultiprocessingOptions(num_workers=4, per_worker_buffer_size=2)
+    return in_order(dataset.mp_prefetch(options))
+
+
+@subject("F uneven", "Pool.imap")
+def f_uneven_pool() -> Run:
+    pool = multiprocessing.get_context("fork").Pool(4)
+    return in_order(pool.imap(uneven, range(20_000)))
+
+
+def main() -> None:
+    """Gets ready, then measures as often as asked to."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # whatever a library prints goes elsewhere
+    scenario, name = sys.argv[1:]
+    try:
+        run = SUBJECTS[scenario][name]()
+        run()
+    except ImportError as error:
+        print(json.dumps({"missing": str(error)}), file=answers)
+        return
+    print("ready", file=answers)
+    for _ in sys.stdin:
+        print(json.dumps(run()), file=answers)
+
+
+if __name__ == "__main__":
+    main()
+    os._exit(0)  # some libraries never end

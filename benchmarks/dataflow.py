@@ -1,0 +1,277 @@
+"""towerpack-dataflow beside its peers and the limit: transport, decoding, start-up, overhead, resuming.
+
+    python benchmarks/dataflow.py [SCENARIO …]      A1 A2 B C D E F import; all by default
+    nox -s bench -- dataflow                        with the peers installed
+
+Each subject (see _loaders.py) has a process of its own and is warmed up; they are measured in turn, one at a
+time, every second round in the opposite order. Prints Markdown: medians, ranges, ratios against the targets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import platform
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from _loaders import SUBJECTS  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+from _rounds import load  # noqa: PLC2701
+
+ROUNDS = 5
+SECONDS_TO_START, SECONDS_TO_MEASURE = 120.0, 90.0
+PEERS = ("torch", "grain", "spdl-core", "tensorpack", "opencv-python-headless")
+TITLES = {
+    "A1": "A1. Transport: one ready 38.5 MB array a datapoint, 1 worker (batches/s)",
+    "A2": "A2. Items of 150 KB made in the worker and batched by 256, 1 and 2 workers (batches/s)",
+    "B": "B. Small records one by one through one worker (records/s)",
+    "C": "C. JPEG decode, resize, batch of 64, two threads or processes (images/s)",
+    "D": "D. Start-up with a list of 1 281 167 paths, 4 fresh workers (seconds to the first batch)",
+    "E": "E. Ten chained identity maps over a million integers, one process (datapoints/s)",
+    "F resume": "F. Resuming at batch 10 000 (seconds to the next batch)",
+    "F uneven": "F. Uneven work, 1 ms and every 50th 50 ms, 4 workers, in order (datapoints/s)",
+}
+
+Table = dict[str, dict[str, list[float]]]  # subject -> figure -> one value for each round
+
+
+class Target(NamedTuple):
+    """What issue and design ask for: a figure of ours, over another subject's or by itself."""
+
+    ours: str
+    figure: str
+    limit: float
+    other: str | None = None
+    other_figure: str | None = None
+    at_most: bool = False
+
+    def judged(self, table: Table) -> str:
+        """A line with a mark."""
+        sign = "≤" if self.at_most else "≥"
+        what = f"{self.ours}: {self.figure}"
+        if self.other is not None:
+            what = f"{self.ours} / {self.other}, {self.figure}"
+        asked = f"{sign} {self.limit:g}"
+        missing = [name for name in (self.ours, self.other) if name is not None and name not in table]
+        if missing:
+            return f"| {what} | {asked} | {missing[0]} was not measured | - |"
+        values = table[self.ours][self.figure]
+        if self.other is not None:
+            others = table[self.other][self.other_figure or self.figure]
+            values = [one / other for one, other in zip(values, others)]
+        middle = median(values)
+        kept = middle <= self.limit if self.at_most else middle >= self.limit
+        found = f"{middle:.3g} ({min(values):.3g} to {max(values):.3g})"
+        return f"| {what} | {asked} | {found} | {'met' if kept else '**not met**'} |"
+
+
+TARGETS = {
+    "A1": [
+        Target("towerpack", "rate", 8, "torch"),
+        Target("towerpack", "rate", 0.7, "np.copyto"),
+        Target("towerpack", "cpu_s_per_GB", 0.25, "torch", at_most=True),
+    ],
+    "A2": [
+        target
+        for workers in (1, 2)
+        for target in (
+            Target(f"towerpack, {workers}", "rate", 5, f"torch, {workers}"),
+            Target(f"towerpack, {workers}", "rate", 4, f"spdl, {workers}"),
+            Target(f"towerpack, {workers}", "rate", 0.7, "bare loop"),
+        )
+    ],
+    "B": [Target("towerpack", "rate", 300_000), Target("towerpack", "rate", 5, "tensorpack")],
+    "C": [
+        Target("towerpack, processes", "rate", 0.95, "two bare loops, processes"),
+        Target("towerpack, threads", "rate", 0.95, "two bare loops, threads"),
+        *(
+            Target("towerpack, processes", "rate", 1, peer)
+            for peer in SUBJECTS["C"]
+            if not peer.startswith(("towerpack", "two bare"))
+        ),
+    ],
+    "D": [
+        Target("towerpack", "seconds", 1.5, at_most=True),
+        Target("towerpack", "copies", 1.3, at_most=True),
+    ],
+    "E": [Target("plain generators", "rate", 1.2, "towerpack", at_most=True)],
+    "F resume": [Target("towerpack", "seconds", 0.010, at_most=True)],
+    "F uneven": [
+        Target("towerpack", "rate", 1.5, "torch, round-robin"),
+        Target("towerpack", "rate", 1.5, "grain, round-robin"),
+    ],
+}
+
+
+class Subject:
+    """A process that measures when told to."""
+
+    def __init__(self, scenario: str, name: str) -> None:
+        """Starts it; it warms up on its own."""
+        self.name = name
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        environment = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("_loaders.py")), scenario, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        self.failure = ""
+
+    def wait_until_ready(self) -> bool:
+        """Whether it can be measured; else `failure` says why."""
+        line = self._line(SECONDS_TO_START)
+        if line.startswith("{"):
+            self.failure = f"not installed ({json.loads(line)['missing']})"
+        elif line != "ready":
+            self.failure = self._what_happened(line)
+        return not self.failure
+
+    def measure(self) -> dict[str, float] | None:
+        """The figures of one round; `None` if it failed."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # no answer will follow, which is noticed
+            self._process.stdin.write(b"\n")
+            self._process.stdin.flush()
+        line = self._line(SECONDS_TO_MEASURE)
+        if not line.startswith("{"):
+            self.failure = self._what_happened(line)
+            return None
+        figures: dict[str, float] = json.loads(line)
+        return figures
+
+    def pause(self, on: bool) -> None:
+        """Stops its processes while another one is measured, or lets them go on."""
+        os.killpg(self._process.pid, signal.SIGSTOP if on else signal.SIGCONT)
+
+    def stop(self) -> None:
+        """Ends it, and all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def _line(self, seconds: float) -> str:
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], seconds)
+        if not readable:
+            return "hangs"
+        return self._process.stdout.readline().decode().strip()
+
+    def _what_happened(self, line: str) -> str:
+        if line == "hangs":
+            return "hangs"
+        self._log.seek(0)
+        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
+        return f"failed: {last[0] if last else 'no message'}"
+
+
+def compared(scenario: str) -> tuple[Table, dict[str, str]]:
+    """All figures of a scenario, and why some subjects have none."""
+    table: Table = {}
+    failures: dict[str, str] = {}
+    ready: list[Subject] = []
+    try:
+        for name in SUBJECTS[scenario]:
+            subject = Subject(scenario, name)
+            ready.append(subject)
+            if subject.wait_until_ready():
+                subject.pause(True)
+            else:
+                failures[name] = subject.failure
+                subject.stop()
+                ready.remove(subject)
+        for number in range(ROUNDS):
+            for subject in ready[:: -1 if number % 2 else 1]:
+                if subject.failure:
+                    continue
+                subject.pause(False)
+                figures = subject.measure()
+                if figures is None:
+                    failures[subject.name] = subject.failure
+                    table.pop(subject.name, None)
+                    continue
+                subject.pause(True)
+                for figure, value in figures.items():
+                    table.setdefault(subject.name, {}).setdefault(figure, []).append(value)
+    finally:
+        for subject in ready:
+            subject.stop()
+    return table, failures
+
+
+def report(scenario: str, table: Table, failures: dict[str, str]) -> None:
+    """Prints what was measured, then how it stands against the targets."""
+    print(f"\n## {TITLES[scenario]}\n\n| | median (range) | also |\n| --- | ---: | --- |")
+    for name in SUBJECTS[scenario]:
+        if name in failures:
+            print(f"| {name} | {failures[name]} | |")
+            continue
+        main, *others = table[name]
+        also = ", ".join(
+            f"{figure} {median(table[name][figure]):.3g}" for figure in others if wanted(scenario, figure)
+        )
+        print(f"| {name} | {spread(table[name][main])} | {also} |")
+    print("\n| target | asked | measured | |\n| --- | --- | --- | --- |")
+    for target in TARGETS[scenario]:
+        print(target.judged(table))
+    print(f"\n{load()}", flush=True)
+
+
+def wanted(scenario: str, figure: str) -> bool:
+    """CPU time per GB says something only where there are GBs."""
+    return figure != "cpu_s_per_GB" or scenario.startswith("A")
+
+
+def spread(values: list[float]) -> str:
+    """Median and range, with as many digits as mean something."""
+    form: Callable[[float], str] = lambda value: f"{value:,.0f}" if value >= 100 else f"{value:.3g}"  # noqa: E731
+    return f"{form(median(values))} ({form(min(values))} to {form(max(values))})"
+
+
+def heading() -> None:
+    """Where, when and what."""
+    with open("/proc/cpuinfo") as file:
+        model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "?")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = [f"Python {platform.python_version()}"]
+    for name in ("towerpack-dataflow", "numpy", *PEERS):
+        try:
+            versions.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            versions.append(f"{name} not installed")
+    machine = f"{os.cpu_count()} x {model}, {memory:.0f} GB, {platform.system()} {platform.release()}"
+    print(f"{datetime.date.today().isoformat()}; {machine}; {', '.join(versions)}.")
+    print(f"Medians of {ROUNDS} interleaved rounds (range). {load()} before the start.", flush=True)
+
+
+def main() -> None:
+    """Runs the scenarios asked for, or all."""
+    asked = sys.argv[1:] or ["A1", "A2", "B", "C", "D", "E", "F", "import"]
+    heading()
+    begin = time.monotonic()
+    for scenario in SUBJECTS:
+        if scenario.split()[0] in asked:
+            report(scenario, *compared(scenario))
+    if "import" in asked:
+        print("\n## Import\n", flush=True)
+        subprocess.run([sys.executable, str(Path(__file__).with_name("import_time.py"))], check=False)
+    print(f"\nAll of it took {time.monotonic() - begin:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()
