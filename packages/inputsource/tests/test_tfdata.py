@@ -1,3 +1,4 @@
+import contextlib
 import functools
 import json
 
@@ -50,7 +51,8 @@ def run(dataset, steps, state=None, **options):
             for _ in range(steps):
                 seen.append(int(session.run(n)))
             inside = source.state_dict()
-        assert source.state_dict() == inside
+        # As text they differ, by what was prefetched meanwhile; the kit resumes from both.
+        assert source.state_dict()["skip"] == inside["skip"]
         return seen, inside
 
 
@@ -132,6 +134,20 @@ def test_a_position_that_lies_behind_what_was_taken(graph):
             assert state["skip"] <= 4
             rest, _ = run(eager, 6, state)
             assert rest[:2] == seen[-2:]
+
+
+def test_who_takes_ahead_is_paused_while_the_position_is_saved(graph):
+    source, [n] = build(SAVED)
+
+    @contextlib.contextmanager
+    def paused():
+        session.run(n)  # the last take before the pause
+        yield
+
+    with running(source) as session:
+        session.run(n)
+        state = source._state(2, paused())
+    assert state["skip"] == 0 and run(SAVED, 18, state)[0] == whole(SAVED)[2:]
 
 
 def test_evaluation_rounds(graph):
