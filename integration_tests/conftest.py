@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,8 @@ def start(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+            # What shells start in the background ignores Ctrl-C, and so does everything below it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         processes.append(process)
         return process

@@ -36,6 +36,11 @@ def script(build, hang="pass"):
     return ENDLESS.replace("BUILD", build).replace("HANG", hang)
 
 
+def heed_interrupts():
+    """What shells start in the background ignores Ctrl-C, and so does everything below it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Running:
     """A script in a process group of its own, and whatever it started, found by a mark in the environment."""
 
@@ -49,6 +54,7 @@ class Running:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=heed_interrupts,
         )
 
     def wait_until_running(self):
