@@ -3,8 +3,9 @@
     python benchmarks/digits.py
 
 All train the network of examples/digits_lenet.py (89,994 weights, dropout and weight decay included) with
-Adam at batch size 32. Each has a process of its own, since TensorFlow's threads are chosen once per process,
-and they take turns. An epoch has 300 steps, and the first one of each training is not counted.
+Adam at a constant rate and batch size 32. Each has a process of its own, since TensorFlow chooses its threads
+once per process, and they take turns. An epoch has 300 steps, and the first one of each training is not
+counted.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def bare(session_config) -> Callable[[], Measured]:
         ]
         with TowerContext("", is_training=True):
             cost = model.build_graph(*inputs)
-        train_op = model.optimizer().minimize(cost)
+        train_op = tf.train.AdamOptimizer(1e-3).minimize(cost)
         weights = sum(variable.shape.num_elements() for variable in tf.trainable_variables())
         assert weights == WEIGHTS, weights
         session = tf.Session(config=session_config)
@@ -116,6 +117,8 @@ def bare_as_tensorflow() -> Callable[[], Measured]:
 
 def simple_trainer() -> Callable[[], Measured]:
     """What a user writes: a flow, default callbacks, default monitors."""
+    import tensorflow.compat.v1 as tf
+
     from towerpack_callbacks import Callback
     from towerpack_dataflow import BatchData
     from towerpack_dataflow.datasets import Digits
@@ -139,6 +142,7 @@ def simple_trainer() -> Callable[[], Measured]:
             begin = time.perf_counter()
             config = TrainConfig(
                 model=model,
+                optimizer=lambda: tf.train.AdamOptimizer(1e-3),
                 dataflow=flow,
                 callbacks=[stopwatch],
                 steps_per_epoch=STEPS,
