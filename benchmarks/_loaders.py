@@ -11,9 +11,9 @@ import functools
 import itertools
 import json
 import multiprocessing
+import multiprocessing.pool
 import os
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -131,12 +131,12 @@ def torch_loader(items: Cycle, *, walk: bool = False, **options: Any) -> Any:
     return DataLoader(Walk() if walk else items, **options)
 
 
-def grain_stream(dataset: Any, workers: int) -> Iterator[Any]:
-    """A Grain pipeline in worker processes."""
+def grain_stream(dataset: Any, workers: int, buffer: int = 2) -> Iterator[Any]:
+    """A Grain pipeline in worker processes with one reading thread each; by default they read 500 ahead."""
     import grain
 
-    options = grain.multiprocessing.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=2)
-    return iter(dataset.to_iter_dataset().mp_prefetch(options))
+    options = grain.multiprocessing.MultiprocessingOptions(num_workers=workers, per_worker_buffer_size=buffer)
+    return iter(dataset.to_iter_dataset(grain.ReadOptions(1, buffer)).mp_prefetch(options))
 
 
 def grain_source(items: Cycle) -> Any:
@@ -240,16 +240,20 @@ def a1_pool() -> Run:
     return timed(forever(lambda: pool.imap(ready, range(30))), 24, 6, look_at_pages)
 
 
-@subject("A1", "np.copyto")
-def a1_copyto() -> Run:
-    target = np.empty_like(READY)
+def a1_copyto(count: int) -> Run:
+    targets = [np.empty_like(READY) for _ in range(count)]
 
     def copies() -> Iterator[np.ndarray]:
-        while True:
+        for target in itertools.cycle(targets):
             np.copyto(target, READY)
             yield target
 
     return timed(copies(), 200, 20, look_at_pages)
+
+
+# One buffer may fit into the processor's cache. Whoever makes a batch while another one is read has several.
+subject("A1", "np.copyto")(functools.partial(a1_copyto, 1))
+subject("A1", "np.copyto, six buffers")(functools.partial(a1_copyto, 6))
 
 
 def same(datapoint: Any) -> Any:
@@ -302,17 +306,20 @@ def a2_tensorpack(workers: int) -> Run:
     return timed(tensorpack_stream(flow, workers), 30, 6, look_at_pages)
 
 
-@subject("A2", "bare loop")
-def a2_bare() -> Run:
-    buffer = np.empty_like(READY)
+def a2_bare(count: int) -> Run:
+    buffers = [np.empty_like(READY) for _ in range(count)]
 
     def batches() -> Iterator[np.ndarray]:
-        for start in itertools.count(0, BATCH):
+        for number, buffer in enumerate(itertools.cycle(buffers)):
             for row in range(BATCH):
-                buffer[row] = item(start + row)
+                buffer[row] = item(number * BATCH + row)
             yield buffer
 
     return timed(batches(), 100, 10, look_at_pages)
+
+
+subject("A2", "bare loop")(functools.partial(a2_bare, 1))
+subject("A2", "bare loop, six buffers")(functools.partial(a2_bare, 6))
 
 
 for _workers in (1, 2):
@@ -349,7 +356,7 @@ def b_torch() -> Run:
 
 @subject("B", "grain")
 def b_grain() -> Run:
-    return timed(grain_stream(grain_source(Cycle(record)), 1), 4000, 100, no_look)
+    return timed(grain_stream(grain_source(Cycle(record)), 1, buffer=500), 4000, 100, no_look)
 
 
 @subject("B", "spdl")
@@ -406,12 +413,19 @@ def photo(index: int) -> np.ndarray:
     return decoded(jpegs()[index % JPEGS], index)
 
 
-def bare_decoding(count: int) -> None:
-    """The least there is to do: decode into one buffer."""
+BARE_SECONDS = 1.5
+
+
+def bare_decoding(number: int) -> int:
+    """The least there is to do: decode into one buffer. Returns how many images it did in `BARE_SECONDS`."""
     one_thread()
     buffer = np.empty((JPEG_BATCH, *SHAPE), np.uint8)
-    for index in range(count):
+    end = time.perf_counter() + BARE_SECONDS
+    for index in itertools.count():
+        if time.perf_counter() > end:
+            return index
         buffer[index % JPEG_BATCH] = photo(index)
+    raise AssertionError
 
 
 def images_per_second(stream: Iterable[Any], batches: int = 20, skip: int = 8) -> Run:
@@ -419,41 +433,28 @@ def images_per_second(stream: Iterable[Any], batches: int = 20, skip: int = 8) -
     run = timed(stream, batches, skip, no_look)
 
     def images() -> Figures:
+        cpu = cpu_seconds()
         figures = run()
-        return {"rate": figures["rate"] * JPEG_BATCH}
+        cpu = (cpu_seconds() - cpu) / ((batches + skip) * JPEG_BATCH)
+        return {"rate": figures["rate"] * JPEG_BATCH, "cpu_ms_per_image": 1e3 * cpu}
 
     return images
+
+
+def two_bare_loops(pool: Any) -> Run:
+    jpegs()
+    return lambda: {"rate": sum(pool.map(bare_decoding, range(2), chunksize=1)) / BARE_SECONDS}
 
 
 @subject("C", "two bare loops, processes")
 def c_bare_processes() -> Run:
     jpegs()
-    pool = multiprocessing.get_context("fork").Pool(2)
-    count = 10 * JPEG_BATCH
-
-    def run() -> Figures:
-        begin = time.perf_counter()
-        pool.map(bare_decoding, [count, count], chunksize=1)
-        return {"rate": 2 * count / (time.perf_counter() - begin)}
-
-    return run
+    return two_bare_loops(multiprocessing.get_context("fork").Pool(2))
 
 
 @subject("C", "two bare loops, threads")
 def c_bare_threads() -> Run:
-    jpegs()
-    count = 10 * JPEG_BATCH
-
-    def run() -> Figures:
-        threads = [threading.Thread(target=bare_decoding, args=(count,)) for _ in range(2)]
-        begin = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return {"rate": 2 * count / (time.perf_counter() - begin)}
-
-    return run
+    return two_bare_loops(multiprocessing.pool.ThreadPool(2))
 
 
 @subject("C", "towerpack, processes")
@@ -773,12 +774,7 @@ def f_uneven_torch() -> Run:
 
 @subject("F uneven", "grain, round-robin")
 def f_uneven_grain() -> Run:
-    import grain
-
-    # One thread for each worker, as elsewhere here; Grain's default of 16 would wait for many items at once.
-    dataset = grain_source(Cycle(uneven)).to_iter_dataset(grain.ReadOptions(1, 1))
-    options = grain.multiprocessing.MultiprocessingOptions(num_workers=4, per_worker_buffer_size=2)
-    return in_order(dataset.mp_prefetch(options))
+    return in_order(grain_stream(grain_source(Cycle(uneven)), 4))
 
 
 @subject("F uneven", "Pool.imap")

@@ -80,6 +80,7 @@ TARGETS = {
     "A1": [
         Target("towerpack", "rate", 8, "torch"),
         Target("towerpack", "rate", 0.7, "np.copyto"),
+        Target("towerpack", "rate", 0.7, "np.copyto, six buffers"),
         Target("towerpack", "cpu_s_per_GB", 0.25, "torch", at_most=True),
     ],
     "A2": [
@@ -89,6 +90,7 @@ TARGETS = {
             Target(f"towerpack, {workers}", "rate", 5, f"torch, {workers}"),
             Target(f"towerpack, {workers}", "rate", 4, f"spdl, {workers}"),
             Target(f"towerpack, {workers}", "rate", 0.7, "bare loop"),
+            Target(f"towerpack, {workers}", "rate", 0.7, "bare loop, six buffers"),
         )
     ],
     "B": [Target("towerpack", "rate", 300_000), Target("towerpack", "rate", 5, "tensorpack")],
@@ -176,8 +178,9 @@ class Subject:
         if line == "hangs":
             return "hangs"
         self._log.seek(0)
-        last = self._log.read().decode(errors="replace").strip().splitlines()[-1:]
-        return f"failed: {last[0] if last else 'no message'}"
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        telling = [text for text in lines if "Error" in text] or lines
+        return f"failed: {telling[-1] if telling else 'no message'}"
 
 
 def compared(scenario: str) -> tuple[Table, dict[str, str]]:

@@ -24,6 +24,8 @@ from ._work import Answer, Spec, Work
 
 _GRACE = 0.2  # seconds that a worker may take to leave by itself once its parent is gone
 _PR_SET_PDEATHSIG = 1
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_MOST_FROM_HEAP = 2**25  # the most that glibc accepts
 
 
 class Start(NamedTuple):
@@ -45,6 +47,7 @@ def main(
 ) -> None:
     """The life of a worker in a fresh interpreter; see `_process.spawn` for the arguments."""
     _ignore_interrupts()
+    _keep_freed_memory()
     end = socket.socket(fileno=connection)
     _die_with(parent, end, bool(guarded))
     channel = Channel(end)
@@ -230,6 +233,18 @@ def _watch(parent: int, connection: int) -> None:
     poll.poll()
     threading.Event().wait(_GRACE)
     os._exit(1)
+
+
+def _keep_freed_memory() -> None:
+    """Lets what a datapoint is made in serve the next one, still warm.
+
+    By default glibc gives blocks of this size back to the system when they are freed, and gets them again,
+    page by page and zeroed: for images, a tenth of a worker's time.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _MOST_FROM_HEAP)
+        mallopt(_M_TRIM_THRESHOLD, 4 * _MOST_FROM_HEAP)
 
 
 def _one_thread_for_opencv() -> None:
