@@ -45,3 +45,17 @@ def test_computed_orders_look_random():
     assert ((counts - values.size / 64) ** 2 / (values.size / 64)).sum() < 63 + 5 * (2 * 63) ** 0.5
     assert abs(np.mean(steps) - 0.5) < 0.01
     assert abs(np.corrcoef(values[:, :-1].ravel(), values[:, 1:].ravel())[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("table", [True, False])
+def test_indices_are_parts_of_the_whole(table, monkeypatch):
+    monkeypatch.setattr(_permutation, "_AHEAD", 50)
+    if not table:
+        monkeypatch.setattr(_permutation, "_TABLE_SIZE", -1)
+    order = Permutation(1000, np.random.default_rng(1))
+    whole = order.stretch(0, 1000)
+    for step in (1, 1, 3, 7, 1):
+        for start in (0, 5, 35, 36, 990, 999, 0):
+            for length in (1, 30, 200):
+                wanted = range(start, 1000, step)[:length]
+                assert order.indices(wanted).tolist() == [whole[position] for position in wanted]

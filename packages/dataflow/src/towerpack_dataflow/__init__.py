@@ -1,5 +1,6 @@
 """Load data fast, in pure Python: composable, exact, resumable flows. Never imports TensorFlow."""
 
+from ._arrays import DataFromArrays
 from ._autotune import Suggestion, autotune
 from ._batch import BatchData
 from ._diagnosis import Diagnosis, SpeedResult
@@ -47,6 +48,7 @@ __all__ = [
     "ComponentError",
     "DataFlow",
     "DataFlowError",
+    "DataFromArrays",
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from . import _arguments as arguments
-from ._collate import Allocate, Collator, fresh_buffers
+from ._collate import Allocate, Collator, Columns, assembled, fresh_buffers
 from ._errors import ArgumentError, blame
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
@@ -58,6 +59,35 @@ class BatchData(ProxyDataFlow):
         return whole + (self._remainder and rest > 0)
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        columns = None if self._use_list else self.ds._columns()
+        return self._collated(epoch, start) if columns is None else self._gathered(columns, epoch, start)
+
+    def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
+        """Batches that the flow below writes by itself, without any datapoint in between."""
+        size = self._batch_size
+        kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
+        below = self._below(epoch)
+        try:
+            for wanted in self._stretches(start):
+                if len(wanted) < size:
+                    fields = columns.rows(len(wanted))
+                buffers = self._allocate(fields)
+                self.ds._gather(below, wanted, buffers)
+                yield assembled(kind, keys, buffers)
+                del buffers
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _stretches(self, start: int) -> Iterator[range]:
+        """The numbers of the datapoints in each batch from batch `start` on."""
+        size, length = self._batch_size, known_length(self.ds)
+        if length is None:
+            return (range(first, first + size) for first in count(start * size, size))
+        stop = length if self._remainder else length - length % size
+        return (range(first, min(first + size, stop)) for first in range(start * size, stop, size))
+
+    def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = start * self._batch_size
         collator = Collator(self._batch_size, self._use_list, self._allocate, first)
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,12 +12,50 @@ from ._errors import BatchError
 Field = tuple[tuple[int, ...], np.dtype]
 Allocate = Callable[[Sequence[Field]], Sequence[np.ndarray]]
 
+_INT32 = np.iinfo(np.int32)
+_DTYPES = {bool: np.bool_, float: np.float32, complex: np.complex64}
 _USE_LIST = "make them alike in a MapData below, or take use_list=True, which keeps lists"
 
 
 def fresh_buffers(fields: Sequence[Field]) -> list[np.ndarray]:
     """New memory for each batch."""
     return [np.empty(shape, dtype) for shape, dtype in fields]
+
+
+class Columns(NamedTuple):
+    """What the batches of a flow look like that can fill the memory of a batch by itself.
+
+    Attributes:
+        kind: the type of datapoints and batches.
+        keys: of the components, in order.
+        fields: shape and dtype of each component in one datapoint.
+    """
+
+    kind: type[Any]
+    keys: Sequence[Any]
+    fields: Sequence[Field]
+
+    def rows(self, count: int) -> list[Field]:
+        """Shape and dtype of each component in a batch of `count`."""
+        return [((count, *shape), dtype) for shape, dtype in self.fields]
+
+
+def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> Any:
+    """Components as a datapoint of type `kind`."""
+    if issubclass(kind, dict):
+        return dict(zip(keys, values))
+    if issubclass(kind, list):
+        return list(values)
+    make = getattr(kind, "_make", tuple)  # a named tuple keeps its names
+    return make(values)
+
+
+def numbers_dtype(kind: type, values: Sequence[Any]) -> np.dtype | None:
+    """The dtype that any batch out of these Python numbers has; `None` if it differs between batches."""
+    if kind is int:
+        fits = not values or (_INT32.min <= min(values) and max(values) <= _INT32.max)
+        return np.dtype(np.int32) if fits else None
+    return np.dtype(_DTYPES[kind]) if kind in _DTYPES else None
 
 
 class Collator:
@@ -73,15 +111,11 @@ class Collator:
 
     def take(self) -> Any:
         """The batch, of the datapoints' own type; the next one starts empty."""
-        values = {column.key: column.finish(self.count) for column in self._columns}
+        columns = self._columns
+        values = [column.finish(self.count) for column in columns]
         self._columns = []
         self.count = 0
-        if issubclass(self._kind, dict):
-            return values
-        if issubclass(self._kind, list):
-            return list(values.values())
-        make = getattr(self._kind, "_make", tuple)  # a named tuple keeps its names
-        return make(values.values())
+        return assembled(self._kind, [column.key for column in columns], values)
 
     def _open(self, datapoint: Any) -> None:
         if not isinstance(datapoint, (list, tuple, dict)):
@@ -197,9 +231,6 @@ class _Arrays(_Column):
 
     def finish(self, count: int) -> np.ndarray:
         return self.buffer if count == len(self.buffer) else self.buffer[:count]
-
-
-_DTYPES = {bool: np.bool_, float: np.float32, complex: np.complex64}
 
 
 def _column_for(key: Any, value: Any) -> _Column:

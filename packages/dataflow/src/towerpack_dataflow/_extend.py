@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ._flow import DataFlow
 
 _CONTAINERS = frozenset({list, dict})
+_OWN = frozenset({"addressable", "_columns"})  # a class that has these knows better
 
 
 def adopt(cls: type[DataFlow]) -> None:
@@ -99,9 +100,14 @@ def _adopt_addressable(cls: type[DataFlow], produce: Callable[[DataFlow, Epoch, 
 
 
 def _replace(cls: type[DataFlow], **attributes: Any) -> None:
-    for name, value in attributes.items():
-        if name != "addressable" or "addressable" not in vars(cls):
+    # What a flow of ours that `cls` inherits from can gather is not what `cls` makes.
+    for name, value in {"_columns": _no_columns, **attributes}.items():
+        if name not in _OWN or name not in vars(cls):
             setattr(cls, name, value)
+
+
+def _no_columns(self: DataFlow) -> None:
+    return None
 
 
 def _replay(

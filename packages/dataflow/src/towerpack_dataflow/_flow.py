@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _arguments as arguments
 from . import _extend, _state
@@ -17,6 +17,11 @@ from ._errors import (
 )
 from ._position import Position
 from ._seeding import Epoch, draw_seed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._collate import Columns
 
 _logger = logging.getLogger("towerpack_dataflow")
 
@@ -64,6 +69,7 @@ class DataFlow:
     _ready = False
     _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
     _running: Epoch | None = None
+    _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
@@ -163,6 +169,18 @@ class DataFlow:
         """
         self._position = _state.load(self, state)
 
+    def lend_read_only(self) -> None:
+        """Promises that whoever reads this flow writes to none of its arrays, so that it may lend its memory.
+
+        Input sources call this. Flows with worker processes then give read-only views of shared memory, which
+        go into a graph without a copy and stay as they are until nobody sees them any longer. What only
+        counts, repeats or watches datapoints hands the promise on to the flow below. A map does not, since
+        its function may write to what it gets; put it below the workers.
+        """
+        if self._passes_on:
+            for child in self._children():
+                child.lend_read_only()
+
     # What operators and the runtime call; users do not.
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -174,6 +192,18 @@ class DataFlow:
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         """One datapoint, if addressable; `None` where a map below dropped it."""
         return next(self._datapoints(epoch, index), None)
+
+    def _columns(self) -> Columns | None:
+        """What batches of this flow look like, if it can `_gather`; it is then addressable or endless."""
+        return None
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, an array a component.
+
+        What is there afterwards is what collating the datapoints gives, bit by bit. `wanted` is not empty,
+        goes up, and does not go beyond the end of the pass.
+        """
+        raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
     def _children(self) -> tuple[DataFlow, ...]:
         """The flows right below: those among this one's attributes, alone or in a list or tuple."""

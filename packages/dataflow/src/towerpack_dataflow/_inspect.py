@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from . import _arguments as arguments
+from ._collate import Columns
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
 
@@ -36,6 +37,7 @@ class PrintData(ProxyDataFlow):
     """
 
     _transparent = True
+    _passes_on = True
 
     def __init__(
         self, ds: Any, num: int = 1, name: str | None = None, max_depth: int = 3, max_list: int = 3
@@ -54,6 +56,12 @@ class PrintData(ProxyDataFlow):
             return datapoints
         self._done = True
         return chain(self._printed(datapoints), datapoints)
+
+    def _columns(self) -> Columns | None:
+        return self.ds._columns() if self._done else None
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        self.ds._gather(self._below(epoch), wanted, out)
 
     def _printed(self, datapoints: Iterator[Any]) -> Iterator[Any]:
         for number, datapoint in enumerate(islice(datapoints, self._num), 1):

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _arguments as arguments
 from ._errors import EmptyFlowError, UnknownLengthError
 from ._flow import DataFlow
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._collate import Columns
 
 
 class RepeatedData(ProxyDataFlow):
@@ -28,6 +33,8 @@ class RepeatedData(ProxyDataFlow):
         >>> list(RepeatedData([["a"], ["b"]], 2))
         [['a'], ['b'], ['a'], ['b']]
     """
+
+    _passes_on = True
 
     def __init__(self, ds: Any, num: int) -> None:
         """Reads nothing yet."""
@@ -60,6 +67,16 @@ class RepeatedData(ProxyDataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self, epoch, int(epoch) * self._num * len(self.ds) + index)
 
+    def _columns(self) -> Columns | None:
+        return self.ds._columns() if self.ds.addressable else None
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        if self._num == -1:
+            _gather_epochs(self, epoch.inner(), wanted, out)
+        else:
+            offset = int(epoch) * self._num * len(self.ds)
+            _gather_epochs(self, epoch, range(wanted.start + offset, wanted.stop + offset, wanted.step), out)
+
     def _name(self) -> str:
         return f"RepeatedData({self._num})"
 
@@ -85,6 +102,8 @@ class FixedSizeData(ProxyDataFlow):
         ([[1], [2]], [[3], [1]])
     """
 
+    _passes_on = True
+
     def __init__(self, ds: Any, size: int, keep_state: bool = True) -> None:
         """Reads nothing yet."""
         super().__init__(ds)
@@ -102,6 +121,13 @@ class FixedSizeData(ProxyDataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         place, offset = self._origin(epoch)
         return _one(self, place, offset + index)
+
+    def _columns(self) -> Columns | None:
+        return self.ds._columns() if self.ds.addressable else None
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        place, offset = self._origin(epoch)
+        _gather_epochs(self, place, range(wanted.start + offset, wanted.stop + offset, wanted.step), out)
 
     def _origin(self, epoch: Epoch) -> tuple[Epoch, int]:
         """The era of the child's epochs, and how many datapoints are out in it when the pass starts."""
@@ -151,3 +177,15 @@ def _starting_point(child: DataFlow, epoch: Epoch, first: int, start: int) -> li
 def _one(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Any:
     number, offset = divmod(index, len(flow.ds))
     return flow.ds._datapoint(flow._below(epoch, 0, number), offset)
+
+
+def _gather_epochs(flow: ProxyDataFlow, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+    """Gathers from epochs of the child counted through, epoch by epoch."""
+    size = len(flow.ds)
+    done = 0
+    while done < len(wanted):
+        number, first = divmod(wanted[done], size)
+        part = range(first, min(first + (len(wanted) - done) * wanted.step, size), wanted.step)
+        rows = [buffer[done : done + len(part)] for buffer in out]
+        flow.ds._gather(flow._below(epoch, 0, number), part, rows)
+        done += len(part)

@@ -8,6 +8,7 @@ import numpy as np
 _TABLE_SIZE = 2**16
 _ROUNDS = 6
 _WINDOW = 256
+_AHEAD = 4096  # twenty small operations of NumPy cost the same for a few numbers and for some thousand
 _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bits
 _HALF = np.uint64(32)
 
@@ -37,14 +38,27 @@ class Permutation:
         self._keys = rng.integers(2**64, size=_ROUNDS, dtype=np.uint64)
         bits = max(size - 1, 1).bit_length()
         self._window: tuple[int, list[int]] = (0, [])
+        self._ahead: tuple[range, np.ndarray] = (range(0), np.empty(0, np.intp))
         self._low_bits = np.uint64(bits // 2)
         self._low_mask = np.uint64(2 ** (bits // 2) - 1)
         self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
 
     def stretch(self, start: int, stop: int) -> list[int]:
         """The numbers at positions `start` to `stop - 1`."""
-        numbers: list[int] = self._stretch(start, stop).tolist()
+        numbers: list[int] = self._computed(range(start, stop)).tolist()
         return numbers
+
+    def indices(self, wanted: range) -> np.ndarray:
+        """The numbers at some positions, as what NumPy takes for indices; cheap if the next follow on."""
+        if self._table is not None:
+            return self._table[wanted.start : wanted.stop : wanted.step]
+        positions, numbers = self._ahead
+        if wanted.step != positions.step or wanted[0] not in positions or wanted[-1] not in positions:
+            positions = range(wanted.start, self._size, wanted.step)[: max(_AHEAD, len(wanted))]
+            numbers = self._computed(positions).astype(np.intp)
+            self._ahead = positions, numbers
+        first = positions.index(wanted[0])
+        return numbers[first : first + len(wanted)]
 
     def at(self, position: int) -> int:
         """The number at one position; cheap if the positions asked for lie near each other."""
@@ -55,10 +69,10 @@ class Permutation:
             self._window = low, numbers
         return numbers[position - low]
 
-    def _stretch(self, start: int, stop: int) -> np.ndarray:
+    def _computed(self, positions: range) -> np.ndarray:
         if self._table is not None:
-            return self._table[start:stop]
-        values = self._encrypt(np.arange(start, stop, dtype=np.uint64))
+            return self._table[positions.start : positions.stop : positions.step]
+        values = self._encrypt(np.arange(positions.start, positions.stop, positions.step, dtype=np.uint64))
         while (outside := values >= self._size).any():
             values[outside] = self._encrypt(values[outside])
         return values

@@ -49,6 +49,11 @@ class ProxyDataFlow(DataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return self.ds._datapoint(self._below(epoch), index)
 
+    def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
+        if place:
+            return super()._below(epoch, place, number)
+        return epoch.below(None if self._transparent else 0, number, self.ds._seed)
+
     def _children(self) -> tuple[DataFlow, ...]:
         # The flow below first, whatever a subclass adds.
         return (self.ds, *(child for child in super()._children() if child is not self.ds))

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _arguments as arguments
 from ._errors import ArgumentError, NotAddressableError
 from ._flow import DataFlow
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
+from ._sources import known_length
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._collate import Columns
 
 
 class ShardData(ProxyDataFlow):
@@ -45,6 +51,7 @@ class ShardData(ProxyDataFlow):
     """
 
     _transparent = True
+    _passes_on = True
     _seed: int | None = 0
 
     def __init__(self, ds: Any, index: int, count: int) -> None:
@@ -62,6 +69,14 @@ class ShardData(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self.ds, self._below(epoch), self._index + index * self._count)
+
+    def _columns(self) -> Columns | None:
+        columns = self.ds._columns()
+        return None if columns is None or known_length(self) == 0 else columns
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        first, stop = (self._index + number * self._count for number in (wanted.start, wanted.stop))
+        self.ds._gather(self._below(epoch), range(first, stop, wanted.step * self._count), out)
 
     def _name(self) -> str:
         return f"ShardData({self._index} of {self._count})"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter, thread_time
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ._flow import DataFlow
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ._collate import Columns
 
 
 class Stage(NamedTuple):
@@ -67,6 +72,7 @@ class Stopwatch(ProxyDataFlow):
     """Times the flow below it, and all that flow stands on."""
 
     _transparent = True
+    _passes_on = True
 
     def __init__(self, ds: DataFlow, parent: Stopwatch | None, workers: int) -> None:
         """Stands at zero."""
@@ -97,6 +103,15 @@ class Stopwatch(ProxyDataFlow):
         finally:
             self._add(begin)
             self.count += 1
+
+    def _columns(self) -> Columns | None:
+        return self.ds._columns()
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        begin = perf_counter(), thread_time()
+        self.ds._gather(self._below(epoch), wanted, out)
+        self._add(begin)
+        self.count += len(wanted)
 
     def _add(self, begin: tuple[float, float]) -> None:
         self.seconds += perf_counter() - begin[0]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
+from .._arrays import DataFromArrays
 from .._errors import ArgumentError
-from .._sources import DataFromList
 
 
-class Digits(DataFromList):
+class Digits(DataFromArrays):
     """1797 handwritten digits of 8 by 8 pixels; addressable, no download.
 
     A datapoint is `[image, label]`: float32 of shape (8, 8) from 0 to 1, and an int from 0 to 9. Every fifth
@@ -40,22 +40,8 @@ class Digits(DataFromList):
         images, labels = _load()
         held_out = _every_fifth_of_each_class(labels)
         chosen = held_out if train_or_test == "test" else ~held_out
-        samples: Any = _Samples(images[chosen], labels[chosen])
-        super().__init__(samples, shuffle=train_or_test == "train" if shuffle is None else shuffle)
-
-
-class _Samples:
-    """Images and labels as a sequence of datapoints, each with an image of its own."""
-
-    def __init__(self, images: np.ndarray, labels: np.ndarray) -> None:
-        self._images = images
-        self._labels = labels
-
-    def __len__(self) -> int:
-        return len(self._labels)
-
-    def __getitem__(self, index: int) -> list[Any]:
-        return [self._images[index].copy(), int(self._labels[index])]
+        components = [images[chosen], labels[chosen].tolist()]
+        super().__init__(components, shuffle=train_or_test == "train" if shuffle is None else shuffle)
 
 
 def _load() -> tuple[np.ndarray, np.ndarray]:
