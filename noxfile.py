@@ -23,7 +23,7 @@ LOADERS += ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "six")
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
     "dataflow": (["dataflow[datasets]"], ["test_dataflow_alone.py"]),
-    "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py"]),
+    "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py", "test_zero_copy.py"]),
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
     "full": (

@@ -56,9 +56,9 @@ class Chunk(NamedTuple):
     answer: Answer
     delivery: Delivery | Handed
 
-    def open(self) -> list[Any]:
-        """The datapoints."""
-        datapoints: list[Any] = self.delivery.open() if self.delivery.size else []
+    def open(self, read_only: bool) -> list[Any]:
+        """The datapoints; views of shared memory may be asked to be read-only."""
+        datapoints: list[Any] = self.delivery.open(read_only) if self.delivery.size else []
         return datapoints
 
 

@@ -103,7 +103,7 @@ class MultiProcessMapData(ParallelFlow):
             epoch.marks.update(answer.marks or {})
             epoch.marks.update({epoch.key: mark} if ours._drops else {})
             counts.add(answer)
-            datapoints = chunk.open()
+            datapoints = chunk.open(self._read_only)
             del chunk
             if ours._drops or answer.dropped:
                 yield from self._sifted(epoch, start, mark, datapoints)
@@ -167,6 +167,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
     """
 
     _transparent = True
+    _passes_on = True
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ _logger = logging.getLogger("towerpack_dataflow")
 _WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
 _POLICIES = ("raise", "skip", "retry")
 _METHODS = ("spawn", "fork")
+_OWN = frozenset({"_crew", "_read_only"})
 
 
 class ParallelFlow(ProxyDataFlow):
@@ -43,6 +44,7 @@ class ParallelFlow(ProxyDataFlow):
 
     _transparent = True
     _crew: Crew | None = None
+    _read_only = False
     _shares_streams = False  # whether several workers are of use over a flow that one process must walk
 
     def __init__(
@@ -112,8 +114,16 @@ class ParallelFlow(ProxyDataFlow):
         return max(suggestion.workers, 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy starts workers of its own."""
-        return {key: value for key, value in super().__getstate__().items() if key != "_crew"}
+        """A copy starts workers of its own, and was promised nothing."""
+        return {key: value for key, value in super().__getstate__().items() if key not in _OWN}
+
+    def lend_read_only(self) -> None:
+        """From the next datapoint on, large arrays come as read-only views of shared memory.
+
+        Up to four times `prefetch_bytes` of them may be held before more are copied: a queue is filled and
+        emptied.
+        """
+        self._read_only = True
 
     @abstractmethod
     def _work(self) -> Work:

@@ -144,7 +144,7 @@ class MultiProcessRunner(ParallelFlow):
                 return answer
             counts.add(answer)
             unseen = ledger.enter(answer)
-            datapoints = chunk.open()
+            datapoints = chunk.open(self._read_only)
             del chunk  # what the consumer lets go of must not be held here
             yield from _drained(datapoints[unseen:] if unseen else datapoints)
             ledger.leave()
@@ -217,7 +217,7 @@ class MultiProcessRunner(ParallelFlow):
         this = Pass(spec, self._dispatcher(start, None, True), pinned=number)
         for chunk in self._running_crew().chunks(this):
             answer = chunk.answer
-            datapoints = chunk.open()
+            datapoints = chunk.open(self._read_only)
             del chunk
             yield from _drained(datapoints)
             if answer.failure is not None:

@@ -179,19 +179,27 @@ class Lease:
 
     NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array.
     This is none, so every slice, reshape and transpose keeps it alive, wherever it was passed on to.
+
+    Attributes:
+        towerpack_lease: the name by which whoever takes memory without a copy knows that it stays as it is
+            for as long as this object lives.
+        read_only: whether views come read-only; to be decided before there are any.
     """
+
+    towerpack_lease = True
 
     def __init__(self, slot: Slot, returned: deque[tuple[int, int]]) -> None:
         """Takes the slot; nothing is lent to the consumer yet."""
         self.slot = slot
         self.lent = 0
+        self.read_only = False
         self._returned = returned
-        self.__array_interface__ = {
-            "shape": (slot.size,),
-            "typestr": "|u1",
-            "data": (slot.address, False),
-            "version": 3,
-        }
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """All of the slot, as NumPy asks for it."""
+        data = (self.slot.address, self.read_only)
+        return {"shape": (self.slot.size,), "typestr": "|u1", "data": data, "version": 3}
 
     def __del__(self) -> None:
         # Runs in any thread, at any line: appending to a deque is all that is safe here.
@@ -206,11 +214,13 @@ class Borrowed:
     """
 
     _FREE_OF_CHARGE = 4  # messages that a consumer may hold however large they are
+    _QUEUE = 4  # limits' worth: who takes views read-only has a queue, and lets go of all that is in it
 
     def __init__(self, limit: int) -> None:
         """Knows no slots yet."""
         self._slots: dict[int, Slot] = {}
         self._returned: deque[tuple[int, int]] = deque()
+        self._home: deque[int] = deque()
         self._limit = limit
         self._lent = 0
         self._messages = 0
@@ -233,7 +243,9 @@ class Borrowed:
 
     def lend(self, lease: Lease, size: int) -> bool:
         """Whether the consumer may have views of `size` bytes; if not, it should get a copy."""
-        if self._messages >= self._FREE_OF_CHARGE and self._lent + size > self._limit:
+        self._settle()
+        limit = self._limit * (self._QUEUE if lease.read_only else 1)
+        if self._messages >= self._FREE_OF_CHARGE and self._lent + size > limit:
             return False
         lease.lent = max(size, 1)
         self._lent += lease.lent
@@ -243,17 +255,21 @@ class Borrowed:
     @property
     def owed(self) -> int:
         """Bytes of slots that could go back now."""
-        return sum(self._slots[number].size for number, _ in tuple(self._returned))
+        self._settle()
+        return sum(self._slots[number].size for number in self._home.copy())
 
     def returned(self) -> list[int]:
         """The slots that nobody here sees any longer, since the last call."""
-        numbers = []
+        self._settle()
+        return [self._home.popleft() for _ in range(len(self._home))]
+
+    def _settle(self) -> None:
+        """Strikes what came back off the books. Leases may die meanwhile, so nothing iterates over them."""
         while self._returned:
             number, lent = self._returned.popleft()
-            numbers.append(number)
             self._lent -= lent
             self._messages -= lent > 0
-        return numbers
+            self._home.append(number)
 
 
 def _bytes_of(field: Field) -> int:

@@ -61,6 +61,10 @@ class MultiThreadRunner(MultiProcessRunner):
         """As for any flow: the one below is used in this process."""
         ParallelFlow.reset_state(self)
 
+    def lend_read_only(self) -> None:
+        """As the flow below, whose arrays change hands as they are."""
+        self.ds.lend_read_only()
+
     def _name(self) -> str:
         return f"MultiThreadRunner({self._num_workers})"
 

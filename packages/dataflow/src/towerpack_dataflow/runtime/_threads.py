@@ -31,8 +31,8 @@ class Handed:
         sample = (datapoints or [])[:: max(len(datapoints or []) // _SAMPLE, 1)]
         self.size = sum(map(_bytes, sample)) * len(datapoints or []) // max(len(sample), 1)
 
-    def open(self) -> list[Any]:
-        """The datapoints, once."""
+    def open(self, read_only: bool = False) -> list[Any]:
+        """The datapoints, once. They are not lent: whoever made them may write to them still."""
         datapoints, self._datapoints = self._datapoints or [], None
         return datapoints
 

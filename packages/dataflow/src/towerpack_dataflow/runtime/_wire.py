@@ -60,9 +60,15 @@ class Delivery:
         inline = 0 if isinstance(letter.pickled, tuple) else len(letter.pickled)
         self.size = inline + sum(size for _, _, size in inside)
 
-    def open(self) -> Any:
-        """What was sent. Large arrays are views, or copies if the consumer holds too many views already."""
+    def open(self, read_only: bool = False) -> Any:
+        """What was sent. Large arrays are views, or copies if the consumer holds too many views already.
+
+        Args:
+            read_only: whether nobody may write to them.
+        """
         leases, self._leases = self._leases, {}
+        for lease in leases.values():
+            lease.read_only = read_only
         pickled: Any = self._pickled
         if isinstance(pickled, tuple):
             pickled = _view(leases, pickled)
@@ -86,9 +92,9 @@ def _view(leases: dict[int, Lease], place: tuple[int, int, int]) -> np.ndarray:
 def _aligned_copy(view: np.ndarray) -> np.ndarray:
     memory = np.empty(view.size + 64, np.uint8)
     begin = -memory.__array_interface__["data"][0] % 64
-    copied = memory[begin : begin + view.size]
-    copied[:] = view
-    return copied
+    memory[begin : begin + view.size] = view
+    memory.flags.writeable = view.flags.writeable
+    return memory[begin : begin + view.size]
 
 
 class Channel:
