@@ -3,13 +3,85 @@
 import pytest
 
 from towerpack_callbacks import Every, PeriodError
-from towerpack_callbacks._period import EVERY_EPOCH, EVERY_STEP, Schedule
+from towerpack_callbacks._period import EVERY_EPOCH, EVERY_STEP, Schedule, Ticker, as_every
 
 
-@pytest.mark.parametrize("arguments", [{}, {"steps": 1, "epochs": 1}])
+class Clock:
+    """A clock that is moved by hand."""
+
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize("arguments", [{}, {"steps": 1, "epochs": 1}, {"steps": 1, "seconds": 1}])
 def test_exactly_one_unit(arguments):
-    with pytest.raises(PeriodError, match=r"exactly one of steps and epochs.*Write Every\(steps=100\)"):
+    with pytest.raises(
+        PeriodError, match=r"exactly one of steps and epochs and seconds.*Write Every\(steps=100\)"
+    ):
         Every(**arguments)
+
+
+@pytest.mark.parametrize("number", [0, -1, True, "3", float("nan"), float("inf")])
+def test_a_positive_number_of_seconds(number):
+    with pytest.raises(PeriodError, match="expected a number above 0"):
+        Every(seconds=number)
+
+
+@pytest.mark.parametrize(
+    ("text", "period"),
+    [
+        ("100 steps", Every(steps=100)),
+        ("1step", Every(steps=1)),
+        ("2 epochs", Every(epochs=2)),
+        ("2ep", Every(epochs=2)),
+        ("30 sec", Every(seconds=30)),
+        (" 10min ", Every(seconds=600)),
+        ("2h", Every(seconds=7200)),
+    ],
+)
+def test_periods_as_strings(text, period):
+    assert Every.parse(text) == as_every(text) == as_every(period) == period
+
+
+@pytest.mark.parametrize("text", ["100", "steps", "1.5 h", "-1 steps", "3 days", "", None, 7])
+def test_what_is_no_period(text):
+    with pytest.raises(PeriodError, match=r'is not understood. Write "100 steps", "2 epochs"'):
+        as_every(text)
+
+
+def test_s_might_be_steps_or_seconds():
+    with pytest.raises(PeriodError, match=r"'100s' is not understood.*might be steps or seconds"):
+        Every.parse("100s")
+
+
+@pytest.mark.parametrize(
+    ("every", "text"),
+    [
+        (Every(steps=1), "every step"),
+        (Every(epochs=2), "every 2 epochs"),
+        (Every(seconds=600), "every 600 seconds"),
+    ],
+)
+def test_periods_in_words(every, text):
+    assert str(every) == text
+
+
+def test_seconds_need_a_memory():
+    with pytest.raises(PeriodError, match="Ask a Ticker of it"):
+        Every(seconds=1).due(1, 1, False)
+
+
+def test_seconds_count_from_when_it_last_was_due():
+    clock = Clock()
+    ticker = Ticker(Every(seconds=10), clock)
+    due = []
+    for step, clock.now in enumerate([105.0, 109.9, 110.0, 119.0, 125.0, 134.0, 136.0], 1):
+        answer = ticker.due(step, 1, False)
+        assert ticker.due(step, 1, False) == answer  # asked twice at one step
+        due.append(answer)
+    assert due == [False, False, True, False, True, False, True]
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "3"])
@@ -60,3 +132,24 @@ def test_equal_sets_are_the_same_object():
 def test_due_is_always_when_nothing_is_periodic():
     schedule = Schedule([("a", EVERY_STEP)])
     assert all(schedule.due(step, 1, step % 3 == 0) is schedule.always for step in range(1, 9))
+
+
+def test_a_schedule_with_seconds():
+    clock = Clock()
+    schedule = Schedule([("a", EVERY_STEP), ("b", Every(seconds=10)), ("c", Every(steps=3))], clock)
+    seen = []
+    for step, clock.now in enumerate([101.0, 110.0, 111.0, 119.0, 120.0, 121.0], 1):
+        seen.append(schedule.due(step, 1, False))
+    always, timed, counted = ("a",), ("a", "b"), ("a", "c")
+    assert seen == [always, timed, counted, always, timed, counted]
+    assert seen[0] is seen[3] and seen[1] is seen[4]
+
+
+def test_seconds_begin_with_the_training():
+    clock = Clock()
+    schedule = Schedule([("a", Every(seconds=10))], clock)
+    clock.now = 150.0
+    schedule.start()
+    assert schedule.due(1, 1, False) == ()
+    clock.now = 160.0
+    assert schedule.due(2, 1, False) == ("a",)

@@ -19,7 +19,7 @@ from ._inference import Inferencer, InferenceRunner
 from ._inferencers import ClassificationError, ScalarStats
 from ._loop_state import LoopState
 from ._period import Every
-from ._periodic import PeriodicTrigger
+from ._periodic import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from ._predictor import make_predictor
 from ._progress import ProgressBar
 from ._protocol import InferenceTower, TrainerProtocol
@@ -28,16 +28,18 @@ from ._summary import MergeAllSummaries, MovingAverageSummary
 from ._summary_ops import MOVING_SUMMARIES, add_moving_summary, add_param_summary
 from ._tensors import find_tensors
 from .checkpoint import MaxSaver, MinSaver, ModelSaver
-from .monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 
 __all__ = [
     "MOVING_SUMMARIES",
+    "CSVWriter",
     "Callback",
     "CallbackStateError",
     "Callbacks",
     "CheckpointError",
     "CheckpointWriteError",
     "ClassificationError",
+    "EnableCallbackIf",
     "Every",
     "HookToCallback",
     "InferenceRunner",
@@ -53,6 +55,7 @@ __all__ = [
     "Monitors",
     "MovingAverageSummary",
     "PeriodError",
+    "PeriodicCallback",
     "PeriodicTrigger",
     "ProgressBar",
     "ProxyCallback",

@@ -132,7 +132,7 @@ class _HookLoop:
         self.loop = loop
         self.log_dir = log_dir
         self.monitors = Monitors(monitors, loop)
-        self.callbacks = Callbacks([*callbacks, *monitors])
+        self.callbacks = Callbacks([*callbacks, *self.monitors])
         self.graph: tf.Graph = None
         self.sess: tf.Session = None
         self.coord: tf.train.Coordinator = None
@@ -188,7 +188,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
         args = self._callbacks.before_run(run_context)
         feeds = {tensor: value for arg in args if arg.feed_dict for tensor, value in arg.feed_dict.items()}
         fetches = {"due": [fetch.fetches for fetch in self._due], "args": [_or_nothing(arg) for arg in args]}
-        return tf.train.SessionRunArgs(fetches, feeds or None)
+        return tf.train.SessionRunArgs(fetches, feeds or None, _merged_options(args))
 
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
@@ -199,7 +199,10 @@ class _CallbacksHook(tf.train.SessionRunHook):
         loop.global_step += 1
         try:
             self._callbacks.receive(self._due, results["due"])
-            values = [tf.train.SessionRunValues(result, None, None) for result in results["args"]]
+            values = [
+                tf.train.SessionRunValues(result, run_values.options, run_values.run_metadata)
+                for result in results["args"]
+            ]
             self._callbacks.after_run(run_context, values)
             self._callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
             if loop.is_last_step:
@@ -227,3 +230,13 @@ class _CallbacksHook(tf.train.SessionRunHook):
 
 def _or_nothing(args: tf.train.SessionRunArgs) -> Any:
     return [] if args.fetches is None else args.fetches
+
+
+def _merged_options(args: Sequence[tf.train.SessionRunArgs]) -> tf.RunOptions | None:
+    given = [arg.options for arg in args if arg.options is not None]
+    if not given:
+        return None
+    merged = tf.RunOptions()
+    for options in given:
+        merged.MergeFrom(options)
+    return merged

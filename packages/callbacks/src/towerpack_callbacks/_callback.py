@@ -11,7 +11,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from ._errors import CallbackStateError
-from ._period import EVERY_EPOCH, EVERY_STEP, Every
+from ._period import EVERY_EPOCH, EVERY_STEP, Every, as_every
 from ._protocol import TrainerProtocol
 
 __all__ = ["Callback", "ProxyCallback", "StepFetch"]
@@ -24,12 +24,13 @@ class StepFetch:
     Args:
         fetches: a tensor, an op, or any structure of them that `Session.run` takes.
         receive: called with the fetched values right after the run; None for ops run for their effect.
-        every: at which steps; the loop does nothing for it at the others.
+        every: at which steps, as an `Every` or a string such as "100 steps"; the loop does nothing for it at
+            the others.
     """
 
     fetches: Any
     receive: Callable[[Any], None] | None = None
-    every: Every = EVERY_STEP
+    every: Every = attrs.field(default=EVERY_STEP, converter=as_every)
 
 
 class Callback:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import attrs
 import tensorflow.compat.v1 as tf
 
 from ._callback import Callback, StepFetch
@@ -14,10 +16,13 @@ from ._errors import CallbackStateError, CheckpointError, StopTraining
 from ._order import check_statistics
 from ._period import Schedule
 from ._protocol import TrainerProtocol
+from ._stopwatch import Stopwatch, Stopwatches
 
 __all__ = ["Callbacks"]
 
 _log = logging.getLogger("towerpack_callbacks")
+
+_Trigger = tuple[Callable[[], None], Stopwatch]
 
 
 class Callbacks:
@@ -62,8 +67,10 @@ class Callbacks:
         self._ready = False
         self.dynamic: tuple[Callback, ...] = ()
         self._fetches: Schedule[StepFetch] = Schedule([])
-        self._step_triggers: Schedule[Callback] = Schedule([])
-        self._finishers: tuple[Callback, ...] = ()
+        self._step_triggers: Schedule[_Trigger] = Schedule([])
+        self._epoch_triggers: tuple[_Trigger, ...] = ()
+        self._finishers: tuple[_Trigger, ...] = ()
+        self._watches = Stopwatches([], [])
 
     def __iter__(self) -> Iterator[Callback]:
         return iter(self._callbacks)
@@ -87,14 +94,21 @@ class Callbacks:
         self._plan()
 
     def _plan(self) -> None:
-        fetches = [fetch for cb in self._callbacks for fetch in cb.step_fetches()]
+        self._watches = Stopwatches([name for name, _ in self._keyed()], self._callbacks)
+        watch = self._watches.of
+        fetches = [_timed(fetch, watch(cb)) for cb in self._callbacks for fetch in cb.step_fetches()]
         self._fetches = Schedule([(fetch, fetch.every) for fetch in fetches])
         periods = [(cb, cb.step_period()) for cb in self._callbacks]
-        self._step_triggers = Schedule([(cb, every) for cb, every in periods if every is not None])
+        self._step_triggers = Schedule(
+            [((cb._trigger_step, watch(cb)), every) for cb, every in periods if every is not None]
+        )
+        self._epoch_triggers = tuple((cb._trigger_epoch, watch(cb)) for cb in self._callbacks)
         self.dynamic = tuple(
             cb for cb in self._callbacks if cb.overrides("_before_run") or cb.overrides("_after_run")
         )
-        self._finishers = tuple(cb for cb in self._callbacks if cb.overrides("_after_triggers"))
+        self._finishers = tuple(
+            (cb._after_triggers, watch(cb)) for cb in self._callbacks if cb.overrides("_after_triggers")
+        )
         self._ready = True
 
     # ---- around a step
@@ -118,19 +132,25 @@ class Callbacks:
 
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
         """Asks each dynamic callback what to fetch and feed."""
-        return [_as_run_args(cb._before_run(context)) for cb in self.dynamic]
+        args, now = [], time.perf_counter()
+        for cb in self.dynamic:
+            args.append(_as_run_args(cb._before_run(context)))
+            now = self._count(cb, now)
+        return args
 
     def after_run(self, context: Any, values: list[tf.train.SessionRunValues]) -> None:
         """Gives each dynamic callback its values; one element each, in the order of `before_run`."""
+        now = time.perf_counter()
         for cb, value in zip(self.dynamic, values):
             cb._after_run(context, value)
+            now = self._count(cb, now)
 
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of those that want it after this step."""
         due = self._step_triggers.due(step, epoch, last_step)
         if not due:
             return
-        stop = _call_all(cb._trigger_step for cb in due)
+        stop = _call_all(due)
         # At the last step the epoch's triggers are still to come.
         if not last_step or stop is not None:
             self._finish_triggers()
@@ -144,27 +164,61 @@ class Callbacks:
         self._check_ready()
         for cb in self._callbacks:
             cb._before_train()
+        self._fetches.start()
+        self._step_triggers.start()
 
     def before_epoch(self) -> None:
         """Calls all `_before_epoch`."""
+        self._watches.start_epoch()
+        now = time.perf_counter()
         for cb in self._callbacks:
             cb._before_epoch()
+            now = self._count(cb, now)
 
     def after_epoch(self) -> None:
         """Calls all `_after_epoch`."""
+        now = time.perf_counter()
         for cb in self._callbacks:
             cb._after_epoch()
+            now = self._count(cb, now)
 
     def trigger_epoch(self) -> None:
         """Calls all `_trigger_epoch`."""
-        stop = _call_all(cb._trigger_epoch for cb in self._callbacks)
+        stop = _call_all(self._epoch_triggers)
+        self._finish_triggers()
+        if self._callbacks:
+            self._watches.end_epoch(self._callbacks[0].epoch_num)
+        if stop is not None:
+            raise stop
+
+    def trigger_all(self) -> None:
+        """Does every callback's periodic work once, whatever its period: the end of a rehearsal.
+
+        A loop that runs only a few steps to see whether everything works calls it instead of the last
+        `trigger_epoch`, so that evaluations and savers with long periods are tried, too.
+        """
+        stop = _call_all(tuple((cb.trigger, self._watches.of(cb)) for cb in self._callbacks))
         self._finish_triggers()
         if stop is not None:
             raise stop
 
     def _finish_triggers(self) -> None:
-        for cb in self._finishers:
-            cb._after_triggers()
+        for finish, watch in self._finishers:
+            start = time.perf_counter()
+            finish()
+            watch.seconds += time.perf_counter() - start
+
+    def _count(self, callback: Callback, since: float) -> float:
+        now = time.perf_counter()
+        self._watches.of(callback).seconds += now - since
+        return now
+
+    def seconds(self) -> dict[str, float]:
+        """What each callback took of the last epoch that is over, in seconds, the slowest first.
+
+        Its share of fetching values in the session call is not among it.
+        """
+        return dict(self._watches.last_epoch)
 
     def after_train(self) -> None:
         """Calls all `_after_train`, whatever some of them raise; then raises the first exception.
@@ -220,15 +274,25 @@ class Callbacks:
             raise CallbackStateError("These callbacks are not set up: call setup_graph(trainer) first.")
 
 
-def _call_all(calls: Iterable[Callable[[], None]]) -> StopTraining | None:
+def _call_all(triggers: Iterable[_Trigger]) -> StopTraining | None:
     """Calls all, also after one asked to stop, so that what is saved then is of one moment."""
     stop = None
-    for call in calls:
+    start = time.perf_counter()
+    for call, watch in triggers:
         try:
             call()
         except StopTraining as reason:
             stop = stop or reason
+        end = time.perf_counter()
+        watch.seconds += end - start
+        start = end
     return stop
+
+
+def _timed(fetch: StepFetch, watch: Stopwatch) -> StepFetch:
+    if fetch.receive is None:
+        return fetch
+    return attrs.evolve(fetch, receive=watch.around(fetch.receive))
 
 
 def _hint(item: Any) -> str:
