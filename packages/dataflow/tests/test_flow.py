@@ -431,3 +431,48 @@ def test_all_errors_have_one_root():
 
 def _flat(flow):
     return [batch[0].tolist() for batch in flow]
+
+
+class Unread(list):
+    """A long list that nobody has a reason to walk through."""
+
+    def __iter__(self):
+        raise AssertionError("walked through")
+
+
+def test_a_state_does_not_cost_a_walk_through_a_flow_s_own_list():
+    class Paths(DataFlow):
+        def __init__(self, paths):
+            self.paths = paths
+
+        def __len__(self):
+            return len(self.paths)
+
+        def datapoint(self, epoch, index):
+            return [self.paths[index]]
+
+    for flow in (Paths(Unread("abc")), DataFromList(Unread("abc"))):
+        next(iter(flow))
+        assert flow.state_dict()["index"] == 1
+
+
+def test_a_subclass_of_an_operator_may_hold_more_flows():
+    class Interleaved(BatchData):
+        def __init__(self, ds, other):
+            super().__init__(ds, 2)
+            self.other = other
+
+        def __iter__(self):
+            for one, two in zip(super().__iter__(), self.other):
+                yield [one, two]
+
+    def flow():
+        return Interleaved(DataFromList([[i] for i in range(8)]), DataFromList([[i] for i in range(4)]))
+
+    one, two = flow(), flow()
+    one.seed(1)
+    two.seed(1)
+    assert len(one._children()) == 2
+    assert str(list(one)) == str(list(two))
+    one.other.seed(7)
+    assert one.state_dict()["seeds"] == {"1": 7}

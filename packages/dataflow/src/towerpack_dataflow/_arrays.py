@@ -44,6 +44,7 @@ class DataFromArrays(DataFromList):
     """
 
     _lst: _Rows
+    _holds = ()
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:
         """Keeps the arrays themselves, no copies."""

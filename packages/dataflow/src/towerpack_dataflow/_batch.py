@@ -39,6 +39,7 @@ class BatchData(ProxyDataFlow):
 
     # Where the memory of a batch comes from. A runtime that has a place for it sets this, before iterating.
     _allocate: Allocate = staticmethod(fresh_buffers)
+    _holds = ("ds",)
 
     def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         """Checks the size against the length of `ds`, if that is known."""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("towerpack_dataflow")
 
+_NO_FLOWS = frozenset({bool, int, str, type(None)})
+_LOOKED_AT = 8
+
 
 class DataFlow:
     """Something that yields datapoints, pass after pass; abstract.
@@ -69,11 +72,13 @@ class DataFlow:
     _ready = False
     _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
     _running: Epoch | None = None
+    _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
     _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
         super().__init_subclass__(**kwargs)
+        cls._holds = vars(cls).get("_holds")
         _extend.adopt(cls)
 
     def __iter__(self) -> Iterator[Any]:
@@ -206,11 +211,13 @@ class DataFlow:
         raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
     def _children(self) -> tuple[DataFlow, ...]:
-        """The flows right below: those among this one's attributes, alone or in a list or tuple."""
+        """The flows right below: those among this one's attributes, alone or in a list or tuple of flows."""
+        if self._holds is not None:  # each state_dict() passes by here
+            return tuple([getattr(self, name) for name in self._holds])
         found: list[DataFlow] = []
         for value in vars(self).values():
-            members = value if isinstance(value, (list, tuple)) else (value,)
-            found.extend(member for member in members if isinstance(member, DataFlow))
+            if type(value) not in _NO_FLOWS:
+                found.extend(flows_in(value))
         return tuple(found)
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
@@ -262,6 +269,20 @@ class DataFlow:
     def __getstate__(self) -> dict[str, Any]:
         """A copy is reset again where it wakes up, and continues at this flow's position."""
         return {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
+
+
+def flows_in(value: object) -> Sequence[DataFlow]:
+    """The flows that an attribute's value is or holds.
+
+    Only the first members of a list are looked at if none of them is a flow: it may be a million paths.
+    """
+    if isinstance(value, DataFlow):
+        return (value,)
+    if isinstance(value, (list, tuple)):
+        for member in value[:_LOOKED_AT]:
+            if isinstance(member, DataFlow):
+                return [member for member in value if isinstance(member, DataFlow)]
+    return ()
 
 
 def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:

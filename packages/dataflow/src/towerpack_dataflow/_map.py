@@ -47,6 +47,8 @@ class MapData(ProxyDataFlow):
         [[1], [3]]
     """
 
+    _holds = ("ds",)
+
     def __init__(self, ds: Any, func: Callable[..., Any], *, rng: bool = False, drops: bool = False) -> None:
         """Puts `func` over `ds`; calls nothing yet."""
         super().__init__(ds)
@@ -216,6 +218,8 @@ class MapDataComponent(MapData):
         >>> list(MapDataComponent([[1, "a"], [2, "b"]], str.upper, index=1))
         [[1, 'A'], [2, 'B']]
     """
+
+    _holds = ("ds",)
 
     def __init__(
         self,

@@ -35,6 +35,7 @@ class RepeatedData(ProxyDataFlow):
     """
 
     _passes_on = True
+    _holds = ("ds",)
 
     def __init__(self, ds: Any, num: int) -> None:
         """Reads nothing yet."""
@@ -103,6 +104,7 @@ class FixedSizeData(ProxyDataFlow):
     """
 
     _passes_on = True
+    _holds = ("ds",)
 
     def __init__(self, ds: Any, size: int, keep_state: bool = True) -> None:
         """Reads nothing yet."""

@@ -56,6 +56,8 @@ class ProxyDataFlow(DataFlow):
 
     def _children(self) -> tuple[DataFlow, ...]:
         # The flow below first, whatever a subclass adds.
+        if self._holds is not None:
+            return (self.ds,)
         return (self.ds, *(child for child in super()._children() if child is not self.ds))
 
 

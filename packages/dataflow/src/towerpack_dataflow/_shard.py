@@ -53,6 +53,7 @@ class ShardData(ProxyDataFlow):
     _transparent = True
     _passes_on = True
     _seed: int | None = 0
+    _holds = ("ds",)
 
     def __init__(self, ds: Any, index: int, count: int) -> None:
         """Reads nothing yet."""

@@ -34,6 +34,7 @@ class DataFromList(DataFlow):
     """
 
     addressable = True
+    _holds = ()
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
         """Keeps `lst` itself, no copy."""
@@ -120,6 +121,8 @@ class DataFromIterable(DataFlow):
         [('a', 0), ('b', 1)]
     """
 
+    _holds = ()
+
     def __init__(self, iterable: Iterable[Any]) -> None:
         """Keeps `iterable`; reads nothing yet."""
         if isinstance(iterable, DataFlow):
@@ -196,6 +199,8 @@ class DataFromGenerator(DataFromIterable):
         >>> list(flow) == list(flow)
         True
     """
+
+    _holds = ()
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
         """Keeps `gen`; calls nothing yet."""

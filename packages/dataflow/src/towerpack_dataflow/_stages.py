@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ._flow import DataFlow
+from ._flow import DataFlow, flows_in
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
 
@@ -132,9 +132,9 @@ def _watch_children(
     undo: list[tuple[DataFlow, str, Any]],
 ) -> None:
     for name, value in list(vars(flow).items()):
-        members = value if isinstance(value, (list, tuple)) else (value,)
-        if not any(isinstance(member, DataFlow) for member in members):
+        if not flows_in(value):
             continue
+        members: Any = value if isinstance(value, (list, tuple)) else (value,)
         replaced = [
             _watch(member, parent, workers, watches, undo) if isinstance(member, DataFlow) else member
             for member in members

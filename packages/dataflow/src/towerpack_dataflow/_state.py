@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ._errors import StateError
@@ -29,7 +29,11 @@ def dump(flow: DataFlow, position: Position) -> dict[str, Any]:
         "epoch": int(epoch),
         "index": position.index,
     }
-    seeds = {path: node._seed for path, node in _walk(flow) if node is not flow and node._seed is not None}
+    seeds = {
+        _spelt(place): node._seed
+        for place, node in _walk(flow)
+        if node._seed is not None and node is not flow
+    }
     if seeds:
         state["seeds"] = seeds
     if epoch.marks:
@@ -46,7 +50,8 @@ def load(flow: DataFlow, state: Mapping[str, Any]) -> Position:
     _check(state)
     seeds, marks = state.get("seeds", {}), state.get("marks", {})
     flow.seed(state["seed"])
-    for path, node in _walk(flow):
+    for place, node in _walk(flow):
+        path = _spelt(place)
         if path in seeds and node is not flow:
             node.seed(seeds[path])
         if path in marks:
@@ -57,28 +62,38 @@ def load(flow: DataFlow, state: Mapping[str, Any]) -> Position:
 
 def seeds_below(flow: DataFlow) -> dict[str, int]:
     """The seeds given to flows below `flow`, by place."""
-    return {path: node._seed for path, node in _walk(flow) if path and node._seed is not None}
+    return {_spelt(place): node._seed for place, node in _walk(flow) if place and node._seed is not None}
 
 
 def set_seeds_below(flow: DataFlow, seeds: Mapping[str, int]) -> None:
     """Makes the tree below `flow` have these seeds, and no others: a worker's copy follows its original."""
-    for path, node in _walk(flow):
-        if path:
-            node._seed = seeds.get(path)
+    for place, node in _walk(flow):
+        if place:
+            node._seed = seeds.get(_spelt(place))
 
 
 def recognise(flow: DataFlow, marks: Mapping[str, list[int]], path: tuple[int, ...]) -> None:
     """Tells the tree below `flow`, which stands at `path`, whose marks a copy of it has left."""
     for place, node in _walk(flow, path):
-        if place in marks:
-            node._recognise(marks[place])
+        if _spelt(place) in marks:
+            node._recognise(marks[_spelt(place)])
 
 
-def _walk(flow: DataFlow, path: tuple[int, ...] = ()) -> Iterator[tuple[str, DataFlow]]:
-    """All flows of a tree, parents first, under the names that `Epoch.key` gives their places."""
-    yield ".".join(map(str, path)), flow
-    for place, child in enumerate(flow._children()):
-        yield from _walk(child, path if flow._transparent else (*path, place))
+def _walk(flow: DataFlow, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], DataFlow]]:
+    """All flows of a tree with their places, parents first."""
+    found = [(path, flow)]
+    for place, node in found:  # and those that are appended meanwhile
+        below = node._children()
+        if node._transparent:
+            found += [(place, child) for child in below]
+        else:
+            found += [((*place, number), child) for number, child in enumerate(below)]
+    return found
+
+
+def _spelt(place: tuple[int, ...]) -> str:
+    """A place under the name that `Epoch.key` gives it."""
+    return ".".join(map(str, place))
 
 
 def _check(state: Mapping[str, Any]) -> None:

@@ -33,6 +33,8 @@ class Digits(DataFromArrays):
         ((8, 8), dtype('float32'), 5)
     """
 
+    _holds = ()
+
     def __init__(self, train_or_test: Literal["train", "test"], shuffle: bool | None = None) -> None:
         """Loads the samples."""
         if train_or_test not in {"train", "test"}:
