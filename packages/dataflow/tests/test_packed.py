@@ -27,8 +27,8 @@ def packed(members):
 
 
 def big(members):
-    """Long enough for a parcel."""
-    return [*members, "x" * 2**20]
+    """Long enough for a parcel, wherever in the list samples are taken."""
+    return [*members, *(f"{i:01000}" for i in range(500))]
 
 
 values = st.one_of(
