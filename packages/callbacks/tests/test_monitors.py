@@ -15,7 +15,6 @@ from towerpack_callbacks import (
     StatisticError,
     TFEventWriter,
 )
-from towerpack_callbacks.monitors._jsonl import _truncate
 
 
 class Put(Callback):
@@ -61,14 +60,6 @@ def test_json_lines_one_per_step_that_put(line):
 def test_json_lines_of_what_json_cannot_say(line, value, written):
     line.run([Put(value)], monitors=[JSONWriter()], max_epoch=1)
     assert read_lines(line.log_dir)[0]["value"] == written
-
-
-def test_resuming_cuts_lines_after_the_step_and_half_lines(tmp_path):
-    path = tmp_path / "stats.jsonl"
-    lines = [json.dumps({"epoch_num": n, "global_step": 10 * n}) + "\n" for n in (1, 2, 3)]
-    path.write_text("".join(lines) + '{"epoch_num": 4, "glo')
-    _truncate(path, 20)
-    assert path.read_text() == "".join(lines[:2])
 
 
 def test_event_file_holds_scalars_and_graph(line):

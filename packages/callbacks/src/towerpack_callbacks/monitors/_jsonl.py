@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from pathlib import Path
-from typing import final
+from functools import partial
+from typing import Any, final
 
+from ._background import BackgroundWriter
+from ._line_file import LineFile, cut_lines_after
 from ._monitor import Monitor
+from ._step_row import Row, StepRow
 
 __all__ = ["JSONWriter"]
 
@@ -17,8 +19,10 @@ __all__ = ["JSONWriter"]
 class JSONWriter(Monitor):
     """Appends one line `{"epoch_num": …, "global_step": …, name: value, …}` per step that put statistics.
 
-    When a run resumes, lines of steps after its checkpoint are cut off first: those steps will run again.
-    Values that JSON cannot express are written as the strings "NaN", "Infinity", "-Infinity".
+    Lines are written by a thread, as soon as their step is over. When a run resumes, lines of steps after its
+    checkpoint are cut off first, as those steps will run again; so the file has each step once, however
+    often and wherever the run was killed. Values that JSON cannot express are written as the strings
+    "NaN", "Infinity", "-Infinity".
 
     Args:
         filename: name of the file in the log directory.
@@ -26,58 +30,69 @@ class JSONWriter(Monitor):
 
     def __init__(self, filename: str = "stats.jsonl") -> None:
         self._filename = filename
-        self._line: dict[str, float | int | str] = {}
-        self._path: Path | None = None
+        self._row = StepRow()
+        self._writer = BackgroundWriter(f"JSONWriter({filename})")
+        self._file: LineFile | None = None
 
     def _setup_graph(self) -> None:
-        self._path, self._line = None, {}
+        self._file, self._row = None, StepRow()
 
     def _before_train(self) -> None:
         self._open()
 
-    def _open(self) -> Path:
+    def _open(self) -> LineFile:
         # On first use: a callback may put statistics in its _before_train, ahead of ours.
-        if self._path is None:
-            self._path = self._directory() / self._filename
-            if self._path.exists():
-                _truncate(self._path, self.global_step)
-        return self._path
+        if self._file is None:
+            path = self._directory() / self._filename
+            if path.exists():
+                last = self._row.last_recorded_step(self.global_step)
+                cut_lines_after(path, partial(_is_up_to, last))
+            self._file = LineFile(path)
+        return self._file
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
         self._open()
-        if self._line and self._line["global_step"] != global_step:
-            self._flush()
-        if not self._line:
-            self._line = {"epoch_num": self.epoch_num, "global_step": global_step}
-        self._line[name] = value if math.isfinite(value) else _spell(value)
+        self._write(self._row.add(name, value, self.epoch_num, global_step))
+
+    def _write(self, row: Row | None) -> None:
+        if row is not None:
+            file = self._open()
+            self._writer.submit(lambda: file.append(_encode(row)))
+
+    def flush(self) -> None:
+        """Waits until the lines of finished steps are in the file."""
+        if self._file is not None:
+            self._writer.submit(self._file.close)
+        self._writer.flush()
 
     def _trigger(self) -> None:
-        self._flush()
+        self._write(self._row.take())
+        self.flush()
 
     def _after_train(self) -> None:
-        self._flush()
+        try:
+            self._trigger()
+        finally:
+            self._writer.close()
 
-    def _flush(self) -> None:
-        if self._line:
-            line, self._line = self._line, {}
-            with self._open().open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+    def state_dict(self) -> dict[str, Any]:
+        self.flush()
+        return self._row.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._row.load_state_dict(state)
+
+
+def _encode(row: Row) -> str:
+    return json.dumps({name: value if math.isfinite(value) else _spell(value) for name, value in row.items()})
 
 
 def _spell(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _truncate(path: Path, global_step: int) -> None:
-    """Keeps the complete lines up to `global_step`."""
-    kept = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            if json.loads(line)["global_step"] > global_step:
-                break
-        except ValueError:
-            break  # a line cut short by a crash; what it said is computed again
-        kept.append(line + "\n")
-    aside = path.with_name(path.name + ".tmp")
-    aside.write_text("".join(kept), encoding="utf-8")
-    os.replace(aside, path)
+def _is_up_to(last_step: int, line: bytes) -> bool:
+    try:
+        return int(json.loads(line)["global_step"]) <= last_step
+    except (ValueError, TypeError, KeyError):
+        return False  # cut short by a crash; what it said is computed again

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -14,7 +15,10 @@ __all__ = ["Monitor"]
 class Monitor(Callback):
     """Receives every statistic that is put. Override what you record.
 
-    A monitor is a callback too: it may flush in `_trigger_epoch`, as monitors come last in the order.
+    A monitor is a callback too; monitors come last in the order. One that buffers overrides `flush`, which is
+    called after each epoch, at the end of the training, and when the state of the run is asked for: a
+    checkpoint of step n promises that everything up to n is recorded, so that a run killed right after it
+    resumes without a hole. A monitor with a `state_dict` of its own calls `flush` there.
     """
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
@@ -22,6 +26,19 @@ class Monitor(Callback):
 
     def process_summary(self, summary: tf.Summary, global_step: int) -> None:
         """Records a TensorFlow summary as a whole; its scalars come through `process_scalar`, too."""
+
+    def flush(self) -> None:
+        """Returns when everything received is out of this process; raises what kept it from getting there."""
+
+    def state_dict(self) -> dict[str, Any]:
+        self.flush()
+        return {}
+
+    def _trigger(self) -> None:
+        self.flush()
+
+    def _after_train(self) -> None:
+        self.flush()
 
     def _directory(self) -> Path:
         if self.log_dir is None:

@@ -10,13 +10,18 @@ import tensorflow.compat.v1 as tf
 from .._errors import StatisticError
 from .._loop_state import LoopState
 from .._summary_ops import summary_tag
+from ._history import ScalarHistory
+from ._media import histogram_summary, image_summary
 from ._monitor import Monitor
 
 __all__ = ["Monitors"]
 
 
 class Monitors:
-    """Passes statistics to all monitors and keeps their history in memory.
+    """Passes statistics to all monitors and keeps their history.
+
+    Iterating gives the monitors that a loop must run among its callbacks: a `ScalarHistory`, which puts the
+    history into checkpoints, then those given.
 
     Args:
         monitors: who records.
@@ -30,9 +35,9 @@ class Monitors:
         for monitor in monitors:
             if not isinstance(monitor, Monitor):
                 raise TypeError(f"monitors must be Monitor objects, received {monitor!r}.")
-        self._monitors = tuple(monitors)
+        self._history = ScalarHistory()
+        self._monitors = (self._history, *monitors)
         self._loop = loop
-        self._history: dict[str, list[tuple[int, float]]] = {}
 
     def __iter__(self) -> Iterator[Monitor]:
         return iter(self._monitors)
@@ -53,20 +58,43 @@ class Monitors:
             )
         number = float(array.item())
         step = self._loop.global_step
-        self._history.setdefault(name, []).append((step, number))
         for monitor in self._monitors:
             monitor.process_scalar(name, number, step)
+
+    def put_image(self, name: str, images: np.ndarray) -> None:
+        """Records one image or several.
+
+        Args:
+            name: what they show.
+            images: shape [height, width], [height, width, channels] or [number, height, width, channels];
+                1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels; values in 0…255.
+
+        Raises:
+            TypeError, ValueError: it is no such array.
+        """
+        self._put(image_summary(name, images))
+
+    def put_histogram(self, name: str, values: np.ndarray) -> None:
+        """Records how numbers are distributed; those that are not finite do not count.
+
+        Raises:
+            TypeError, ValueError: they are no numbers, or none is finite.
+        """
+        self._put(histogram_summary(name, values))
 
     def put_summary(self, serialized: bytes) -> None:
         """Records a serialized `tf.Summary`, such as an evaluated summary op."""
         summary = tf.Summary.FromString(serialized)
         for value in summary.value:
             value.tag = summary_tag(value.tag)
-        for monitor in self._monitors:
-            monitor.process_summary(summary, self._loop.global_step)
+        self._put(summary)
         for value in summary.value:
             if value.HasField("simple_value"):
                 self.put_scalar(value.tag, value.simple_value)
+
+    def _put(self, summary: tf.Summary) -> None:
+        for monitor in self._monitors:
+            monitor.process_summary(summary, self._loop.global_step)
 
     def get_latest(self, name: str) -> float:
         """The last value put under `name`.
@@ -74,15 +102,21 @@ class Monitors:
         Raises:
             StatisticError: nothing was put under that name yet.
         """
-        return self.get_history(name)[-1][1]
+        self._check_known(name)
+        return self._history.latest(name)
 
     def get_history(self, name: str) -> list[tuple[int, float]]:
-        """All values put under `name` in this run, as pairs (global_step, value).
+        """Values put under `name` as pairs (global_step, value), before a restart, too.
+
+        Of each statistic at least the newest 10,000 are kept; files have them all.
 
         Raises:
             StatisticError: nothing was put under that name yet.
         """
+        self._check_known(name)
+        return self._history.pairs(name)
+
+    def _check_known(self, name: str) -> None:
         if name not in self._history:
-            known = ", ".join(sorted(self._history)) or "none"
+            known = ", ".join(self._history.names()) or "none"
             raise StatisticError(f"No statistic {name!r} was put yet. Put so far: {known}.")
-        return list(self._history[name])

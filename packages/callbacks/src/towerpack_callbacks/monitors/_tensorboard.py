@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import final
 
 import tensorflow.compat.v1 as tf
 
+from ._hparams import HParams, check_hparams, session_start_summary
 from ._monitor import Monitor
 
 __all__ = ["TFEventWriter"]
@@ -13,15 +15,26 @@ __all__ = ["TFEventWriter"]
 
 @final
 class TFEventWriter(Monitor):
-    """Writes scalars, summaries and the graph to `events.out.tfevents.*` in the log directory.
+    """Writes scalars, images, histograms and the graph to `events.out.tfevents.*` in the log directory.
+
+    TensorFlow's writer has a thread of its own, so the step loop does not wait for the disk. When a run
+    resumes, the new file tells TensorBoard to drop what the interrupted run wrote after the checkpoint.
 
     Args:
         flush_secs: write out at least so often, in seconds; also after each epoch.
+        hparams: the run's hyper-parameters, for TensorBoard's HParams tab, which compares runs by them.
+
+    Raises:
+        TypeError: a hyper-parameter is no string, number or truth value.
     """
 
-    def __init__(self, flush_secs: float = 120) -> None:
+    def __init__(self, flush_secs: float = 120, hparams: HParams | None = None) -> None:
         self._flush_secs = flush_secs
+        self._hparams = check_hparams("TFEventWriter", hparams)
         self._writer: tf.summary.FileWriter | None = None
+
+    def _setup_graph(self) -> None:
+        self._writer = None
 
     def _before_train(self) -> None:
         self._open()
@@ -35,9 +48,11 @@ class TFEventWriter(Monitor):
             # The graph alone: the meta graph that the constructor would add repeats it with all collections.
             self._writer.add_graph(self.graph)
             if self.global_step:
-                # Tells TensorBoard to drop what an interrupted run wrote after the step we go on from.
+                # Makes TensorBoard drop what an interrupted run wrote from that step on.
                 start = tf.SessionLog(status=tf.SessionLog.START)
-                self._writer.add_session_log(start, self.global_step)
+                self._writer.add_session_log(start, self.global_step + 1)
+            if self._hparams:
+                self._writer.add_summary(session_start_summary(self._hparams, time.time()), self.global_step)
         return self._writer
 
     def process_summary(self, summary: tf.Summary, global_step: int) -> None:
@@ -49,10 +64,12 @@ class TFEventWriter(Monitor):
         summary = tf.Summary(value=[tf.Summary.Value(tag=name, simple_value=value)])
         self._open().add_summary(summary, global_step)
 
-    def _trigger(self) -> None:
-        self._open().flush()
+    def flush(self) -> None:
+        """Waits until everything is in the event file."""
+        if self._writer is not None:
+            self._writer.flush()
 
     def _after_train(self) -> None:
         if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+            writer, self._writer = self._writer, None
+            writer.close()

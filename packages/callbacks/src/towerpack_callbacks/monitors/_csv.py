@@ -1,0 +1,149 @@
+"""Statistics as a table, for spreadsheets and pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from ._background import BackgroundWriter
+from ._line_file import LineFile
+from ._monitor import Monitor
+from ._step_row import Row, StepRow
+
+__all__ = ["CSVWriter"]
+
+_FIRST_COLUMNS = ["epoch_num", "global_step"]
+
+
+@final
+class CSVWriter(Monitor):
+    """Appends one row per step that put statistics; a column for each name, in the order they first appear.
+
+    A statistic that appears later adds a column on the right: the file is written anew with it, aside, and
+    takes the old one's place in one step, so a reader sees the old table or the new one. Columns never move
+    and never go away. What a step did not put is an empty cell; values that are not finite are `nan`, `inf`
+    and `-inf`, as Python, NumPy and pandas read them. When a run resumes, rows of steps after its checkpoint
+    are left out.
+
+    Args:
+        filename: name of the file in the log directory.
+    """
+
+    def __init__(self, filename: str = "stats.csv") -> None:
+        self._filename = filename
+        self._row = StepRow()
+        self._writer = BackgroundWriter(f"CSVWriter({filename})")
+        self._table: _Table | None = None
+
+    def _setup_graph(self) -> None:
+        self._table, self._row = None, StepRow()
+
+    def _before_train(self) -> None:
+        self._open()
+
+    def _open(self) -> _Table:
+        if self._table is None:
+            self._table = _Table(self._directory() / self._filename)
+            self._table.drop_after(self._row.last_recorded_step(self.global_step))
+        return self._table
+
+    def process_scalar(self, name: str, value: float, global_step: int) -> None:
+        self._open()
+        self._write(self._row.add(name, value, self.epoch_num, global_step))
+
+    def _write(self, row: Row | None) -> None:
+        if row is not None:
+            table = self._open()
+            self._writer.submit(lambda: table.append(row))
+
+    def flush(self) -> None:
+        """Waits until the rows of finished steps are in the file."""
+        if self._table is not None:
+            self._writer.submit(self._table.close)
+        self._writer.flush()
+
+    def _trigger(self) -> None:
+        self._write(self._row.take())
+        self.flush()
+
+    def _after_train(self) -> None:
+        try:
+            self._trigger()
+        finally:
+            self._writer.close()
+
+    def state_dict(self) -> dict[str, Any]:
+        self.flush()
+        return self._row.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._row.load_state_dict(state)
+
+
+class _Table:
+    """The file, and the names of its columns."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = LineFile(path)
+        self._columns: list[str] = []
+
+    def append(self, row: Row) -> None:
+        new = [name for name in row if name not in self._columns]
+        if new:
+            self._widen(new)
+        self._file.append(_line([_cell(row.get(name)) for name in self._columns]))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _widen(self, new: Sequence[str]) -> None:
+        self._file.close()
+        columns, rows = self._read()
+        columns = [*columns, *new] if columns else [*_FIRST_COLUMNS, *new[len(_FIRST_COLUMNS) :]]
+        self._replace(columns, rows)
+
+    def drop_after(self, last_step: int) -> None:
+        """Keeps rows up to a step; leaves out what is no row, such as one cut short by a crash."""
+        if self._path.exists():
+            columns, rows = self._read()
+            self._replace(columns, [row for row in rows if int(row[1]) <= last_step])
+
+    def _read(self) -> tuple[list[str], list[list[str]]]:
+        if not self._path.exists():
+            return [], []
+        with self._path.open(encoding="utf-8", newline="") as file:
+            # Only a line that has its end is whole.
+            lines = csv.reader(line for line in file if line.endswith("\n"))
+            columns = next(lines, [])
+            if columns and columns[:2] != _FIRST_COLUMNS:
+                raise ValueError(
+                    f"{self._path} is no table of statistics: its first columns are {columns[:2]}, expected "
+                    f"{_FIRST_COLUMNS}. Move it away, or give CSVWriter(filename=...) another name."
+                )
+            return columns, [row for row in lines if len(row) == len(columns) and row[1].isdecimal()]
+
+    def _replace(self, columns: list[str], rows: Iterable[list[str]]) -> None:
+        aside = self._path.with_name(self._path.name + ".tmp")
+        with aside.open("w", encoding="utf-8", newline="") as file:
+            if columns:
+                file.write(_line(columns) + "\n")
+            file.writelines(_line(row + [""] * (len(columns) - len(row))) + "\n" for row in rows)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, self._path)
+        self._columns = columns
+
+
+def _cell(value: float | int | None) -> str:
+    return "" if value is None else repr(value)
+
+
+def _line(cells: Sequence[str]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="").writerow(cells)
+    return buffer.getvalue()

@@ -1,0 +1,46 @@
+"""Collects what is put at one step into one row."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+__all__ = ["Row", "StepRow"]
+
+Row: TypeAlias = dict[str, float | int]
+
+
+class StepRow:
+    """The statistics of the step that is running; the row is finished when a later step puts something.
+
+    A row starts with `epoch_num` and `global_step`. The last value put under a name counts.
+    """
+
+    def __init__(self) -> None:
+        self._row: Row = {}
+
+    def add(self, name: str, value: float, epoch_num: int, global_step: int) -> Row | None:
+        """Takes one value, and returns the row of an earlier step if this one ends it."""
+        finished = None
+        if self._row and self._row["global_step"] != global_step:
+            finished = self.take()
+        if not self._row:
+            self._row = {"epoch_num": epoch_num, "global_step": global_step}
+        self._row[name] = value
+        return finished
+
+    def take(self) -> Row | None:
+        """The row as it is; the next value starts another. None if there is nothing in it."""
+        row, self._row = self._row, {}
+        return row or None
+
+    def last_recorded_step(self, global_step: int) -> int:
+        """Up to which step files are complete, for a run that goes on after `global_step`."""
+        return int(self._row["global_step"]) - 1 if self._row else global_step
+
+    def state_dict(self) -> dict[str, Any]:
+        """The unfinished row, if there is one: a checkpoint inside an epoch is taken before it is written."""
+        return {"row": dict(self._row)} if self._row else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Goes on with the row of `state`."""
+        self._row = dict(state.get("row", {}))
