@@ -37,8 +37,14 @@ def _is_numbered_cpu(device: str) -> bool:
     return kind.rsplit("/", 1)[-1].removeprefix("device:") == "cpu" and number.isdigit()
 
 
-def create_session(graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
-    """A session with all variables and tables initialised, on a graph that is final from then on."""
+def create_session(graph: tf.Graph, config: tf.ConfigProto, target: str = "") -> tf.Session:
+    """A session with all variables and tables initialised, on a graph that is final from then on.
+
+    Args:
+        graph: what to run.
+        config: its options.
+        target: the server to run it in; "" for none.
+    """
     with graph.as_default():
         initializers = [
             tf.global_variables_initializer(),
@@ -46,7 +52,7 @@ def create_session(graph: tf.Graph, config: tf.ConfigProto) -> tf.Session:
             tf.tables_initializer(),
         ]
     graph.finalize()
-    sess = tf.Session(graph=graph, config=config)
+    sess = tf.Session(target, graph=graph, config=config)
     try:
         sess.run(initializers)
     except BaseException:

@@ -213,7 +213,7 @@ class Trainer:
         _log.info("%s", describe_trainable_variables(self.graph))
         with self.graph.as_default():
             try:
-                with create_session(self.graph, self._session_config()) as self._sess:
+                with self._create_session() as self._sess:
                     self._restore()
                     self.loop.global_step = self._counter.value(self._sess)
                     self._hooked_sess = HookedSession(
@@ -260,6 +260,9 @@ class Trainer:
         if self.source is None:
             return []
         return [*map(HookToCallback, self.source.hooks()), InputReport(self.source)]
+
+    def _create_session(self) -> tf.Session:
+        return create_session(self.graph, self._session_config())
 
     def _session_config(self) -> tf.ConfigProto:
         given = self.config.session_config
