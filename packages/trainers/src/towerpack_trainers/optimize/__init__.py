@@ -1,0 +1,42 @@
+"""Optimizers around optimizers, optimizers of their own, and training in 16 bits."""
+
+from ._accumulate import AccumGradOptimizer
+from ._adamw import AdamW
+from ._lamb import LAMB
+from ._lars import LARS
+from ._loss_scale import DynamicLossScaleOptimizer
+from ._mixed_precision import mixed_precision
+from ._observers import CheckGradient, PrintGradient, SummaryGradient
+from ._postprocess import PostProcessOptimizer, VariableAssignmentOptimizer
+from ._processors import (
+    FilterNoneGrad,
+    GlobalNormClip,
+    GradientProcessor,
+    MapGradient,
+    ScaleGradient,
+    apply_grad_processors,
+)
+from ._proxy import ProxyOptimizer
+from ._xla import compile_training_towers
+
+__all__ = [
+    "LAMB",
+    "LARS",
+    "AccumGradOptimizer",
+    "AdamW",
+    "CheckGradient",
+    "DynamicLossScaleOptimizer",
+    "FilterNoneGrad",
+    "GlobalNormClip",
+    "GradientProcessor",
+    "MapGradient",
+    "PostProcessOptimizer",
+    "PrintGradient",
+    "ProxyOptimizer",
+    "ScaleGradient",
+    "SummaryGradient",
+    "VariableAssignmentOptimizer",
+    "apply_grad_processors",
+    "compile_training_towers",
+    "mixed_precision",
+]

@@ -1,0 +1,154 @@
+"""Training in float16, whose smallest gradients would vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from ._arguments import check_count, check_number
+from ._conditional import given_pairs, require_resource_variables, run_if, state_variable
+from ._gradient import Pairs, map_values, values_of
+from ._proxy import ProxyOptimizer
+
+__all__ = ["DynamicLossScaleOptimizer"]
+
+_LARGEST = 2.0**100  # well within float32, far above what any cost needs
+
+
+@attrs.frozen(eq=False)
+class _State:
+    """The variables of one graph."""
+
+    scale: tf.Variable
+    good_steps: tf.Variable
+    skipped_steps: tf.Variable
+
+
+@final
+class DynamicLossScaleOptimizer(ProxyOptimizer):
+    """Computes gradients of a scaled cost, and skips the steps in which they overflow.
+
+    After Micikevicius et al., "Mixed Precision Training" (2018), arXiv:1710.03740. The cost is multiplied
+    before it is differentiated, and the gradients, float32 as the variables are, are divided again: whoever
+    gets them sees the true ones. If one is not finite when they are to be applied, nothing is updated (no
+    variable, no slot) and the scale shrinks; after `growth_interval` good steps in a row it grows.
+
+    Scale and counters are the variables `scale`, `good_steps` and `skipped_steps` under
+    `DynamicLossScaleOptimizer/`, in checkpoints as all are. The trainer's `global_step` counts skipped steps,
+    too.
+
+    Args:
+        optimizer: applies the gradients.
+        initial_scale: the factor to begin with.
+        growth_interval: how many steps in a row must be good before the scale grows.
+        factor: what the scale is multiplied with, or divided by; it does not fall below 1.
+
+    Raises:
+        TypeError: `optimizer` is no `tf.train.Optimizer`, or a variable is not float32 (see
+            `mixed_precision`).
+        ValueError: a number is out of range; or (in `apply_gradients`) there is no gradient.
+
+    Example:
+        ```python
+        DynamicLossScaleOptimizer(tf.train.MomentumOptimizer(0.1, 0.9))
+        ```
+    """
+
+    def __init__(
+        self,
+        optimizer: tf.train.Optimizer,
+        initial_scale: float = 2.0**15,
+        growth_interval: int = 2000,
+        factor: float = 2.0,
+    ) -> None:
+        super().__init__(optimizer)
+        owner = type(self).__name__
+        self._initial_scale = float(check_number(owner, "initial_scale", initial_scale, 1))
+        self._growth_interval = check_count(owner, "growth_interval", growth_interval)
+        self._factor = float(check_number(owner, "factor", factor, 1, above=True))
+        self._states: dict[tf.Graph, _State] = {}
+
+    def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> Pairs:
+        """Gradients of `loss`, computed by way of the scaled one."""
+        with tf.name_scope("loss_scale"):
+            scale = self._state().scale.read_value()
+            scaled = tf.cast(loss, tf.float32) * scale
+        pairs = super().compute_gradients(scaled, *args, **kwargs)
+        with tf.name_scope("loss_scale"):
+            return [(_divide(gradient, scale, variable), variable) for gradient, variable in pairs]
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Sequence[tuple[Any, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
+        """The op that updates the variables if all gradients are finite; `global_step` counts only then."""
+        pairs = given_pairs(type(self).__name__, grads_and_vars)
+        require_resource_variables(type(self).__name__, pairs)
+        state = self._state()
+        with tf.name_scope(self.get_name()):
+            finite = tf.reduce_all(
+                [tf.reduce_all(tf.math.is_finite(values_of(gradient))) for gradient, _ in pairs]
+            )
+            adapted = self._adapt(state, finite)
+        applied = run_if(
+            finite, lambda: super(DynamicLossScaleOptimizer, self).apply_gradients(pairs, global_step)
+        )
+        return tf.group(applied, *adapted, name=name)
+
+    def loss_scale(self) -> tf.Variable:
+        """The scale, a float32 scalar, in the current graph."""
+        return self._state().scale
+
+    def variables(self) -> list[tf.Variable]:
+        """The variables of this optimizer and of the one inside, in the current graph."""
+        state = self._states.get(_outermost_graph())
+        own = [] if state is None else [state.scale, state.good_steps, state.skipped_steps]
+        return [*own, *super().variables()]
+
+    def _state(self) -> _State:
+        graph = _outermost_graph()
+        if graph not in self._states:
+            with tf.init_scope(), tf.variable_scope(None, default_name=self.get_name()):
+                self._states[graph] = _State(
+                    state_variable("scale", self._initial_scale, tf.float32),
+                    state_variable("good_steps", 0, tf.int64),
+                    state_variable("skipped_steps", 0, tf.int64),
+                )
+        return self._states[graph]
+
+    def _adapt(self, state: _State, finite: tf.Tensor) -> list[tf.Operation]:
+        # After `finite`, and so after all gradients of this step have read the scale.
+        with tf.control_dependencies([finite]):
+            scale, good = state.scale.read_value(), state.good_steps.read_value() + 1
+            grows = good >= self._growth_interval
+            grown = tf.where(grows, tf.minimum(scale * self._factor, _LARGEST), scale)
+            shrunk = tf.maximum(scale / self._factor, 1.0)
+            return [
+                state.scale.assign(tf.where(finite, grown, shrunk), read_value=False),
+                state.good_steps.assign(
+                    tf.where(tf.logical_and(finite, ~grows), good, tf.zeros_like(good)), read_value=False
+                ),
+                state.skipped_steps.assign_add(tf.cast(~finite, tf.int64), read_value=False),
+            ]
+
+
+def _outermost_graph() -> tf.Graph:
+    with tf.init_scope():
+        return tf.get_default_graph()
+
+
+def _divide(gradient: Any, scale: tf.Tensor, variable: tf.Variable) -> Any:
+    if variable.dtype.base_dtype not in (tf.float32, tf.float64):
+        raise TypeError(
+            f"DynamicLossScaleOptimizer: variable {variable.op.name!r} is {variable.dtype.base_dtype.name}, "
+            "whose unscaled gradients would vanish all the same. Make it float32: build the model in "
+            "`with mixed_precision(tf.float16):`."
+        )
+    if gradient is None:
+        return None
+    return map_values(gradient, lambda values: values / tf.cast(scale, values.dtype))

@@ -1,0 +1,47 @@
+"""What optimizers share whose step depends on a whole tensor at once."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+__all__ = ["WholeTensorUpdates", "learning_rate_tensor", "trust_ratio"]
+
+
+class WholeTensorUpdates(abc.ABC):
+    """Brings the ways in which `tf.train.Optimizer` applies a gradient down to one.
+
+    A sparse gradient is made dense first: norms are of whole tensors, and weight decay and momentum change
+    rows that no gradient touches.
+    """
+
+    @abc.abstractmethod
+    def _update(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        """The op that updates `var` by a dense gradient."""
+
+    def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        return self._update(grad, var)
+
+    def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        return self._update(grad, var)
+
+    def _apply_sparse(self, grad: tf.IndexedSlices, var: tf.Variable) -> tf.Operation:
+        return self._resource_apply_sparse(grad.values, var, grad.indices)
+
+    def _resource_apply_sparse(self, grad: tf.Tensor, var: tf.Variable, indices: tf.Tensor) -> tf.Operation:
+        return self._update(tf.math.unsorted_segment_sum(grad, indices, tf.shape(var)[0]), var)
+
+
+def learning_rate_tensor(learning_rate: Any) -> tf.Tensor:
+    """A learning rate given as a number, a tensor, a variable or a function, as a tensor."""
+    return tf.convert_to_tensor(learning_rate() if callable(learning_rate) else learning_rate)
+
+
+def trust_ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
+    """The quotient of two norms; 1 where either is 0, as a new bias is."""
+    both = tf.logical_and(numerator > 0, denominator > 0)
+    return tf.where(
+        both, numerator / tf.where(both, denominator, tf.ones_like(denominator)), tf.ones_like(numerator)
+    )
