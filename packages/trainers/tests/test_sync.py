@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_inputsource import FeedInput
-from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, SyncMultiGPUTrainer
-from towerpack_trainers.replicate import _sync
+from towerpack_inputsource import FeedInput, StagingInput
+from towerpack_trainers import (
+    ConfigError,
+    ModelDesc,
+    SimpleTrainer,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerParameterServer,
+)
+from towerpack_trainers.replicate import _devices
 from towerpack_trainers.replicate._gradients import average_gradients
 
 TWO = ["/cpu:0", "/cpu:1"]
@@ -155,19 +161,45 @@ def test_a_summary_of_the_batches_is_logged(configure, caplog):
     ids=str,
 )
 def test_devices_that_are_none(configure, monkeypatch, devices, message):
-    monkeypatch.setattr(_sync, "_count_gpus", lambda: 0)
+    monkeypatch.setattr(_devices, "count_gpus", lambda: 0)
     with pytest.raises(ConfigError, match=message):
         SyncMultiGPUTrainer(configure(), devices)
 
 
-def test_no_gpu_at_all(configure, monkeypatch):
-    monkeypatch.setattr(_sync, "_count_gpus", lambda: 0)
-    with pytest.raises(ConfigError, match=r"found no GPU on this host. Use SimpleTrainer, or name devices"):
-        SyncMultiGPUTrainer(configure())
+def test_no_gpu_at_all(configure, monkeypatch, caplog):
+    monkeypatch.setattr(_devices, "count_gpus", lambda: 0)
+    trainer = SyncMultiGPUTrainer(configure())
+    assert trainer.devices == ["/cpu:0"]
+    [record] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "no GPU on this host, so one tower trains on the CPU. Name devices, such as" in record.message
+    trainer.train()
+    assert trainer.loop.global_step == 10
+
+
+def test_all_gpus_are_the_default(configure, monkeypatch):
+    monkeypatch.setattr(_devices, "count_gpus", lambda: 2)
+    trainer = SyncMultiGPUTrainerParameterServer(configure())
+    assert trainer.devices == ["/gpu:0", "/gpu:1"]
+    assert isinstance(trainer.source, StagingInput)
+    assert SyncMultiGPUTrainerParameterServer(configure(), gpus=1).devices == ["/gpu:0"]
+    assert SyncMultiGPUTrainerParameterServer(configure(), gpus=[1]).devices == ["/gpu:1"]
+
+
+@pytest.mark.parametrize("gpus", [0, True, [], [0, "1"], "01", [-1]], ids=str)
+def test_gpus_that_are_none(configure, gpus):
+    with pytest.raises(
+        ConfigError, match=r"gpus=.*: expected numbers of GPUs, such as \[0, 1\], or how many"
+    ):
+        SyncMultiGPUTrainer(configure(), gpus=gpus)
+
+
+def test_gpus_and_devices(configure):
+    with pytest.raises(ConfigError, match=r"both devices=\['/cpu:0'\] and gpus=\[0\]; give one of them"):
+        SyncMultiGPUTrainer(configure(), ["/cpu:0"], gpus=[0])
 
 
 def test_an_input_for_one_tower_alone(kit, configure):
-    with pytest.raises(RuntimeError, match=r"would feed both towers the same datapoint. Use QueueInput"):
+    with pytest.raises(ConfigError, match=r"FeedInput feeds one .* all of the 2 towers .* Use QueueInput"):
         SyncMultiGPUTrainer(configure(data=FeedInput(kit.line_data())), TWO)
 
 

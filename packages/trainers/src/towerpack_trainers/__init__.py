@@ -8,15 +8,27 @@ from ._hooked_session import HookedSession
 from ._model import ModelDesc
 from ._session import default_session_config
 from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
-from ._single_cost import SimpleTrainer, SingleCostTrainer
+from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower import Tower, TowerFunc
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
 from .predict import OfflinePredictor, PredictConfig
-from .replicate import SyncMultiGPUTrainer
+from .replicate import (
+    AsyncMultiGPUBuilder,
+    AsyncMultiGPUTrainer,
+    DataParallelBuilder,
+    SyncMultiGPUParameterServerBuilder,
+    SyncMultiGPUReplicatedBuilder,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
 
 __all__ = [
+    "AsyncMultiGPUBuilder",
+    "AsyncMultiGPUTrainer",
     "ConfigError",
+    "DataParallelBuilder",
     "DictRestore",
     "EndOfInputError",
     "HookedSession",
@@ -24,13 +36,18 @@ __all__ = [
     "ModelError",
     "OfflinePredictor",
     "PredictConfig",
+    "QueueInputTrainer",
     "RestoreError",
     "SaverRestore",
     "SessionInit",
     "SimpleTrainer",
     "SingleCostTrainer",
     "SmartInit",
+    "SyncMultiGPUParameterServerBuilder",
+    "SyncMultiGPUReplicatedBuilder",
     "SyncMultiGPUTrainer",
+    "SyncMultiGPUTrainerParameterServer",
+    "SyncMultiGPUTrainerReplicated",
     "Tower",
     "TowerFunc",
     "TowerRuleError",

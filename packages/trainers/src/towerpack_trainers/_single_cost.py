@@ -11,7 +11,7 @@ from ._errors import ModelError
 from ._tower import Tower
 from ._tower_trainer import TowerTrainer
 
-__all__ = ["SimpleTrainer", "SingleCostTrainer", "compute_gradients"]
+__all__ = ["QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer", "compute_gradients"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -45,6 +45,10 @@ class SimpleTrainer(SingleCostTrainer):
         return optimizer.apply_gradients(compute_gradients(tower, optimizer), name="train_op")
 
 
+# Tensorpack's name for the trainer that prefetches; here, every trainer does.
+QueueInputTrainer = SimpleTrainer
+
+
 def compute_gradients(tower: Tower, optimizer: tf.train.Optimizer) -> list[tuple[Any, tf.Variable]]:
     """Gradients of a tower's cost by its trainable variables.
 
@@ -60,7 +64,7 @@ def compute_gradients(tower: Tower, optimizer: tf.train.Optimizer) -> list[tuple
     """
     cost = _check_cost(tower.output)
     with tower.graph.as_default(), tf.name_scope(f"{tower.context.name}/" if tower.context.name else None):
-        pairs = optimizer.compute_gradients(cost)
+        pairs = optimizer.compute_gradients(cost, list(tower.trainable_variables))
     unused = [variable.op.name for gradient, variable in pairs if gradient is None]
     if unused and not tower.context.index:
         _log.warning("The cost does not depend on: %s. They are not trained.", ", ".join(unused))

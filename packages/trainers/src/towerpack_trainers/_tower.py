@@ -23,6 +23,13 @@ _log = logging.getLogger("towerpack_trainers")
 # What the main training tower alone may add to: once is enough, and statistics are its own.
 _MAIN_TOWER_ONLY = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES, MOVING_SUMMARIES)
 _TRAINING_ONLY = (*_MAIN_TOWER_ONLY, tf.GraphKeys.REGULARIZATION_LOSSES)
+# A copy of the model is no second model: what describes or regularizes the model shall find one.
+_ORIGINALS_ONLY = (
+    *_MAIN_TOWER_ONLY,
+    tf.GraphKeys.REGULARIZATION_LOSSES,
+    tf.GraphKeys.TRAINABLE_VARIABLES,
+    tf.GraphKeys.MODEL_VARIABLES,
+)
 
 
 @attrs.frozen(eq=False)
@@ -33,12 +40,14 @@ class Tower:
         context: its tower context.
         inputs: its input tensors by the names of the model's specs.
         output: what the tower function returned.
+        trainable_variables: what its cost can be minimised by: the tower's own variables, or those it shares.
     """
 
     context: TowerContext
     inputs: dict[str, tf.Tensor]
     output: Any
     graph: tf.Graph
+    trainable_variables: tuple[tf.Variable, ...] = ()
 
     def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
         """Tensors by the names the model gave them, or by the names of its inputs.
@@ -91,10 +100,11 @@ class TowerFunc:
         before = set(_variable_names(graph))
         with _keep_out(graph, dropped), context:
             output = self._function(*inputs)
+            trainable = _trainable_variables(context)
         new = [name for name in _variable_names(graph) if name not in before]
         _check_new_variables(context, new)
         by_name = {spec.name: tensor for spec, tensor in zip(self.specs, inputs)}
-        tower = Tower(context, by_name, output, graph)
+        tower = Tower(context, by_name, output, graph, trainable)
         self.towers.append(tower)
         return tower
 
@@ -130,7 +140,15 @@ def check_specs(specs: Sequence[tf.TensorSpec]) -> list[tf.TensorSpec]:
 def _not_counted(context: TowerContext) -> Sequence[str]:
     if not context.is_training:
         return _TRAINING_ONLY
+    if context.has_own_variables:
+        return _ORIGINALS_ONLY
     return () if context.is_main_training_tower else _MAIN_TOWER_ONLY
+
+
+def _trainable_variables(context: TowerContext) -> tuple[tf.Variable, ...]:
+    key = tf.GraphKeys.TRAINABLE_VARIABLES
+    own = context.has_own_variables
+    return tuple(context.get_collection_in_tower(key) if own else tf.get_collection(key))
 
 
 def _variable_names(graph: tf.Graph) -> list[str]:

@@ -38,7 +38,7 @@ class TowerTrainer(Trainer):
         if self.source is None:
             if self.config.seed is not None and hasattr(self.config.dataflow, "seed"):
                 self.config.dataflow.seed(self.config.seed)
-            self.source = QueueInput(self.config.dataflow)
+            self.source = self._make_source(self.config.dataflow)
         self.source.setup(self.tower_func.specs)
 
     @property
@@ -47,6 +47,10 @@ class TowerTrainer(Trainer):
         if self.config.model is None:
             raise ConfigError(f"{type(self).__name__} needs TrainConfig(model=...).")
         return self.config.model
+
+    def _make_source(self, dataflow: Any) -> InputSource:
+        """Chooses how a DataFlow gets into the graph."""
+        return QueueInput(dataflow)
 
     def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
         """The tower context of one of several training towers that share their variables."""

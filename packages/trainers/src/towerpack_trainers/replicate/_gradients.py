@@ -9,13 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TowerRuleError
 
-__all__ = ["average_gradients"]
+__all__ = ["average", "average_gradients", "check_same_variables"]
 
 _Pairs = Sequence[tuple[Any, tf.Variable]]
 
 
 def average_gradients(towers: Sequence[_Pairs]) -> list[tuple[Any, tf.Variable]]:
-    """Averages gradients over towers that share their variables.
+    """Averages gradients over towers that share their variables, each where its variable is.
 
     Args:
         towers: for each tower, pairs of gradient (dense or `tf.IndexedSlices`) and variable, in one order.
@@ -26,23 +26,38 @@ def average_gradients(towers: Sequence[_Pairs]) -> list[tuple[Any, tf.Variable]]
     Raises:
         TowerRuleError: the towers do not train the same variables.
     """
-    _check_same_variables(towers)
-    return [(_average([gradient for gradient, _ in column]), column[0][1]) for column in zip(*towers)]
+    check_same_variables([[variable.op.name for _, variable in pairs] for pairs in towers])
+    pairs = []
+    for column in zip(*towers):
+        variable = column[0][1]
+        with tf.device(variable.device):
+            pairs.append((average([gradient for gradient, _ in column]), variable))
+    return pairs
 
 
-def _check_same_variables(towers: Sequence[_Pairs]) -> None:
-    first = [variable.op.name for _, variable in towers[0]]
-    for index, pairs in enumerate(towers):
-        names = [variable.op.name for _, variable in pairs]
-        if names != first:
-            different = sorted(set(names) ^ set(first)) or names
+def check_same_variables(towers: Sequence[Sequence[str]]) -> None:
+    """Checks that all towers train the same variables, in the same order.
+
+    Args:
+        towers: for each tower, the names of its variables, without any prefix of the tower's own.
+
+    Raises:
+        TowerRuleError: they do not; the message names variables and tower.
+    """
+    first = list(towers[0])
+    for index, names in enumerate(towers):
+        if list(names) != first:
+            different = sorted(set(names) ^ set(first)) or list(names)
             raise TowerRuleError(
                 f"Tower {index} does not train the same variables as tower 0; they differ in: "
                 f"{', '.join(different)}. A tower function must build the same replica each time."
             )
 
 
-def _average(gradients: Sequence[Any]) -> Any:
+def average(gradients: Sequence[Any]) -> Any:
+    """The average of one gradient over towers: sparse if it is so in all of them."""
+    if len(gradients) == 1:
+        return gradients[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
         # Rows that several towers touched are summed when they are applied.
         return tf.IndexedSlices(

@@ -1,0 +1,143 @@
+"""Gradients of towers that have variables of their own, averaged onto the device of each.
+
+Every way takes and gives the gradients in the order of the variables, so what a tower applies to its variable
+is the average of all towers' gradients by that variable, whatever came in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ConfigError
+from ._devices import are_gpus
+from ._gradients import average
+from ._nccl import sum_over_gpus
+from ._packing import GradientPacker
+
+__all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups"]
+
+MODES = ("nccl", "hierarchical", "cpu")
+
+_Sum = Callable[[Sequence[tf.Tensor], int], list[tf.Tensor]]
+
+
+def choose_mode(mode: str | None, devices: Sequence[str]) -> str:
+    """How to average over these devices.
+
+    Args:
+        mode: one of `MODES`; None: "nccl" between GPUs, "cpu" otherwise.
+        devices: the devices of the towers.
+
+    Raises:
+        ConfigError: there is no such mode, or the devices cannot do it.
+    """
+    gpus = are_gpus(devices) and len(devices) > 1
+    if mode is None:
+        return "nccl" if gpus else "cpu"
+    if mode not in MODES:
+        raise ConfigError(f"mode={mode!r}: expected one of {', '.join(map(repr, MODES))}, or None.")
+    if mode == "nccl" and not gpus:
+        raise ConfigError(
+            f'mode="nccl" works between GPUs, but the towers are on {", ".join(devices)}. Use mode="cpu".'
+        )
+    if mode == "hierarchical" and len(devices) < 2:
+        raise ConfigError(
+            'mode="hierarchical" divides the devices into two groups, but there is one. Use mode="cpu".'
+        )
+    return mode
+
+
+def all_reduce(towers: Sequence[Sequence[Any]], devices: Sequence[str], mode: str) -> list[list[Any]]:
+    """Averages gradients over towers.
+
+    Args:
+        towers: for each tower, its gradients (dense or `tf.IndexedSlices`), in one order.
+        devices: the device of each tower.
+        mode: "cpu": each gradient on the CPU. "hierarchical": packed, on the towers' devices, within two
+            groups and then between them. "nccl": packed, by NCCL.
+
+    Returns:
+        For each tower, the averages, in the same order.
+    """
+    if len(towers) == 1:
+        return [list(towers[0])]
+    columns = list(zip(*towers))
+    packable = [mode != "cpu" and all(map(_is_packable, column)) for column in columns]
+    dense = _reduce_packed(
+        [[gradient for gradient, yes in zip(tower, packable) if yes] for tower in towers],
+        devices,
+        _sum_by_nccl if mode == "nccl" else _sum_on(devices),
+    )
+    with tf.device("/cpu:0"):
+        others = [average(column) for column, yes in zip(columns, packable) if not yes]
+    return [_merge(packable, mine, others) for mine in dense]
+
+
+def _is_packable(gradient: Any) -> bool:
+    return (
+        tf.is_tensor(gradient)
+        and not isinstance(gradient, tf.IndexedSlices)
+        and (gradient.shape.is_fully_defined())
+    )
+
+
+def _merge(packable: Sequence[bool], packed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    from_packed, from_others = iter(packed), iter(others)
+    return [next(from_packed if yes else from_others) for yes in packable]
+
+
+def _reduce_packed(
+    towers: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], sum_of: _Sum
+) -> list[list[tf.Tensor]]:
+    """One flat tensor for each device, so that each of them is the meeting point of one."""
+    if not towers[0]:
+        return [[] for _ in towers]
+    packer = GradientPacker.like(towers[0], count=len(devices))
+    packed = []
+    for gradients, device in zip(towers, devices):
+        with tf.device(device):
+            packed.append(packer.pack(gradients))
+    sums = [sum_of(column, number) for number, column in enumerate(zip(*packed))]
+    averages = []
+    for mine, device in zip(zip(*sums), devices):
+        with tf.device(device):
+            averages.append(packer.unpack([total / len(devices) for total in mine]))
+    return averages
+
+
+def _sum_by_nccl(tensors: Sequence[tf.Tensor], number: int) -> list[tf.Tensor]:
+    return sum_over_gpus(tensors)
+
+
+def _sum_on(devices: Sequence[str]) -> _Sum:
+    return lambda tensors, number: sum_in_two_groups(tensors, devices, number)
+
+
+def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], number: int) -> list[tf.Tensor]:
+    """The sum of some tensors on each device: within the first and the second half, then between the two.
+
+    Where links within a half are faster than between halves, as on hosts with eight GPUs, only one tensor
+    crosses in each direction.
+
+    Args:
+        tensors: of one shape and dtype, one per device.
+        devices: at least two.
+        number: chooses the meeting point in each half, in turn.
+    """
+    half = len(devices) // 2
+    groups = [range(half), range(half, len(devices))]
+    partial, meeting = [], []
+    for group in groups:
+        meeting.append(devices[group[number % len(group)]])
+        with tf.device(meeting[-1]):
+            partial.append(tf.add_n([tensors[index] for index in group]))
+    totals: list[tf.Tensor] = []
+    for group, place in zip(groups, meeting):
+        with tf.device(place):
+            # In the same order in both halves: so all towers get the same bits.
+            total = partial[0] + partial[1]
+        totals += [total] * len(group)
+    return totals

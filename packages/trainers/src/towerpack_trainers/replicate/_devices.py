@@ -1,0 +1,102 @@
+"""Which devices the towers of one host are on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ConfigError
+
+__all__ = ["are_gpus", "check_devices", "choose_devices", "count_gpus"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+
+def choose_devices(devices: Sequence[str] | None, gpus: int | Sequence[int] | None) -> list[str]:
+    """The devices of the towers, one each, as a user of a trainer names them.
+
+    Args:
+        devices: names such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices.
+        gpus: numbers of GPUs, or how many of them to use; instead of `devices`.
+
+    Returns:
+        Names of devices. With neither given, all GPUs of this host; where there is none, the CPU, and a
+        warning is logged.
+
+    Raises:
+        ConfigError: both were given, or a device is no device, is not there, or is named twice.
+    """
+    if devices is not None and gpus is not None:
+        raise ConfigError(f"Received both devices={devices!r} and gpus={gpus!r}; give one of them.")
+    if devices is not None:
+        return check_devices(devices)
+    if gpus is not None:
+        return check_devices(_gpu_names(gpus))
+    present = count_gpus()
+    if not present:
+        _log.warning(
+            "There is no GPU on this host, so one tower trains on the CPU. Name devices, such as "
+            'devices=["/cpu:0", "/cpu:1"], to try several towers on virtual CPU devices.'
+        )
+        return ["/cpu:0"]
+    return [f"/gpu:{index}" for index in range(present)]
+
+
+def check_devices(devices: Sequence[str]) -> list[str]:
+    """Checks that devices are there and named once.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    if not isinstance(devices, (list, tuple)) or not devices:
+        raise ConfigError(f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"].')
+    parsed = [_parse(device) for device in devices]
+    if len(set(parsed)) != len(parsed):
+        raise ConfigError(f"devices={list(devices)!r} names a device twice; one tower per device.")
+    present = count_gpus()
+    for kind, index in parsed:
+        # Soft placement would train on the CPU instead, and say nothing.
+        if kind == "GPU" and index >= present:
+            raise ConfigError(
+                f"devices={list(devices)!r} names GPU {index}, but this host has {present} GPUs."
+            )
+    return list(devices)
+
+
+def are_gpus(devices: Sequence[str]) -> bool:
+    """Whether all devices are GPUs."""
+    return all(_parse(device)[0] == "GPU" for device in devices)
+
+
+def count_gpus() -> int:
+    """How many GPUs TensorFlow sees on this host."""
+    return len(tf.config.list_physical_devices("GPU"))
+
+
+def _gpu_names(gpus: int | Sequence[int]) -> list[str]:
+    numbers = list(range(gpus)) if isinstance(gpus, int) and _is_count(gpus) else gpus
+    if (
+        not isinstance(numbers, (list, tuple))
+        or not numbers
+        or not all(_is_count(number) for number in numbers)
+    ):
+        raise ConfigError(
+            f"gpus={gpus!r}: expected numbers of GPUs, such as [0, 1], or how many of them to use."
+        )
+    return [f"/gpu:{number}" for number in numbers]
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _parse(device: str) -> tuple[str, int]:
+    try:
+        spec = tf.DeviceSpec.from_string(device)
+        return spec.device_type.upper(), spec.device_index or 0
+    except (AttributeError, TypeError, ValueError):
+        raise ConfigError(
+            f'devices=[...] received {device!r}; expected strings such as "/gpu:0" or "/cpu:1".'
+        ) from None

@@ -1,0 +1,123 @@
+"""The mean of a tensor over all towers, for layers that need it while the towers are still being built.
+
+The first tower asks before the others exist. So what a tower gets is a deferred op, which for now returns the
+tower's own tensor; when the last tower has asked as well, all are connected to the mean. The same happens in
+backpropagation: the gradient of the mean with respect to each tower's tensor is the mean of the gradients
+that the towers have computed, and these come one tower after another, too.
+
+Within a session's run the towers then wait for one another just as data flow, and no more: to run one of
+them runs what it needs of the others, whoever asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from .._errors import TowerRuleError
+
+__all__ = ["CrossTowerMean"]
+
+
+@attrs.define
+class _Meeting:
+    """One place in the model where the towers meet, for one direction."""
+
+    place: str
+    waiting: list[tf.Operation] = attrs.field(factory=list)
+    tensors: list[tf.Tensor] = attrs.field(factory=list)
+
+    def join(self, tensor: tf.Tensor, towers: int) -> tf.Tensor:
+        deferred = tf.identity(tensor, name="cross_tower_mean")
+        self.tensors.append(tensor)
+        self.waiting.append(deferred.op)
+        if len(self.tensors) == towers:
+            with tf.name_scope(None), tf.control_dependencies(None):
+                mean = tf.add_n(self.tensors) / towers
+            for op in self.waiting:
+                # There is no public way to give an op another input, as loops do that are built before
+                # their ends; every version of TensorFlow has this one.
+                op._update_input(0, mean)
+        return deferred
+
+
+@final
+class CrossTowerMean:
+    """Makes the function that a tower's `TowerContext` hands to its layers.
+
+    Args:
+        towers: how many there are.
+    """
+
+    def __init__(self, towers: int) -> None:
+        self._towers = towers
+        self._forward: list[_Meeting] = []
+        self._backward: dict[tuple[int, int], _Meeting] = {}
+        self._asked = [0] * towers
+
+    def of(self, tower: int, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
+        """The function for one tower: from its tensor to the mean over all.
+
+        Args:
+            tower: index of the tower.
+            name: its name scope.
+        """
+
+        def mean(tensor: tf.Tensor) -> tf.Tensor:
+            number = self._asked[tower]
+            self._asked[tower] += 1
+            place = tf.get_default_graph().get_name_scope().removeprefix(f"{name}/")
+            self._check_place(tower, number, place, tensor)
+            return self._differentiable(number, tensor)
+
+        return mean
+
+    def check_complete(self) -> None:
+        """Checks, when all towers are built, that each has come to every meeting.
+
+        Raises:
+            TowerRuleError: one has not; the message says which, and where.
+        """
+        for tower, asked in enumerate(self._asked):
+            if asked < len(self._forward):
+                raise TowerRuleError(
+                    f"Tower {tower} has no cross-tower mean at {self._forward[asked].place!r}, where other "
+                    "towers have one. A tower function must build the same replica each time."
+                )
+
+    def _check_place(self, tower: int, number: int, place: str, tensor: tf.Tensor) -> None:
+        if tower == 0:
+            self._forward.append(_Meeting(place))
+            return
+        expected = self._forward[number] if number < len(self._forward) else None
+        if expected is None or expected.place != place:
+            theirs = "none there" if expected is None else f"its one at {expected.place!r}"
+            raise TowerRuleError(
+                f"Tower {tower} takes a cross-tower mean at {place!r}, where tower 0 has {theirs}. "
+                "A tower function must build the same replica each time."
+            )
+        first = expected.tensors[0]
+        if first.shape.as_list() != tensor.shape.as_list() or first.dtype != tensor.dtype:
+            raise TowerRuleError(
+                f"Tower {tower} takes a cross-tower mean at {place!r} of {tensor.shape} {tensor.dtype.name}, "
+                f"tower 0 of {first.shape} {first.dtype.name}."
+            )
+
+    def _differentiable(self, number: int, tensor: tf.Tensor) -> tf.Tensor:
+        times = 0
+
+        def exchange(mine: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
+            def backward(gradient: tf.Tensor) -> tf.Tensor:
+                nonlocal times
+                times += 1
+                # The n-th gradient of one tower belongs to the n-th of the others.
+                key = number, times
+                meeting = self._backward.setdefault(key, _Meeting(self._forward[number].place))
+                return meeting.join(gradient, self._towers)
+
+            return self._forward[number].join(mine, self._towers), backward
+
+        return tf.custom_gradient(exchange)(tensor)

@@ -1,0 +1,71 @@
+"""Where towers that share variables keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ConfigError
+
+__all__ = ["LeastLoaded", "SharedVariables"]
+
+_VARIABLE_OPS = {"VarHandleOp", "VariableV2", "Variable"}
+
+
+@final
+class LeastLoaded:
+    """Gives each request to the device that has been given the least so far; the first of several such.
+
+    Args:
+        devices: names of devices.
+
+    Raises:
+        ConfigError: there are none.
+
+    Example:
+        >>> from towerpack_trainers.replicate import LeastLoaded
+        >>> place = LeastLoaded(["/gpu:0", "/gpu:1"])
+        >>> [place(size) for size in (100, 30, 40, 50)]
+        ['/gpu:0', '/gpu:1', '/gpu:1', '/gpu:1']
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        if not devices:
+            raise ConfigError("LeastLoaded received no device to place variables on.")
+        self.load = dict.fromkeys(devices, 0)
+
+    def __call__(self, size: int) -> str:
+        """The device for something of `size` bytes, which it is given to keep."""
+        device = min(self.load, key=self.load.__getitem__)
+        # Something empty counts as well, so that many of them do not all go to one place.
+        self.load[device] += max(size, 1)
+        return device
+
+
+@final
+class SharedVariables:
+    """Sends variables to where the towers keep them together, and all other ops to a tower's own device.
+
+    Args:
+        devices: where to keep variables. With several, each goes to the one with the fewest bytes so far.
+    """
+
+    def __init__(self, devices: Sequence[str]) -> None:
+        self._place = LeastLoaded(devices)
+
+    def beside(self, device: str) -> Callable[[tf.Operation], str]:
+        """A device function, for `tf.device`, of the tower on `device`."""
+
+        def choose(op: tf.Operation) -> str:
+            if op.device:  # the model's own choice
+                return str(op.device)
+            return self._place(_bytes(op)) if op.type in _VARIABLE_OPS else device
+
+        return choose
+
+
+def _bytes(variable_op: tf.Operation) -> int:
+    elements = tf.TensorShape(variable_op.get_attr("shape")).num_elements() or 0
+    return elements * int(tf.as_dtype(variable_op.get_attr("dtype")).size)
