@@ -4,29 +4,38 @@ from . import checkpoint, monitors, testing
 from ._bridge import HookToCallback, as_session_hooks
 from ._callback import Callback, ProxyCallback, StepFetch
 from ._callbacks import Callbacks
+from ._dump import DumpTensorAsImage, DumpTensors, ProcessTensors
+from ._early_stopping import EarlyStopping
 from ._errors import (
     CallbackStateError,
     CheckpointError,
     CheckpointWriteError,
+    NonFiniteError,
     PeriodError,
     StatisticError,
     StopTraining,
     TensorNotFoundError,
 )
 from ._explain import explain_callbacks
-from ._graph_ops import RunUpdateOps
+from ._factory import CallbackFactory
+from ._graph_ops import CheckNumerics, RunOp, RunUpdateOps
 from ._inference import Inferencer, InferenceRunner
 from ._inferencers import ClassificationError, ScalarStats
 from ._loop_state import LoopState
+from ._moving_average import SimpleMovingAverage
 from ._period import Every
 from ._periodic import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from ._predictor import make_predictor
 from ._progress import ProgressBar
 from ._protocol import InferenceTower, TrainerProtocol
+from ._seed import Seed
+from ._send import SendStat
+from ._start import StartProcOrThread
 from ._step_counter import StepCounter
 from ._summary import MergeAllSummaries, MovingAverageSummary
 from ._summary_ops import MOVING_SUMMARIES, add_moving_summary, add_param_summary
 from ._tensors import find_tensors
+from ._timeout import SessionRunTimeout
 from .checkpoint import MaxSaver, MinSaver, ModelSaver
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 
@@ -34,11 +43,16 @@ __all__ = [
     "MOVING_SUMMARIES",
     "CSVWriter",
     "Callback",
+    "CallbackFactory",
     "CallbackStateError",
     "Callbacks",
+    "CheckNumerics",
     "CheckpointError",
     "CheckpointWriteError",
     "ClassificationError",
+    "DumpTensorAsImage",
+    "DumpTensors",
+    "EarlyStopping",
     "EnableCallbackIf",
     "Every",
     "HookToCallback",
@@ -54,14 +68,22 @@ __all__ = [
     "Monitor",
     "Monitors",
     "MovingAverageSummary",
+    "NonFiniteError",
     "PeriodError",
     "PeriodicCallback",
     "PeriodicTrigger",
+    "ProcessTensors",
     "ProgressBar",
     "ProxyCallback",
+    "RunOp",
     "RunUpdateOps",
     "ScalarPrinter",
     "ScalarStats",
+    "Seed",
+    "SendStat",
+    "SessionRunTimeout",
+    "SimpleMovingAverage",
+    "StartProcOrThread",
     "StatisticError",
     "StepCounter",
     "StepFetch",

@@ -8,6 +8,8 @@ ValueError
 ├── PeriodError             a period that is not one
 ├── StatisticError          a statistic is consumed that nothing produces in time
 └── CheckpointError         a checkpoint cannot be read, or does not fit
+ArithmeticError
+└── NonFiniteError          (also a FloatingPointError) a value became infinite or no number
 LookupError
 └── TensorNotFoundError     (also a KeyError) no tensor of that name
 Exception
@@ -21,6 +23,7 @@ __all__ = [
     "CallbackStateError",
     "CheckpointError",
     "CheckpointWriteError",
+    "NonFiniteError",
     "PeriodError",
     "StatisticError",
     "StopTraining",
@@ -41,7 +44,7 @@ class CheckpointWriteError(RuntimeError):
 
 
 class PeriodError(ValueError):
-    """A period was given that is not a positive whole number of steps or epochs."""
+    """A period was given that is not a positive number of steps, epochs or seconds."""
 
 
 class StatisticError(ValueError):
@@ -50,6 +53,10 @@ class StatisticError(ValueError):
 
 class CheckpointError(ValueError):
     """A checkpoint is unreadable, incomplete, or does not fit the graph or the callbacks."""
+
+
+class NonFiniteError(FloatingPointError):
+    """A variable, a gradient or a tensor has values that are infinite or no numbers."""
 
 
 class TensorNotFoundError(KeyError):
