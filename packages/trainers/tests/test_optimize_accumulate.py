@@ -65,6 +65,7 @@ def assert_equal_weights(small, large, rtol=1e-5):
             np.testing.assert_allclose(small[name], value, rtol=rtol, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [Smooth, Embedding])
 @pytest.mark.parametrize(
     "make_optimizer",
@@ -80,6 +81,7 @@ def test_averaged_steps_are_one_step_with_the_large_batch(kit, configure, model,
     assert_equal_weights(small, large)
 
 
+@pytest.mark.slow
 def test_with_several_towers(kit, configure):
     batches = kit.net_data(24, 4)
 
@@ -115,6 +117,7 @@ def test_processors_inside_see_what_was_accumulated(kit, configure):
     )
 
 
+@pytest.mark.slow
 def test_each_update_comes_after_exactly_n_steps():
     with tf.Graph().as_default(), tf.Session() as sess:
         variable, big = (
@@ -149,6 +152,7 @@ class StopAt(Callback):
             raise RuntimeError("the lights went out")
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_between_two_updates_goes_on_as_if_it_had_not(kit, configure):
     def make(*callbacks, **changes):
         optimizer = AccumGradOptimizer(tf.train.MomentumOptimizer(0.1, 0.9), 4)
@@ -203,7 +207,7 @@ def test_under_a_dynamic_loss_scale_and_the_other_way_round():
             sess.run(tf.global_variables_initializer())
             for value in (1.0, np.inf, 3.0, 5.0):
                 sess.run(update, {given: value})
-            # Outside, an overflow costs its own step: 1 and 3 make an update. Inside, it costs the pair of it.
+            # Outside, an overflow costs its own step: 1 and 3 make an update. Inside, it costs two.
             assert sess.run(variable) == (-2.0 if order else -4.0)
 
 
@@ -248,6 +252,5 @@ def test_summaries_belong_outside():
     with tf.Graph().as_default():
         recording = apply_grad_processors(tf.train.GradientDescentOptimizer(1.0), [SummaryGradient()])
         with pytest.raises(ValueError, match=r"SummaryGradient is inside an optimizer that"):
-            AccumGradOptimizer(recording, 2).apply_gradients(
-                [(tf.ones([]), tf.get_variable("v", initializer=0.0))]
-            )
+            pairs = [(tf.ones([]), tf.get_variable("v", initializer=0.0))]
+            AccumGradOptimizer(recording, 2).apply_gradients(pairs)

@@ -20,7 +20,7 @@ _LARGEST = 2.0**100  # well within float32, far above what any cost needs
 
 @attrs.frozen(eq=False)
 class _State:
-    """The variables of one graph."""
+    """The variables that go with one set of trained ones."""
 
     scale: tf.Variable
     good_steps: tf.Variable
@@ -69,14 +69,17 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         self._initial_scale = float(check_number(owner, "initial_scale", initial_scale, 1))
         self._growth_interval = check_count(owner, "growth_interval", growth_interval)
         self._factor = float(check_number(owner, "factor", factor, 1, above=True))
-        self._states: dict[tf.Graph, _State] = {}
+        self._states: dict[tuple[tf.Graph, str], _State] = {}
 
-    def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> Pairs:
+    def compute_gradients(
+        self, loss: tf.Tensor, var_list: Sequence[tf.Variable] | None = None, *args: Any, **kwargs: Any
+    ) -> Pairs:
         """Gradients of `loss`, computed by way of the scaled one."""
+        variables = tf.trainable_variables() if var_list is None else list(var_list)
         with tf.name_scope("loss_scale"):
-            scale = self._state().scale.read_value()
+            scale = self._state_for(variables).scale.read_value()
             scaled = tf.cast(loss, tf.float32) * scale
-        pairs = super().compute_gradients(scaled, *args, **kwargs)
+        pairs = super().compute_gradients(scaled, var_list, *args, **kwargs)
         with tf.name_scope("loss_scale"):
             return [(_divide(gradient, scale, variable), variable) for gradient, variable in pairs]
 
@@ -89,7 +92,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         """The op that updates the variables if all gradients are finite; `global_step` counts only then."""
         pairs = given_pairs(type(self).__name__, grads_and_vars)
         require_resource_variables(type(self).__name__, pairs)
-        state = self._state()
+        state = self._state_for([variable for _, variable in pairs])
         with tf.name_scope(self.get_name()):
             finite = tf.reduce_all(
                 [tf.reduce_all(tf.math.is_finite(values_of(gradient))) for gradient, _ in pairs]
@@ -100,26 +103,30 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         )
         return tf.group(applied, *adapted, name=name)
 
-    def loss_scale(self) -> tf.Variable:
-        """The scale, a float32 scalar, in the current graph."""
-        return self._state().scale
-
     def variables(self) -> list[tf.Variable]:
         """The variables of this optimizer and of the one inside, in the current graph."""
-        state = self._states.get(_outermost_graph())
-        own = [] if state is None else [state.scale, state.good_steps, state.skipped_steps]
+        graph = _outermost_graph()
+        here = {id(state): state for (where, _), state in self._states.items() if where is graph}
+        own = [variable for state in here.values() for variable in attrs.astuple(state, recurse=False)]
         return [*own, *super().variables()]
 
-    def _state(self) -> _State:
-        graph = _outermost_graph()
-        if graph not in self._states:
-            with tf.init_scope(), tf.variable_scope(None, default_name=self.get_name()):
-                self._states[graph] = _State(
-                    state_variable("scale", self._initial_scale, tf.float32),
-                    state_variable("good_steps", 0, tf.int64),
-                    state_variable("skipped_steps", 0, tf.int64),
-                )
-        return self._states[graph]
+    def _state_for(self, variables: Sequence[tf.Variable]) -> _State:
+        """The state that goes with these variables; towers with copies of their own each have one."""
+        keys = [(variable.graph, variable.op.name) for variable in variables]
+        state = next((self._states[key] for key in keys if key in self._states), None)
+        if state is None:
+            state = self._make_state()
+        for key in keys:
+            self._states.setdefault(key, state)
+        return state
+
+    def _make_state(self) -> _State:
+        with tf.init_scope(), tf.variable_scope(None, default_name=self.get_name()):
+            return _State(
+                state_variable("scale", self._initial_scale, tf.float32),
+                state_variable("good_steps", 0, tf.int64),
+                state_variable("skipped_steps", 0, tf.int64),
+            )
 
     def _adapt(self, state: _State, finite: tf.Tensor) -> list[tf.Operation]:
         # After `finite`, and so after all gradients of this step have read the scale.
