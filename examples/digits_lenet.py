@@ -113,7 +113,7 @@ def train(resume: bool, max_epoch: int) -> None:
         model=LeNet(),
         dataflow=BatchData(Digits("train"), 32),
         callbacks=[
-            ModelSaver(max_to_keep=3),
+            ModelSaver(keep_last=3),
             InferenceRunner(validation, [ScalarStats(["cost", "accuracy"]), ClassificationError()]),
             MaxSaver("validation_accuracy"),
             Result(),

@@ -85,7 +85,7 @@ def main(max_epoch: int = 8) -> None:
         train_op = training_step(source)
 
         accuracy = Accuracy(*next(iter(BatchData(test, len(test)))))
-        callbacks = [ModelSaver(max_to_keep=2), accuracy, MaxSaver("accuracy")]
+        callbacks = [ModelSaver(keep_last=2), accuracy, MaxSaver("accuracy")]
         defaults = [MovingAverageSummary(), RunUpdateOps()]
         hooks = as_session_hooks(
             [*callbacks, *defaults], steps_per_epoch=len(train), max_epoch=max_epoch, log_dir=LOG_DIR

@@ -36,7 +36,7 @@ def test_the_other_wheels_are_not_here(name):
 
 def test_a_plain_loop_is_saved_and_recorded(tmp_path):
     callbacks = [
-        PeriodicTrigger(ModelSaver(max_to_keep=2), every_k_steps=50),
+        PeriodicTrigger(ModelSaver(keep_last=2), every_k_steps=50),
         MovingAverageSummary(),
         MergeAllSummaries(),
         MinSaver("cost"),

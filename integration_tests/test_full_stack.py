@@ -29,7 +29,7 @@ def test_the_demo_learns_and_leaves_its_files(demo, tmp_path, capsys):
         model=demo.LeNet(),
         dataflow=BatchData(Digits("train"), 32),
         callbacks=[
-            ModelSaver(max_to_keep=2),
+            ModelSaver(keep_last=2),
             InferenceRunner(BatchData(Digits("test"), 256, remainder=True), ScalarStats("accuracy")),
             MaxSaver("validation_accuracy"),
         ],

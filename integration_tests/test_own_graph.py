@@ -42,7 +42,7 @@ def test_a_train_op_set_by_hand(tmp_path, counts):
         step = tf.train.get_or_create_global_step() if counts else None
         train_op = tf.train.AdamOptimizer(1e-2).minimize(cost, global_step=step)
     callbacks = [
-        PeriodicTrigger(ModelSaver(max_to_keep=2), every_k_steps=20),
+        PeriodicTrigger(ModelSaver(keep_last=2), every_k_steps=20),
         MovingAverageSummary(),
         MinSaver("cost"),
     ]

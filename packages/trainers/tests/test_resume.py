@@ -59,7 +59,7 @@ class Run:
 
     def train(self, save_every=4, interrupt=None, make_input=None, **changes):
         self.weights, self.sum, self.recorder = self.kit.Weights(), Sum(), self.kit.Recorder()
-        saver = ModelSaver(max_to_keep=0)
+        saver = ModelSaver(keep_last=None)
         callbacks = [
             saver if save_every is None else PeriodicTrigger(saver, every_k_steps=save_every),
             InferenceRunner(self.kit.net_data(2), ScalarStats("cost")),

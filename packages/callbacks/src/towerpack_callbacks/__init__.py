@@ -36,7 +36,7 @@ from ._summary import MergeAllSummaries, MovingAverageSummary
 from ._summary_ops import MOVING_SUMMARIES, add_moving_summary, add_param_summary
 from ._tensors import find_tensors
 from ._timeout import SessionRunTimeout
-from .checkpoint import MaxSaver, MinSaver, ModelSaver
+from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 
 __all__ = [
@@ -60,6 +60,7 @@ __all__ = [
     "InferenceTower",
     "Inferencer",
     "JSONWriter",
+    "KeepBest",
     "LoopState",
     "MaxSaver",
     "MergeAllSummaries",

@@ -14,13 +14,16 @@ and whenever, the newest complete checkpoint loads.
 
 from ._best import MaxSaver, MinSaver
 from ._layout import all_checkpoints, latest_checkpoint
+from ._random import random_state, set_random_state
 from ._read import Checkpoint, load_variables, read_checkpoint
+from ._retention import KeepBest
 from ._saver import ModelSaver
 from ._variables import assign_variables, snapshot_variables
 from ._write import write_checkpoint
 
 __all__ = [
     "Checkpoint",
+    "KeepBest",
     "MaxSaver",
     "MinSaver",
     "ModelSaver",
@@ -28,7 +31,9 @@ __all__ = [
     "assign_variables",
     "latest_checkpoint",
     "load_variables",
+    "random_state",
     "read_checkpoint",
+    "set_random_state",
     "snapshot_variables",
     "write_checkpoint",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import re
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -12,10 +12,13 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._callback import Callback
-from ._saver import save_run
+from ._run_writer import RunWriter, check_on_error
+from ._swap import discard
 from ._write import point_to
 
 __all__ = ["MaxSaver", "MinSaver"]
+
+_log = logging.getLogger("towerpack_callbacks")
 
 
 class _BestSaver(Callback):
@@ -24,11 +27,22 @@ class _BestSaver(Callback):
     _kind: str
     _sign: int
 
-    def __init__(self, monitor_stat: str, checkpoint_dir: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        monitor_stat: str,
+        checkpoint_dir: str | Path | None = None,
+        *,
+        background: bool = True,
+        on_error: str = "stop",
+    ) -> None:
         self._stat = monitor_stat
         self._given_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
+        self._background = background
+        self._on_error = check_on_error(self, on_error)
+        self._name = f"{self._kind}-{re.sub(r'[^A-Za-z0-9_.-]', '-', self._stat)}"
         self._best: float | None = None
         self._wanted = False
+        self._writer: RunWriter | None = None
 
     def _setup_graph(self) -> None:
         directory = self._given_dir or self.log_dir
@@ -38,10 +52,14 @@ class _BestSaver(Callback):
             )
         self._dir = directory
         # An earlier run of the same object is another training.
-        self._best, self._wanted = None, False
+        self._best, self._wanted, self._writer = None, False, None
 
     def consumes(self) -> Sequence[str]:
         return [self._stat]
+
+    def _before_train(self) -> None:
+        variables = (tf.GraphKeys.GLOBAL_VARIABLES,)
+        self._writer = RunWriter(self, self._dir, variables, self._background, self._on_error)
 
     def _trigger(self) -> None:
         # A statistic with a longer period than ours is not there each time, and then there is nothing new.
@@ -60,13 +78,25 @@ class _BestSaver(Callback):
     def _after_triggers(self) -> None:
         if self._wanted:
             self._wanted = False
-            name = f"{self._kind}-{re.sub(r'[^A-Za-z0-9_.-]', '-', self._stat)}"
-            pointer = self._dir / name
-            old = pointer.resolve() if pointer.is_symlink() else None
-            path = save_run(self, self._dir / f"{name}-{self.global_step}", (tf.GraphKeys.GLOBAL_VARIABLES,))
-            point_to(pointer, path)
-            if old is not None and old != path.resolve():
-                shutil.rmtree(old, ignore_errors=True)
+            assert self._writer is not None
+            self._writer.save(f"{self._name}-{self.global_step}", self._finish)
+
+    def _after_train(self) -> None:
+        if self._writer is not None:
+            self._writer.wait()
+
+    def _finish(self, path: Path) -> None:
+        point_to(self._dir / self._name, path)
+        # All of them: a run that was killed here may have left one that no link leads to.
+        for other in self._dir.glob(f"{self._name}-*"):
+            if other != path and other.name.removeprefix(f"{self._name}-").isdigit():
+                self._remove(other)
+
+    def _remove(self, path: Path) -> None:
+        try:
+            discard(path)
+        except OSError as error:
+            _log.warning("The earlier checkpoint %s could not be removed: %s.", path, error)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self._best}
@@ -82,9 +112,13 @@ class _BestSaver(Callback):
 class MaxSaver(_BestSaver):
     """Keeps a checkpoint of the step with the highest value of a statistic, as `max-<statistic>`.
 
+    The one before is removed when the new one is written. Like `ModelSaver`, it writes beside the training.
+
     Args:
         monitor_stat: name of the statistic, such as "validation_accuracy"; its producer must come before.
         checkpoint_dir: where to write; None: the log directory.
+        background: write beside the training; see `ModelSaver`.
+        on_error: "stop" or "warn"; see `ModelSaver`.
     """
 
     _kind = "max"
@@ -95,9 +129,13 @@ class MaxSaver(_BestSaver):
 class MinSaver(_BestSaver):
     """Keeps a checkpoint of the step with the lowest value of a statistic, as `min-<statistic>`.
 
+    The one before is removed when the new one is written. Like `ModelSaver`, it writes beside the training.
+
     Args:
         monitor_stat: name of the statistic, such as "validation_error"; its producer must come before.
         checkpoint_dir: where to write; None: the log directory.
+        background: write beside the training; see `ModelSaver`.
+        on_error: "stop" or "warn"; see `ModelSaver`.
     """
 
     _kind = "min"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import time
 from pathlib import Path
 
 __all__ = [
@@ -13,8 +15,10 @@ __all__ = [
     "all_checkpoints",
     "aside_prefix",
     "checkpoint_name",
+    "hidden_name",
     "is_complete",
     "latest_checkpoint",
+    "linked",
     "step_of",
 ]
 
@@ -32,6 +36,11 @@ _NAME = re.compile(r"model-\d+")
 def checkpoint_name(global_step: int) -> str:
     """The directory name of the checkpoint of a step."""
     return f"model-{global_step}"
+
+
+def hidden_name(path: Path) -> Path:
+    """A name beside `path`, for what is not finished or no longer wanted; no other call returns it."""
+    return path.with_name(f"{aside_prefix}{path.name}-{os.getpid()}-{time.monotonic_ns()}")
 
 
 def is_complete(path: Path) -> bool:
@@ -57,3 +66,8 @@ def latest_checkpoint(directory: str | Path) -> Path | None:
         return pointer.resolve()
     checkpoints = all_checkpoints(directory)
     return checkpoints[-1] if checkpoints else None
+
+
+def linked(directory: Path) -> set[Path]:
+    """What symbolic links in a directory lead to: the latest checkpoint, the best, what a user has named."""
+    return {path.resolve() for path in directory.iterdir() if path.is_symlink()}

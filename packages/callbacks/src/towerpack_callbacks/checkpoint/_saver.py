@@ -2,56 +2,83 @@
 
 from __future__ import annotations
 
-import shutil
+import logging
+from collections.abc import Sequence
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._callback import Callback
-from ._layout import LATEST, all_checkpoints, aside_prefix, checkpoint_name, step_of
-from ._variables import snapshot_variables
-from ._write import point_to, write_checkpoint
+from ._layout import LATEST, all_checkpoints, checkpoint_name, linked, step_of
+from ._retention import KeepBest, Retention
+from ._run_writer import RunWriter, check_on_error
+from ._swap import discard
+from ._write import point_to
 
-__all__ = ["ModelSaver", "save_run"]
+__all__ = ["ModelSaver"]
 
-
-def save_run(callback: Callback, path: Path, collections: tuple[str, ...]) -> Path:
-    """Writes variables of the named collections, and the state of the whole run, to `path`."""
-    variables = [v for key in collections for v in callback.graph.get_collection(key)]
-    values = snapshot_variables(callback.trainer.sess, variables)
-    return write_checkpoint(path, values, callback.trainer.state_dict())
+_log = logging.getLogger("towerpack_callbacks")
 
 
 @final
 class ModelSaver(Callback):
     """Writes a checkpoint of everything (see `towerpack_callbacks.checkpoint`) at each trigger.
 
-    It is written when all callbacks' triggers of that moment are done, so its place in the list does not
-    matter, and resuming from it continues the very same run.
+    It is made when all callbacks' triggers of that moment are done, so resuming from it continues the very
+    same run. The step loop waits until variables and states are copied; writing goes on beside it, one
+    checkpoint at a time. What could not be written stops the training at its next step.
+
+    Of the checkpoints written up to now, those stay that any of `keep_last`, `keep_best` and `keep_every`
+    asks for, and whatever a symbolic link in the directory leads to: `latest`, the best ones of `MaxSaver`
+    and `MinSaver`, and links of one's own. What to keep is decided from what is there, so a resumed run goes
+    on as the one before would have.
 
     Args:
-        max_to_keep: how many of the newest checkpoints to keep; 0 keeps all.
+        keep_last: how many of the newest to keep; None keeps all.
+        keep_best: keep those with the best values of a statistic; its producer must come before.
+        keep_every: keep the first in each stretch of so many steps.
         checkpoint_dir: where to write; None: the log directory.
         var_collections: collections of the variables to save.
+        background: write beside the training, which takes memory for one copy of the variables. Otherwise
+            the loop waits until it is written.
+        on_error: what a checkpoint that cannot be written leads to: "stop", or "warn" to log it and train on.
 
     Raises:
-        ValueError: `max_to_keep` is negative, or there is no directory to write to.
+        ValueError: a number is below 1, `on_error` is neither, or there is no directory to write to.
         CheckpointWriteError: (while training) a checkpoint could not be written.
+
+    Example:
+        ```python
+        ModelSaver(keep_last=3, keep_best=KeepBest("validation_accuracy"), keep_every=100_000)
+        ```
     """
 
     def __init__(
         self,
-        max_to_keep: int = 10,
+        keep_last: int | None = 10,
+        *,
+        keep_best: KeepBest | None = None,
+        keep_every: int | None = None,
         checkpoint_dir: str | Path | None = None,
-        var_collections: tuple[str, ...] = (tf.GraphKeys.GLOBAL_VARIABLES,),
+        var_collections: str | Sequence[str] = (tf.GraphKeys.GLOBAL_VARIABLES,),
+        background: bool = True,
+        on_error: str = "stop",
     ) -> None:
-        if max_to_keep < 0:
-            raise ValueError(f"ModelSaver(max_to_keep={max_to_keep}): expected 0 (all) or more.")
-        self._max_to_keep = max_to_keep
+        if keep_best is not None and not isinstance(keep_best, KeepBest):
+            raise TypeError(f"ModelSaver(keep_best={keep_best!r}): expected KeepBest(statistic).")
+        self._retention = Retention(keep_last=keep_last, keep_best=keep_best, keep_every=keep_every)
         self._given_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._collections = (var_collections,) if isinstance(var_collections, str) else tuple(var_collections)
+        self._background = background
+        self._on_error = check_on_error(self, on_error)
+        self._values: dict[int, float] = {}
         self._wanted = False
+        self._writer: RunWriter | None = None
+
+    def consumes(self) -> Sequence[str]:
+        best = self._retention.keep_best
+        return () if best is None else [best.stat]
 
     def _setup_graph(self) -> None:
         directory = self._given_dir or self.log_dir
@@ -60,15 +87,11 @@ class ModelSaver(Callback):
                 "ModelSaver has nowhere to write: give log_dir= to the run, or checkpoint_dir= here."
             )
         self._dir = directory
-        self._wanted = False
+        # An earlier run of the same object is another training.
+        self._values, self._wanted, self._writer = {}, False, None
 
     def _before_train(self) -> None:
-        # What a killed run was writing when it died.
-        for leftover in self._dir.glob(f"{aside_prefix}*"):
-            if leftover.is_symlink():
-                leftover.unlink()
-            else:
-                shutil.rmtree(leftover)
+        self._writer = RunWriter(self, self._dir, self._collections, self._background, self._on_error)
 
     def _trigger(self) -> None:
         self._wanted = True
@@ -76,13 +99,42 @@ class ModelSaver(Callback):
     def _after_triggers(self) -> None:
         if self._wanted:
             self._wanted = False
-            path = save_run(self, self._dir / checkpoint_name(self.global_step), self._collections)
-            point_to(self._dir / LATEST, path)
-            self._prune()
+            self._note_value()
+            step = self.global_step
+            assert self._writer is not None
+            self._writer.save(checkpoint_name(step), lambda path: self._finish(path, step))
 
-    def _prune(self) -> None:
+    def _after_train(self) -> None:
+        if self._writer is not None:
+            self._writer.wait()
+
+    def _note_value(self) -> None:
+        best = self._retention.keep_best
+        if best is not None and best.stat in self.trainer.monitors:
+            step, value = self.trainer.monitors.get_history(best.stat)[-1]
+            if step == self.global_step:
+                self._values[step] = value
+
+    def _finish(self, path: Path, step: int) -> None:
+        point_to(self._dir / LATEST, path)
         # Later ones are of a run that was resumed from an earlier checkpoint; they count once we get there.
-        mine = [path for path in all_checkpoints(self._dir) if step_of(path) <= self.global_step]
-        if self._max_to_keep:
-            for path in mine[: -self._max_to_keep]:
-                shutil.rmtree(path)
+        mine = {step_of(other): other for other in all_checkpoints(self._dir) if step_of(other) <= step}
+        kept = self._retention.choose(list(mine), self._values)
+        linked_to = linked(self._dir)
+        for number, other in mine.items():
+            if number not in kept and other.resolve() not in linked_to:
+                self._remove(other)
+
+    def _remove(self, path: Path) -> None:
+        try:
+            discard(path)
+        except OSError as error:
+            # Nothing is lost; if it is the disk, the next write says so.
+            _log.warning("The old checkpoint %s could not be removed: %s.", path, error)
+
+    def state_dict(self) -> dict[str, Any]:
+        # A list of pairs, as the keys of a JSON object are strings.
+        return {"values": [[step, value] for step, value in self._values.items()]} if self._values else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._values = {int(step): value for step, value in state["values"]}

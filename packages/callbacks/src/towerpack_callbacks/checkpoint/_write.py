@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shutil
-import tempfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,9 +15,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import CheckpointWriteError
-from ._layout import MANIFEST, STATE, VARIABLES, aside_prefix
+from ._layout import MANIFEST, STATE, VARIABLES, hidden_name
+from ._swap import put_in_place, sync
 
-__all__ = ["FORMAT", "crc32", "point_to", "write_checkpoint"]
+__all__ = ["FORMAT", "crc32", "encode_state", "point_to", "write_checkpoint", "write_files"]
 
 FORMAT = 1
 
@@ -38,51 +38,86 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
         CheckpointWriteError: the disk is full, read-only, not permitted, …, or `state` holds something that
             JSON cannot express; nothing was changed.
     """
-    encoded = _encode(path, state)
-    aside = None
+    encoded = encode_state(path, state)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f"{aside_prefix}{path.name}-", dir=path.parent))
-        aside.chmod(0o777 & ~_umask())
-        _save_variables(aside / VARIABLES, variables)
-        (aside / STATE).write_text(encoded, encoding="utf-8")
-        (aside / MANIFEST).write_text(json.dumps(_manifest(aside), indent=1), encoding="utf-8")
-        for file in aside.iterdir():
-            _sync(file)
-        _sync(aside)
-        _rename(aside, path)
-    except (OSError, tf.errors.OpError) as error:
-        if aside is not None:
-            shutil.rmtree(aside, ignore_errors=True)
-        raise CheckpointWriteError(
-            f"The checkpoint {path} could not be written: {error}. Earlier checkpoints are whole. "
-            "Free space or fix the permissions of its directory, then resume."
-        ) from error
+    except OSError as error:
+        raise _not_written(path, str(error)) from error
+    write_files(path, variables, encoded)
     return path
 
 
-def point_to(pointer: Path, target: Path) -> None:
-    """Makes the symbolic link `pointer` lead to `target`, in the same directory, in one atomic step."""
-    aside = pointer.with_name(f"{aside_prefix}{pointer.name}-{os.getpid()}")
-    try:
-        aside.unlink(missing_ok=True)
-        aside.symlink_to(target.name)
-        os.replace(aside, pointer)
-        _sync(pointer.parent)
-    except OSError as error:
-        raise CheckpointWriteError(
-            f"The link {pointer} could not be set to {target.name}: {error}."
-        ) from error
+def encode_state(path: Path, state: Mapping[str, Any]) -> str:
+    """The state as JSON, which is a copy of it, too.
 
-
-def _encode(path: Path, state: Mapping[str, Any]) -> str:
+    Raises:
+        CheckpointWriteError: JSON cannot express it; the message names the part.
+    """
     try:
-        return json.dumps(state, indent=1)
+        return json.dumps(state)
     except TypeError as error:
         raise CheckpointWriteError(
             f"The checkpoint {path} could not be written: {_find_culprit(state)}, which JSON cannot express. "
             "Let state_dict() return numbers, strings, lists and dicts of Python's own."
         ) from error
+
+
+def write_files(path: Path, variables: Mapping[str, np.ndarray], encoded_state: str) -> None:
+    """Does the work of `write_checkpoint`, in a directory that is there.
+
+    Raises:
+        CheckpointWriteError: whatever the operating system or TensorFlow refused; nothing was changed.
+    """
+    aside = hidden_name(path)
+    try:
+        aside.mkdir()
+        _save_variables(aside / VARIABLES, variables)
+        (aside / STATE).write_text(encoded_state, encoding="utf-8")
+        (aside / MANIFEST).write_text(json.dumps(_manifest(aside), indent=1), encoding="utf-8")
+        for file in aside.iterdir():
+            sync(file)
+        sync(aside)
+        put_in_place(aside, path)
+    except (OSError, tf.errors.OpError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise _not_written(path, _reason(error, aside)) from error
+
+
+def point_to(pointer: Path, target: Path) -> None:
+    """Makes the symbolic link `pointer` lead to `target`, in the same directory, in one atomic step.
+
+    Raises:
+        CheckpointWriteError: it failed; the link leads where it did.
+    """
+    aside = hidden_name(pointer)
+    try:
+        aside.symlink_to(target.name)
+        os.replace(aside, pointer)
+        sync(pointer.parent)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise CheckpointWriteError(
+            f"The link {pointer} could not be set to {target.name}: {error}. The checkpoints are whole. "
+            "Free space or fix the permissions of its directory, then resume."
+        ) from error
+
+
+def _not_written(path: Path, reason: str) -> CheckpointWriteError:
+    if not path.parent.is_dir():
+        return CheckpointWriteError(
+            f"The checkpoint {path} could not be written: the directory {path.parent} is gone, and the "
+            "checkpoints that were in it. Find out what removes or unmounts it, then resume."
+        )
+    return CheckpointWriteError(
+        f"The checkpoint {path} could not be written: {reason}. Earlier checkpoints are whole. "
+        "Free space or fix the permissions of its directory, then resume."
+    )
+
+
+def _reason(error: Exception, aside: Path) -> str:
+    """What went wrong; of TensorFlow's pages of text about it, the line that names the file."""
+    text = str(error)
+    return next((line for line in text.splitlines() if line.startswith(str(aside))), text)
 
 
 def _find_culprit(value: Any, where: str = "state") -> str:
@@ -126,29 +161,3 @@ def crc32(file: Path) -> int:
         while chunk := stream.read(1 << 20):
             checksum = zlib.crc32(chunk, checksum)
     return checksum
-
-
-def _rename(aside: Path, path: Path) -> None:
-    if path.exists():
-        # rename() replaces no directory that has files in it.
-        old = Path(tempfile.mkdtemp(prefix=f"{aside_prefix}old-", dir=path.parent))
-        os.rename(path, old / path.name)
-        os.rename(aside, path)
-        shutil.rmtree(old)
-    else:
-        os.rename(aside, path)
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,0 +1,98 @@
+"""Which checkpoints to keep: pure rules on steps and values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+
+__all__ = ["KeepBest", "Retention"]
+
+_MODES = ("max", "min")
+
+
+def _positive(holder: object, attribute: Any, value: object) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+        raise ValueError(
+            f"{attribute.name}={value!r}: expected a whole number of at least 1"
+            + (", or None." if attribute.default is None else ".")
+        )
+
+
+@attrs.frozen
+class KeepBest:
+    """Keeps the checkpoints at which a statistic was best.
+
+    The value of a checkpoint is the one put at its very step. A checkpoint of a step without one, or with
+    NaN, is none of the best. Of equal values the earlier one is better.
+
+    Args:
+        stat: name of the statistic, such as "validation_accuracy".
+        mode: "max" if larger is better, or "min".
+        count: how many of the best to keep.
+
+    Raises:
+        ValueError: the mode is neither, or the count is below 1.
+
+    Example:
+        ```python
+        ModelSaver(keep_last=3, keep_best=KeepBest("validation_error", "min", count=5))
+        ```
+    """
+
+    stat: str
+    mode: str = attrs.field(default="max")
+    count: int = attrs.field(default=1, validator=_positive)
+
+    @mode.validator
+    def _check_mode(self, attribute: attrs.Attribute[str], value: object) -> None:
+        if value not in _MODES:
+            raise ValueError(f'KeepBest(mode={value!r}): expected "max" or "min".')
+
+    def choose(self, values: Mapping[int, float]) -> set[int]:
+        """The best steps.
+
+        Args:
+            values: what the statistic was, by step.
+        """
+        sign = -1 if self.mode == "max" else 1
+        known = [(sign * value, step) for step, value in values.items() if not math.isnan(value)]
+        return {step for _, step in sorted(known)[: self.count]}
+
+
+@attrs.frozen(kw_only=True)
+class Retention:
+    """The rules of one saver; a checkpoint stays if any of them keeps it.
+
+    Args:
+        keep_last: so many of the newest; None: all.
+        keep_best: those with the best values of a statistic.
+        keep_every: the first in each stretch of so many steps, for good.
+
+    Raises:
+        ValueError: a number is below 1.
+    """
+
+    keep_last: int | None = attrs.field(default=None, validator=_positive)
+    keep_best: KeepBest | None = None
+    keep_every: int | None = attrs.field(default=None, validator=_positive)
+
+    def choose(self, steps: Sequence[int], values: Mapping[int, float]) -> set[int]:
+        """The steps whose checkpoints stay.
+
+        Args:
+            steps: of all checkpoints there are.
+            values: of the statistic of `keep_best`, by step, as far as they are known.
+        """
+        if self.keep_last is None:
+            return set(steps)
+        ordered = sorted(steps)
+        kept = set(ordered[-self.keep_last :])
+        if self.keep_best is not None:
+            kept |= self.keep_best.choose({step: values[step] for step in ordered if step in values})
+        if self.keep_every is not None:
+            # Reversed, so that the first of a stretch is what remains in the dictionary.
+            kept |= set({step // self.keep_every: step for step in reversed(ordered)}.values())
+        return kept

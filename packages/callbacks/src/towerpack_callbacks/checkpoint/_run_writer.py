@@ -1,0 +1,132 @@
+"""What all savers do: copy the run now, write it beside the training, tell what went wrong."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from .._callback import Callback
+from .._errors import CheckpointWriteError
+from ._background import BackgroundJob
+from ._layout import aside_prefix
+from ._random import random_state
+from ._write import encode_state, write_files
+
+__all__ = ["RunWriter", "check_on_error"]
+
+_log = logging.getLogger("towerpack_callbacks")
+
+
+def check_on_error(saver: Callback, on_error: str) -> str:
+    """Returns what a failed write shall lead to.
+
+    Raises:
+        ValueError: it is neither "stop" nor "warn".
+    """
+    if on_error not in {"stop", "warn"}:
+        raise ValueError(
+            f'{type(saver).__name__}(on_error={on_error!r}): expected "stop", or "warn" to train on.'
+        )
+    return on_error
+
+
+class RunWriter:
+    """Writes checkpoints of one run for one saver. The step loop waits for the copy alone.
+
+    At most one write is under way; the next one waits for it. What could not be written is reported to the
+    run's coordinator at once, so that the loop stops, and raised here at the next opportunity.
+
+    Args:
+        saver: the callback, with its session.
+        directory: where it writes. It is made, and what a killed run was writing there is removed.
+        collections: collections of the variables to save.
+        background: write beside the training; else before `save` returns.
+        on_error: "stop", or "warn" to log a failure and train on.
+
+    Raises:
+        CheckpointWriteError: the directory can be neither made nor cleaned.
+    """
+
+    def __init__(
+        self, saver: Callback, directory: Path, collections: Sequence[str], background: bool, on_error: str
+    ) -> None:
+        self._saver = saver
+        self._directory = directory
+        self._background = background
+        self._warns = on_error == "warn"
+        self._job = BackgroundJob("towerpack-checkpoint", self._report)
+        variables = {v.op.name: v for key in collections for v in saver.graph.get_collection(key)}
+        self._copy: Callable[[], dict[str, Any]] = saver.trainer.sess.make_callable(variables)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            _remove_leftovers(directory)
+        except OSError as error:
+            raise CheckpointWriteError(
+                f"{saver} cannot write to {directory}: {error}. Give a directory that this process may "
+                "write to, as log_dir= of the run or as checkpoint_dir=."
+            ) from error
+
+    def save(self, name: str, then: Callable[[Path], None]) -> None:
+        """Saves the run as it is now.
+
+        Args:
+            name: of the checkpoint's directory.
+            then: called with its path once it is written, on the same thread.
+
+        Raises:
+            CheckpointWriteError: this write failed at once, or the one before did.
+        """
+        self.wait()
+        path = self._directory / name
+        try:
+            state = encode_state(path, self._state())
+            values = self._copy()
+        except CheckpointWriteError as error:
+            self._report(error)
+            self._raise(error)
+            return
+
+        def write() -> None:
+            write_files(path, values, state)
+            then(path)
+
+        self._job.start(write)
+        loop = self._saver.trainer.loop
+        # Before the first step there is nothing to run beside, and other savers may still clean up.
+        if not self._background or loop.epoch_num < loop.starting_epoch:
+            self.wait()
+
+    def wait(self) -> None:
+        """Waits for the write under way, if any.
+
+        Raises:
+            CheckpointWriteError: it failed, and that was not raised yet.
+        """
+        try:
+            self._job.wait()
+        except CheckpointWriteError as error:
+            self._raise(error)
+
+    def _state(self) -> dict[str, Any]:
+        return {**self._saver.trainer.state_dict(), "random": random_state()}
+
+    def _report(self, error: Exception) -> None:
+        if self._warns and isinstance(error, CheckpointWriteError):
+            _log.warning('%s Training goes on, as on_error="warn" asks.', error)
+        else:
+            self._saver.trainer.coord.request_stop(error)
+
+    def _raise(self, error: CheckpointWriteError) -> None:
+        if not self._warns:
+            raise error
+
+
+def _remove_leftovers(directory: Path) -> None:
+    for leftover in directory.glob(f"{aside_prefix}*"):
+        if leftover.is_symlink():
+            leftover.unlink()
+        else:
+            shutil.rmtree(leftover)
