@@ -7,11 +7,14 @@ from itertools import count
 from typing import Any
 
 from . import _arguments as arguments
-from ._collate import Allocate, Collator, Columns, assembled, fresh_buffers
+from ._buffers import BufferPool, freeze
+from ._collate import Allocate, Collator, Columns, assembled
 from ._errors import ArgumentError, blame
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
 from ._sources import known_length
+
+_NOT_COPIED = frozenset({"_allocate", "_pool", "_read_only"})
 
 
 class BatchData(ProxyDataFlow):
@@ -38,7 +41,9 @@ class BatchData(ProxyDataFlow):
     """
 
     # Where the memory of a batch comes from. A runtime that has a place for it sets this, before iterating.
-    _allocate: Allocate = staticmethod(fresh_buffers)
+    _allocate: Allocate | None = None
+    _pool: BufferPool | None = None
+    _read_only = False
     _holds = ("ds",)
 
     def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
@@ -59,6 +64,12 @@ class BatchData(ProxyDataFlow):
         whole, rest = divmod(len(self.ds), self._batch_size)
         return whole + (self._remainder and rest > 0)
 
+    def lend_read_only(self) -> None:
+        """From the next batch on, arrays come read-only, and no input source need copy the large ones."""
+        self._read_only = True
+        if self._use_list:
+            self.ds.lend_read_only()
+
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         columns = None if self._use_list else self.ds._columns()
         return self._collated(epoch, start) if columns is None else self._gathered(columns, epoch, start)
@@ -68,14 +79,15 @@ class BatchData(ProxyDataFlow):
         size = self._batch_size
         kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
         below = self._below(epoch)
+        allocate = self._allocator()
         try:
             for wanted in self._stretches(start):
                 if len(wanted) < size:
                     fields = columns.rows(len(wanted))
-                buffers = self._allocate(fields)
-                self.ds._gather(below, wanted, buffers)
-                yield assembled(kind, keys, buffers)
-                del buffers
+                batch = allocate(fields)
+                self.ds._gather(below, wanted, batch)
+                yield self._finished(assembled(kind, keys, batch))
+                del batch  # its memory is for one of the next
         except Exception as error:
             blame(error, self)
             raise
@@ -90,21 +102,38 @@ class BatchData(ProxyDataFlow):
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = start * self._batch_size
-        collator = Collator(self._batch_size, self._use_list, self._allocate, first)
+        collator = Collator(self._batch_size, self._use_list, self._allocator(), first)
         try:
             for datapoint in self.ds._datapoints(self._below(epoch), first):
                 collator.add(datapoint)
                 del datapoint  # its memory is for the next one
                 if collator.full:
-                    yield collator.take()
+                    yield self._finished(collator.take())
             if self._remainder and collator.count:
-                yield collator.take()
+                yield self._finished(collator.take())
         except Exception as error:
             blame(error, self)
             raise
 
+    def _allocator(self) -> Allocate:
+        if self._allocate is not None:
+            return self._allocate
+        if self._pool is None:
+            self._pool = BufferPool()
+        return self._pool.allocate
+
+    def _finished(self, batch: Any) -> Any:
+        if self._read_only:
+            for value in batch.values() if isinstance(batch, dict) else batch:
+                freeze(value)
+        return batch
+
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return next(self._datapoints(epoch, index), None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has memory of its own, and readers of its own."""
+        return {key: value for key, value in super().__getstate__().items() if key not in _NOT_COPIED}
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"

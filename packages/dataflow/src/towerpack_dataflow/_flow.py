@@ -293,10 +293,13 @@ def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:
             f"{len(flow)}; load the state into a flow over the same data"
         )
     try:
-        numbered = enumerate(flow._datapoints(position.epoch, position.index), position.index + 1)
-        # Counted before it is handed out: whoever holds datapoint 7 reads 8 in the state.
-        for position.index, datapoint in numbered:
+        index = position.index
+        for datapoint in flow._datapoints(position.epoch, index):
+            # Counted before it is handed out: whoever holds datapoint 7 reads 8 in the state.
+            index += 1
+            position.index = index
             yield datapoint
+            del datapoint  # its memory is for the next one
     except Exception as error:
         explain(error, flow, position)
         raise
