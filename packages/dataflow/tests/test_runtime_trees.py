@@ -167,19 +167,3 @@ def test_map_and_batch_is_a_batch_of_a_map(tree, workers, size, data):
     plain = BatchData(MapData(copied, narrow, rng=True), size, remainder=True)
     parallel = MultiProcessMapAndBatchData(tree, workers, narrow, size, remainder=True, rng=True)
     check(plain, parallel, data, 3)
-
-
-@pytest.mark.slow
-@settings(max_examples=8, deadline=None)
-@given(size=st.integers(1, 40), stop=st.integers(0, 40), workers=workers)
-def test_without_order_still_each_exactly_once(size, stop, workers):
-    flow = MultiProcessRunner(DataFromList([[i] for i in range(size)]), workers, ordered=False)
-    flow.seed(1)
-    iterator = iter(flow)
-    got = list(islice(iterator, min(stop, size)))
-    state = json.loads(json.dumps(flow.state_dict()))
-    flow.load_state_dict(state)
-    rest = list(flow)
-    assert sorted(got + rest) == sorted(got + list(iterator)) == [[i] for i in range(size)]
-    assert sorted(flow) == [[i] for i in range(size)]
-    close(flow)

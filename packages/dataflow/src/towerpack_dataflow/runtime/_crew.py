@@ -68,7 +68,8 @@ class Pass:
     Args:
         spec: which one.
         dispatcher: what has been handed out.
-        source: where the inputs come from that travel with the stretches, if any do.
+        source: where the inputs come from that travel with the stretches, if any do; from the datapoint on
+            that the dispatcher begins with.
         source_marks: those of the flow that `source` iterates over, as they change.
         follower: makes the pass after this one, to be prefetched when this one is all handed out.
         pinned: the only worker that may have its stretches; else any may, or one if it is a stream.
@@ -87,6 +88,7 @@ class Pass:
         self.spec = spec
         self.dispatcher = dispatcher
         self.source = source
+        self.source_at = dispatcher.due
         self.source_marks = source_marks
         self.marks_before: dict[int, Marks] = {}
         self.follower = follower
@@ -295,11 +297,13 @@ class Crew:
         inputs: list[Any] = []
         before = copied(this.source_marks or {})
         assert this.source is not None
+        skipped = begin - this.source_at
         try:
-            for datapoint in islice(this.source, end - begin):
+            for datapoint in islice(this.source, skipped, skipped + end - begin):
                 inputs.append(datapoint)
         except Exception as error:
             this.source_error = error
+        this.source_at = begin + len(inputs)
         if len(inputs) < end - begin:
             this.dispatcher.end_at(begin + len(inputs))
         if this.source_marks:

@@ -114,7 +114,10 @@ class Dispatcher(Generic[T]):
     def hand_out(self, budget: int | None = None) -> tuple[int, int] | None:
         """The next stretch `(begin, end)`, or `None` if there is none or no room for it."""
         if self._rests:
-            begin, end = heapq.heappop(self._rests)
+            begin, rest = heapq.heappop(self._rests)
+            end = min(begin + self.pace.count, rest)
+            if end < rest:
+                heapq.heappush(self._rests, (end, rest))
         elif self.exhausted or not self._room(self._budget if budget is None else budget):
             return None
         else:

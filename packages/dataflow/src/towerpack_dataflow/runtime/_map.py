@@ -10,6 +10,7 @@ from .._map import MapData
 from .._proxy import ProxyDataFlow
 from .._seeding import Epoch
 from .._sources import as_dataflow
+from ._ledger import MapLedger, UnorderedMapLedger
 from ._parallel_flow import Counts, ParallelFlow
 from ._runner import MultiProcessRunner, _drained
 
@@ -31,6 +32,7 @@ class MultiProcessMapData(ParallelFlow):
         func: as in `MapData`. With `on_error="retry"` it may see the same object again.
         rng: as in `MapData`.
         drops: as in `MapData`.
+        ordered: as in `MultiProcessRunner`: `False` gives what is ready first.
         prefetch_bytes: as in `MultiProcessRunner`.
         start_method: as in `MultiProcessRunner`.
         worker_init_fn: as in `MultiProcessRunner`.
@@ -57,6 +59,7 @@ class MultiProcessMapData(ParallelFlow):
         *,
         rng: bool = False,
         drops: bool = False,
+        ordered: bool = True,
         prefetch_bytes: int = 2**28,
         start_method: str = "spawn",
         worker_init_fn: Callable[[int], Any] | None = None,
@@ -67,6 +70,7 @@ class MultiProcessMapData(ParallelFlow):
         super().__init__(
             MapData(ds, func, rng=rng, drops=drops or on_error == "skip"),
             num_workers,
+            ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             start_method=start_method,
             worker_init_fn=worker_init_fn,
@@ -77,58 +81,60 @@ class MultiProcessMapData(ParallelFlow):
     def _work(self) -> Work:
         from ._work import Mapping
 
-        ours = self.ds
-        assert isinstance(ours, MapData)
+        ours = self._map
         return Mapping(ours._func, ours._rng, self._on_error)
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
         from ._crew import Pass
         from ._work import Spec, copied
 
-        ours = self.ds
-        assert isinstance(ours, MapData)
-        mark = ours._mark_for(epoch, start) if ours._drops else [epoch.era, int(epoch), start, start]
+        ours = self._map
         place = ours._below(epoch)
         # Marks of its own, because it is read ahead; the consumer's follow when it has come that far.
         below = Epoch(place, place.seed, place.path, copied(place.marks), place.era)
+        ledger, ordered = self._ledger(epoch, start, stop)
         this = Pass(
             Spec.of(epoch, None),
-            self._dispatcher(mark[3], stop, True),
-            source=ours.ds._datapoints(below, mark[3]),
+            self._dispatcher(ledger.start, stop, ordered, ledger.done),
+            source=ours.ds._datapoints(below, ledger.start),
             source_marks=below.marks,
         )
         counts = Counts()
         for chunk in self._running_crew().chunks(this):
             answer = chunk.answer
-            epoch.marks.update(answer.marks or {})
-            epoch.marks.update({epoch.key: mark} if ours._drops else {})
+            epoch.marks.update(ledger.enter(answer))
             counts.add(answer)
             datapoints = chunk.open(self._read_only)
             del chunk
-            if ours._drops or answer.dropped:
-                yield from self._sifted(epoch, start, mark, datapoints)
-            else:
-                yield from _drained(datapoints)
-                mark[2:] = answer.end, answer.end
+            if ours._drops:  # perhaps another iterator has found that out
+                epoch.marks[epoch.key] = ledger.of_map
+            for datapoint in _drained(datapoints):
+                if datapoint is None and not ours._drops:
+                    ours._surprise(epoch, start)
+                    epoch.marks[epoch.key] = ledger.of_map
+                if ledger.step(datapoint is None):
+                    yield datapoint
+                del datapoint
+            ledger.leave(answer)
             if answer.failure is not None:
                 self._raise(answer)
         epoch.marks.update(below.marks)
         counts.log(self)
 
-    def _sifted(self, epoch: Epoch, start: int, mark: list[int], datapoints: list[Any]) -> Iterator[Any]:
+    @property
+    def _map(self) -> MapData:
         ours = self.ds
         assert isinstance(ours, MapData)
-        while datapoints:
-            datapoint = datapoints.pop(0)
-            mark[3] += 1
-            if datapoint is None:
-                if not ours._drops:
-                    ours._surprise(epoch, start)
-                    epoch.marks[epoch.key] = mark
-                continue
-            mark[2] += 1
-            if mark[2] > start:
-                yield datapoint
+        return ours
+
+    def _ledger(self, epoch: Epoch, start: int, stop: int | None) -> tuple[MapLedger, bool]:
+        """What was read so far, and whether it is to go on in order."""
+        ours = self._map
+        if not self._ordered and stop is None and (not ours._drops or UnorderedMapLedger.knows(epoch, start)):
+            return UnorderedMapLedger(epoch, start), False
+        # How many were read for what was given is not known: then only order can tell what comes next.
+        mark = ours._mark_for(epoch, start) if ours._drops else [epoch.era, int(epoch), start, start]
+        return MapLedger(mark, start), True
 
     def _raise(self, answer: Answer) -> None:
         from ._failures import unpack

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _arguments as arguments
 from .._autotune import autotune
-from .._errors import ArgumentError, UnknownLengthError
+from .._errors import UnknownLengthError
 from .._proxy import ProxyDataFlow
 from .._seeding import Epoch
 
@@ -72,10 +72,6 @@ class ParallelFlow(ProxyDataFlow):
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
         self._worker_init_fn = worker_init_fn
         self._stall_warning = stall_warning
-        if on_error == "skip" and not ordered:
-            raise ArgumentError(
-                'on_error="skip" needs ordered=True: only then can a state say which datapoints were left out'
-            )
 
     def __len__(self) -> int:
         """As the flow below.
@@ -92,8 +88,8 @@ class ParallelFlow(ProxyDataFlow):
 
     @property
     def addressable(self) -> bool:
-        """As the flow below, unless errors are skipped."""
-        return self._on_error != "skip" and super().addressable
+        """As the flow below, unless errors are skipped, or datapoints come in no order."""
+        return self._ordered and self._on_error != "skip" and super().addressable
 
     @property
     def _num_workers(self) -> int:

@@ -14,13 +14,12 @@ from .._order import RepeatedData
 from .._seeding import Epoch
 from .._sources import known_length
 from .._state import recognise
+from ._ledger import Ledger, SkippingLedger, UnorderedLedger
 from ._parallel_flow import Counts, ParallelFlow
 
 if TYPE_CHECKING:
     from ._crew import Pass
     from ._work import Answer, Spec, Work
-
-Stretch = tuple[int, int]
 
 
 class MultiProcessRunner(ParallelFlow):
@@ -44,7 +43,10 @@ class MultiProcessRunner(ParallelFlow):
     Args:
         ds: the flow below.
         num_workers: how many processes; "auto" for as many as `autotune` finds worth it.
-        ordered: `False` gives datapoints as they are made; still each exactly once, also after resuming.
+        ordered: `False` gives datapoints as they are made; still each exactly once, also after resuming. The
+            flow is a stream then, whose state says which datapoints were given; it fits a flow without order.
+            A flow above that reads ahead and cannot say what it has read, such as a shuffling buffer of one's
+            own, or that is resumed by reading again, needs order below it.
         replicate: every worker runs the whole flow with a seed of its own, endlessly; datapoints are taken
             from each in turn, `len(ds)` a pass if that is known. As Tensorpack's runners did.
         prefetch_bytes: bound on the bytes made ahead of the consumer. The same number of bytes it may hold in
@@ -98,6 +100,10 @@ class MultiProcessRunner(ParallelFlow):
                 f"on_error={on_error!r} needs an addressable flow, of which one datapoint can be left out or "
                 f"made again; {self.ds._name()} is a stream. Put what may fail into MultiProcessMapData"
             )
+        if on_error == "skip" and not ordered:
+            raise ArgumentError(
+                'on_error="skip" needs ordered=True: only then can a state say which datapoints were left out'
+            )
 
     @property
     def addressable(self) -> bool:
@@ -132,7 +138,7 @@ class MultiProcessRunner(ParallelFlow):
             spec = Spec.of(epoch, self.ds)._replace(addressable=False)
 
     def _pass(self, epoch: Epoch, spec: Spec, start: int, stop: int | None) -> Any:
-        ledger = _ledger(self._on_error == "skip", not self._ordered and spec.addressable, epoch, start)
+        ledger = self._ledger(spec, epoch, start)
         counts = Counts()
         for chunk in self._running_crew().chunks(self._planned(spec, ledger, stop)):
             answer = chunk.answer
@@ -155,7 +161,12 @@ class MultiProcessRunner(ParallelFlow):
         counts.log(self)
         return None
 
-    def _planned(self, spec: Spec, ledger: _Ledger, stop: int | None) -> Pass:
+    def _ledger(self, spec: Spec, epoch: Epoch, start: int) -> Ledger:
+        if self._on_error == "skip":
+            return SkippingLedger(epoch, start)
+        return Ledger(start) if self._in_order(spec) else UnorderedLedger(epoch, start)
+
+    def _planned(self, spec: Spec, ledger: Ledger, stop: int | None) -> Pass:
         from ._crew import Pass
 
         # Weak, because the crew must not keep alive the flow whose end is its own.
@@ -182,7 +193,7 @@ class MultiProcessRunner(ParallelFlow):
     def _in_order(self, spec: Spec) -> bool:
         return self._ordered or not spec.addressable
 
-    def _check_order(self, ledger: _Ledger, answer: Answer) -> None:
+    def _check_order(self, ledger: Ledger, answer: Answer) -> None:
         if any(end > answer.begin for _, end in ledger.done):
             raise NotAddressableError(
                 f"{self.ds._name()} dropped datapoint {answer.begin} or one soon after it, although nothing "
@@ -225,96 +236,6 @@ class MultiProcessRunner(ParallelFlow):
 
     def _name(self) -> str:
         return f"MultiProcessRunner({self._num_workers})"
-
-
-class _Ledger:
-    """Where a pass goes on, and what a state must say so that a later one can; here: nothing but a number."""
-
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.done: list[Stretch] = []
-
-    def enter(self, answer: Answer) -> int:
-        """The consumer gets these datapoints next, less the first few, which it had before."""
-        return 0
-
-    def leave(self) -> None:
-        """The consumer has had them all."""
-
-
-class _SkippingLedger(_Ledger):
-    """Of a pass in which errors leave gaps. The mark: era, epoch, datapoints given, datapoints dealt with."""
-
-    def __init__(self, epoch: Epoch, start: int) -> None:
-        super().__init__(0)
-        self._mark = _own_mark(epoch, 4)
-        if self._mark[2] > start:
-            self._mark[2:] = 0, 0
-        self.start = self._mark[3]
-        self._unseen = start - self._mark[2]
-
-    def enter(self, answer: Answer) -> int:
-        made = answer.end - answer.begin - len(answer.skipped)
-        self._next = self._mark[2] + made, answer.end
-        unseen = min(self._unseen, made)
-        self._unseen -= unseen
-        return unseen
-
-    def leave(self) -> None:
-        self._mark[2:] = self._next
-
-
-class _UnorderedLedger(_Ledger):
-    """Of a pass without order. The mark: era, epoch, datapoints given, then the stretch that is being given,
-    then those given before."""
-
-    def __init__(self, epoch: Epoch, start: int) -> None:
-        super().__init__(start)
-        self._mark = mark = _own_mark(epoch, 5)
-        current = start - mark[2]
-        if not 0 <= current <= mark[4] - mark[3]:
-            mark[2:] = start, 0, 0, 0, start  # no more is known than the number: so far, all was in order
-            current = 0
-        self.done = list(zip(mark[5::2], mark[6::2]))
-        self._settle((mark[3], mark[3] + current))
-        self.start = self.done[0][1] if self.done and self.done[0][0] == 0 else 0
-
-    def enter(self, answer: Answer) -> int:
-        self._mark[3:5] = answer.begin, answer.end
-        return 0
-
-    def leave(self) -> None:
-        self._settle((self._mark[3], self._mark[4]))
-
-    def _settle(self, stretch: Stretch) -> None:
-        merged: list[Stretch] = []
-        for begin, end in sorted([*self.done, stretch]):
-            if begin == end:
-                continue
-            if merged and merged[-1][1] == begin:
-                merged[-1] = merged[-1][0], end
-            else:
-                merged.append((begin, end))
-        self.done = merged
-        given = sum(end - begin for begin, end in merged)
-        self._mark[2:] = given, 0, 0, *(number for pair in merged for number in pair)
-
-
-def _ledger(skipping: bool, unordered: bool, epoch: Epoch, start: int) -> _Ledger:
-    if skipping:
-        return _SkippingLedger(epoch, start)
-    if unordered:
-        return _UnorderedLedger(epoch, start)
-    return _Ledger(start)
-
-
-def _own_mark(epoch: Epoch, size: int) -> list[int]:
-    # Beside the mark of the flow below, which stands at the same place.
-    key = f"{epoch.key}*"
-    mark = epoch.marks.get(key)
-    if mark is None or mark[:2] != [epoch.era, epoch]:
-        mark = epoch.marks[key] = [epoch.era, int(epoch)] + [0] * (size - 2)
-    return mark
 
 
 def _drained(datapoints: list[Any]) -> Iterator[Any]:

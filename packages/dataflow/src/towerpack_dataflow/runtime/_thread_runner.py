@@ -78,6 +78,7 @@ class MultiThreadMapData(MultiProcessMapData):
         func: as in `MapData`; called from several threads at a time.
         rng: as in `MapData`.
         drops: as in `MapData`.
+        ordered: as in `MultiProcessRunner`.
         prefetch_bytes: bound on the bytes made ahead of the consumer.
         on_error: as in `MultiProcessMapData`.
         stall_warning: as in `MultiProcessRunner`.
@@ -98,6 +99,7 @@ class MultiThreadMapData(MultiProcessMapData):
         *,
         rng: bool = False,
         drops: bool = False,
+        ordered: bool = True,
         prefetch_bytes: int = 2**28,
         on_error: str = "raise",
         stall_warning: float = 60.0,
@@ -109,6 +111,7 @@ class MultiThreadMapData(MultiProcessMapData):
             func,
             rng=rng,
             drops=drops,
+            ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
             stall_warning=stall_warning,
