@@ -6,12 +6,16 @@ import pytest
 
 import towerpack_callbacks
 import towerpack_callbacks.checkpoint
+import towerpack_callbacks.hyperparam
+import towerpack_callbacks.hyperparam.schedules
 import towerpack_callbacks.monitors
 import towerpack_callbacks.testing
 
 MODULES = [
     towerpack_callbacks,
     towerpack_callbacks.checkpoint,
+    towerpack_callbacks.hyperparam,
+    towerpack_callbacks.hyperparam.schedules,
     towerpack_callbacks.monitors,
     towerpack_callbacks.testing,
 ]

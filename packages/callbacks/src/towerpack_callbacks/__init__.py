@@ -1,6 +1,6 @@
 """Everything besides the iterations: callbacks, monitors and checkpoints for graph-mode TensorFlow."""
 
-from . import checkpoint, monitors, testing
+from . import checkpoint, hyperparam, monitors, testing
 from ._bridge import HookToCallback, as_session_hooks
 from ._callback import Callback, ProxyCallback, StepFetch
 from ._callbacks import Callbacks
@@ -37,6 +37,16 @@ from ._summary_ops import MOVING_SUMMARIES, add_moving_summary, add_param_summar
 from ._tensors import find_tensors
 from ._timeout import SessionRunTimeout
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
+from .hyperparam import (
+    GraphVarParam,
+    HumanHyperParamSetter,
+    HyperParam,
+    HyperParamSetter,
+    HyperParamSetterWithFunc,
+    ObjAttrParam,
+    ScheduledHyperParamSetter,
+    StatMonitorParamSetter,
+)
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 
 __all__ = [
@@ -55,7 +65,12 @@ __all__ = [
     "EarlyStopping",
     "EnableCallbackIf",
     "Every",
+    "GraphVarParam",
     "HookToCallback",
+    "HumanHyperParamSetter",
+    "HyperParam",
+    "HyperParamSetter",
+    "HyperParamSetterWithFunc",
     "InferenceRunner",
     "InferenceTower",
     "Inferencer",
@@ -70,6 +85,7 @@ __all__ = [
     "Monitors",
     "MovingAverageSummary",
     "NonFiniteError",
+    "ObjAttrParam",
     "PeriodError",
     "PeriodicCallback",
     "PeriodicTrigger",
@@ -80,11 +96,13 @@ __all__ = [
     "RunUpdateOps",
     "ScalarPrinter",
     "ScalarStats",
+    "ScheduledHyperParamSetter",
     "Seed",
     "SendStat",
     "SessionRunTimeout",
     "SimpleMovingAverage",
     "StartProcOrThread",
+    "StatMonitorParamSetter",
     "StatisticError",
     "StepCounter",
     "StepFetch",
@@ -98,6 +116,7 @@ __all__ = [
     "checkpoint",
     "explain_callbacks",
     "find_tensors",
+    "hyperparam",
     "make_predictor",
     "monitors",
     "testing",
