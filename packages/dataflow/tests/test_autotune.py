@@ -127,7 +127,7 @@ def test_measuring_stops_in_time(clock):
     assert len(calls) == 2
 
 
-def test_the_flow_stays_as_it_is():
+def test_the_flow_stays_as_it_is(clock):
     class Opens(ProxyDataFlow):
         opened = False
 

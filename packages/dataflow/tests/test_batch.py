@@ -73,6 +73,7 @@ def objects(*values):
         ([np.array(1.0), np.array(2.0)], np.array([1.0, 2.0])),
         ([np.zeros((0, 2)), np.zeros((0, 2))], np.zeros((2, 0, 2))),
         ([[1, 2], [3, 4]], np.array([[1, 2], [3, 4]])),
+        ([[0.5], (1.5,)], np.array([[0.5], [1.5]])),
         (["ab", "c\0"], objects("ab", "c\0")),
         ([b"ab\xff", b"c\0"], objects(b"ab\xff", b"c\0")),
         (
