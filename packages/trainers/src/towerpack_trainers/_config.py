@@ -82,6 +82,8 @@ class TrainConfig:
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
         seed: seeds the graph's random ops and `dataflow`. None: one is drawn, logged and checkpointed.
+        xla: compile the training towers, gradients included, by XLA; for GPUs, see
+            `optimize.compile_training_towers`.
 
     Raises:
         ConfigError: the arguments contradict each other, or one is not what is expected.
@@ -119,6 +121,7 @@ class TrainConfig:
         default=None, validator=optional(instance_of((str, Path), '"auto" or the path of a checkpoint'))
     )
     seed: int | None = attrs.field(default=None, converter=as_int, validator=optional(whole_number(0)))
+    xla: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
 
     def __attrs_post_init__(self) -> None:
         if self.dataflow is not None and self.data is not None:

@@ -18,6 +18,7 @@ from ._inference_tower import EvaluationTower
 from ._model import ModelDesc
 from ._tower import TowerFunc
 from ._trainer import Trainer
+from .optimize import compile_training_towers
 
 __all__ = ["TowerTrainer"]
 
@@ -32,7 +33,10 @@ class TowerTrainer(Trainer):
     """
 
     def _setup(self) -> None:
-        self.tower_func = TowerFunc(self.model.build_graph, self.model.inputs())
+        build = self.model.build_graph
+        self.tower_func = TowerFunc(
+            compile_training_towers(build) if self.config.xla else build, self.model.inputs()
+        )
         self.global_step = tf.train.get_or_create_global_step()
         self._evaluation_towers: list[EvaluationTower] = []
         if self.source is None:
