@@ -188,7 +188,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
         args = self._callbacks.before_run(run_context)
         feeds = {tensor: value for arg in args if arg.feed_dict for tensor, value in arg.feed_dict.items()}
         fetches = {"due": [fetch.fetches for fetch in self._due], "args": [_or_nothing(arg) for arg in args]}
-        return tf.train.SessionRunArgs(fetches, feeds or None, _merged_options(args))
+        return tf.train.SessionRunArgs(fetches, feeds or None, self._callbacks.run_options(self._due, args))
 
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
@@ -198,7 +198,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
         loop, results = self._loop, run_values.results
         loop.global_step += 1
         try:
-            self._callbacks.receive(self._due, results["due"])
+            self._callbacks.receive(self._due, results["due"], run_values.run_metadata)
             values = [
                 tf.train.SessionRunValues(result, run_values.options, run_values.run_metadata)
                 for result in results["args"]
@@ -230,13 +230,3 @@ class _CallbacksHook(tf.train.SessionRunHook):
 
 def _or_nothing(args: tf.train.SessionRunArgs) -> Any:
     return [] if args.fetches is None else args.fetches
-
-
-def _merged_options(args: Sequence[tf.train.SessionRunArgs]) -> tf.RunOptions | None:
-    given = [arg.options for arg in args if arg.options is not None]
-    if not given:
-        return None
-    merged = tf.RunOptions()
-    for options in given:
-        merged.MergeFrom(options)
-    return merged

@@ -26,11 +26,14 @@ class StepFetch:
         receive: called with the fetched values right after the run; None for ops run for their effect.
         every: at which steps, as an `Every` or a string such as "100 steps"; the loop does nothing for it at
             the others.
+        options: options of the session call, such as tracing; `receive` then takes a pair of the values and
+            the call's `tf.RunMetadata`. Options of several fetches are merged.
     """
 
     fetches: Any
     receive: Callable[[Any], None] | None = None
     every: Every = attrs.field(default=EVERY_STEP, converter=as_every)
+    options: tf.RunOptions | None = None
 
 
 class Callback:

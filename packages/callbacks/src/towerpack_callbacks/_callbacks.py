@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -38,8 +38,9 @@ class Callbacks:
         each step:
             due = callbacks.due_fetches(loop)            # StepFetch objects
             args = callbacks.before_run(context)         # SessionRunArgs, one per dynamic callback
+            options = callbacks.run_options(due, args)   # None, nearly always
             ... one session call fetches the step, due and args; global_step += 1 ...
-            callbacks.receive(due, values); callbacks.after_run(context, values)
+            callbacks.receive(due, values, metadata); callbacks.after_run(context, values)
             callbacks.trigger_step(loop)
         callbacks.after_epoch(); callbacks.trigger_epoch()
     callbacks.after_train()
@@ -124,11 +125,26 @@ class Callbacks:
         return self._fetches.due(step, epoch, last_step)
 
     @staticmethod
-    def receive(due: tuple[StepFetch, ...], values: list[Any]) -> None:
+    def run_options(
+        due: Sequence[StepFetch], args: Sequence[tf.train.SessionRunArgs] = ()
+    ) -> tf.RunOptions | None:
+        """The options that the fetches due and the dynamic callbacks ask of the session call, merged."""
+        given = [asked.options for asked in [*due, *args] if asked.options is not None]
+        if not given:
+            return None
+        merged = tf.RunOptions()
+        for options in given:
+            merged.MergeFrom(options)
+        return merged
+
+    @staticmethod
+    def receive(
+        due: tuple[StepFetch, ...], values: list[Any], metadata: tf.RunMetadata | None = None
+    ) -> None:
         """Hands fetched values to their receivers; `values` has one element per element of `due`."""
         for fetch, value in zip(due, values):
             if fetch.receive is not None:
-                fetch.receive(value)
+                fetch.receive(value if fetch.options is None else (value, metadata))
 
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
         """Asks each dynamic callback what to fetch and feed."""

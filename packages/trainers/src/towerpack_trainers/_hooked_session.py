@@ -74,7 +74,9 @@ class HookedSession:
         self._loop = loop
         self._counter = counter
         self._train_op = plain.train_op
-        self._plain_due = callbacks.every_step_fetches
+        # The plain step's callable takes no options.
+        every_step = callbacks.every_step_fetches
+        self._plain_due = every_step if callbacks.run_options(every_step) is None else None
         self._plain_run = plain.compile(sess)
         self._plain_receivers = plain.receivers
         self._dynamic = bool(callbacks.dynamic)
@@ -107,24 +109,17 @@ class HookedSession:
     def _run_with_hooks(self, fetches: Any, due: tuple[StepFetch, ...], feeds: dict[Any, Any]) -> Any:
         wanted = [fetches, [fetch.fetches for fetch in due]]
         if not self._dynamic:
-            value, due_values = self._call(wanted, feeds)
-            self._advance(due, due_values)
+            (value, due_values), metadata = self._call(wanted, feeds, self._callbacks.run_options(due))
+            self._advance(due, due_values, metadata)
             return value
         context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feeds or None), self._sess)
         args = self._callbacks.before_run(context)
         wanted.append([[] if arg.fetches is None else arg.fetches for arg in args])
         for arg in args:
             feeds = {**feeds, **(arg.feed_dict or {})}
-        options = [arg.options for arg in args if arg.options is not None]
-        metadata = tf.RunMetadata() if options else None
-        if options:
-            merged = tf.RunOptions()
-            for option in options:
-                merged.MergeFrom(option)
-            value, due_values, arg_values = self._sess.run(wanted, feeds, merged, metadata)
-        else:
-            value, due_values, arg_values = self._call(wanted, feeds)
-        self._advance(due, due_values)
+        options = self._callbacks.run_options(due, args)
+        (value, due_values, arg_values), metadata = self._call(wanted, feeds, options)
+        self._advance(due, due_values, metadata)
         self._callbacks.after_run(
             context, [tf.train.SessionRunValues(v, arg.options, metadata) for v, arg in zip(arg_values, args)]
         )
@@ -132,21 +127,28 @@ class HookedSession:
             raise StopTraining("a session hook asked to stop")
         return value
 
-    def _call(self, wanted: list[Any], feeds: dict[Any, Any]) -> Any:
+    def _call(
+        self, wanted: list[Any], feeds: dict[Any, Any], options: tf.RunOptions | None
+    ) -> tuple[Any, tf.RunMetadata | None]:
+        if options is not None:
+            metadata = tf.RunMetadata()
+            return self._sess.run(wanted, feeds, options, metadata), metadata
         if feeds:
-            return self._sess.run(wanted, feeds)
+            return self._sess.run(wanted, feeds), None
         key = _identity(wanted)
         if key not in self._callables:
             # The structure is kept, so that the identities in its key stay its own.
             self._callables[key] = wanted, self._sess.make_callable(wanted)
-        return self._callables[key][1]()
+        return self._callables[key][1](), None
 
-    def _advance(self, due: tuple[StepFetch, ...], values: list[Any]) -> None:
+    def _advance(
+        self, due: tuple[StepFetch, ...], values: list[Any], metadata: tf.RunMetadata | None
+    ) -> None:
         if not self._counter.counted_by_graph:
             # A call of its own: within the run, who reads global_step would see it before or after by chance.
             self._count()
         self._loop.global_step += 1
-        self._callbacks.receive(due, values)
+        self._callbacks.receive(due, values, metadata)
 
 
 def _identity(structure: Any) -> Any:
