@@ -1,5 +1,6 @@
 """What is restored, what is refused, and how the difference is told."""
 
+import contextlib
 import logging
 
 import numpy as np
@@ -36,7 +37,8 @@ def sess():
             tf.get_variable(name, shape, dtype, initializer=tf.zeros_initializer())
         initializer = tf.global_variables_initializer()
     graph.finalize()
-    with tf.Session(graph=graph) as session:
+    # Not as a context: outside of it, TensorFlow is eager.
+    with contextlib.closing(tf.Session(graph=graph)) as session:
         session.run(initializer)
         yield session
 
@@ -130,7 +132,9 @@ def test_dict_restore_of_other_shapes(sess, caplog):
 
 
 def test_nothing_that_fits_is_an_error(sess):
-    with pytest.raises(RestoreError, match=r"None of the values fits this graph:\n  only in the graph: fc/W"):
+    with pytest.raises(
+        RestoreError, match=r"The given dictionary does not fit this graph at all:\n  only in the graph: fc/W"
+    ):
         SmartInit({"other": BIAS}).restore(sess)
 
 
@@ -153,9 +157,123 @@ def test_smart_init_passes_a_session_init_on():
     assert SmartInit(init) is init
 
 
+@pytest.mark.parametrize(
+    ("rename", "names"),
+    [
+        ({"a/W": "fc/W", "a/b": "fc/b"}, ["a/W", "a/b"]),
+        ({"a": "fc"}, ["a/W", "a/b"]),
+        ({"net/top": "fc", "net": "elsewhere"}, ["net/top/W", "net/top/b"]),
+        ({"net": ""}, ["net/fc/W", "net/fc/b"]),
+        (lambda name: name.replace("dense", "fc"), ["dense/W", "dense/b"]),
+        (lambda name: None if "Momentum" in name else name, ["fc/W", "fc/b", "fc/W/Momentum"]),
+    ],
+    ids=["names", "scopes", "the longest scope", "no scope", "function", "left out"],
+)
+def test_renaming(sess, rename, names):
+    values = dict(zip(names, (KERNEL, BIAS, KERNEL)))
+    SmartInit(values, rename=rename, ignore=["step"], allow=[]).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+
+
+def test_renaming_two_to_one(sess):
+    init = SmartInit({"a/W": KERNEL, "b/W": KERNEL}, rename={"a": "fc", "b": "fc"})
+    with pytest.raises(
+        RestoreError, match=r"rename= makes two values 'fc/W': 'a/W' and 'b/W'. Give each its"
+    ):
+        init.restore(sess)
+
+
+def test_what_is_ignored_is_neither_restored_nor_listed(sess, caplog):
+    values = {"fc/W": KERNEL, "fc/b": np.ones(7, np.float32), "old/Momentum": BIAS}
+    SmartInit(values, ignore=["fc/b", ".*/Momentum", "st.p"], allow=[]).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), np.zeros(3))
+    assert not caplog.records
+    # The whole name counts, not a part of it.
+    with pytest.raises(RestoreError, match="of another shape or type: fc/b"):
+        SmartInit(values, ignore=["b"]).restore(sess)
+
+
+@pytest.mark.parametrize(
+    ("allow", "refused"),
+    [([], True), (["missing"], True), (["unused"], True), (["missing", "unused"], False)],
+    ids=str,
+)
+def test_differences_may_be_refused(sess, allow, refused):
+    init = SmartInit({"fc/W": KERNEL, "more": BIAS}, allow=allow)
+    if not refused:
+        init.restore(sess)
+        return
+    with pytest.raises(RestoreError) as caught:
+        init.restore(sess)
+    assert str(caught.value) == (
+        "The given dictionary does not fit this graph:\n"
+        "  only in the graph: fc/b\n"
+        "  only in the graph: step\n"
+        "  only in the restored values: more\n"
+        'Give rename= or ignore= so that they fit, or allow them: allow=["missing", "unused"].'
+    )
+    np.testing.assert_array_equal(value(sess, "fc/W"), np.zeros((2, 3)))
+
+
+def test_an_exact_restore_may_allow_differences(sess, caplog):
+    restore_exactly(sess, {"fc/W": KERNEL, "more": BIAS}, "it", allow=["missing", "unused"])
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    assert "it does not fit this graph, as is allowed:\n  only in the graph: fc/b" in caplog.text
+
+
+def test_objects_of_tensorflow(sess, tmp_path, caplog):
+    """`tf.train.Checkpoint` writes paths through objects; what counts are the names of the variables."""
+    kernel, bias = tf.Variable(KERNEL, name="fc/W"), tf.Variable(BIAS, name="fc/b")
+    twins = [tf.Variable(np.int64(number), name="twin") for number in (3, 4)]
+    objects = tf.compat.v2.train.Checkpoint(net={"k": kernel, "b": bias}, one=twins[0], two=twins[1])
+    path = objects.write(str(tmp_path / "objects"))
+    for source in (objects, path):
+        SmartInit({"fc/W": np.zeros((2, 3), np.float32), "fc/b": np.zeros(3, np.float32)}).restore(sess)
+        SmartInit(source, rename={"two": "step", "one": "other"}).restore(sess)
+        np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+        np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+        assert value(sess, "step") == 4
+    assert "only in the restored values: other" in caplog.text
+
+
+def test_objects_are_taken_as_they_are_when_they_are_given(sess):
+    bias = tf.Variable(BIAS, name="fc/b")
+    init = SmartInit(tf.compat.v2.train.Checkpoint(bias=bias))
+    bias.assign(2 * BIAS)
+    init.restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+
+
+def test_objects_inside_a_graph():
+    with tf.Graph().as_default():
+        objects = tf.train.Checkpoint(v=tf.get_variable("v", [2]))
+        with pytest.raises(RestoreError, match=r"have no values inside a graph.*save it and give the path"):
+            SmartInit(objects)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"allow": ["shapes"]}, ValueError, r"allow=\['shapes'\]: expected a list of some of 'missing', 'un"),
+        ({"allow": "missing"}, ValueError, "allow='missing': expected a list"),
+        ({"ignore": "fc/b"}, TypeError, r"ignore='fc/b': expected a list of regular expressions: \['fc/b'\]"),
+        ({"ignore": ["(fc"]}, ValueError, r"ignore: '\(fc' is no regular expression: missing \)"),
+        ({"rename": ["fc"]}, TypeError, r"rename=\['fc'\]: expected a dictionary of names, or a function"),
+    ],
+    ids=str,
+)
+def test_wrong_options(options, error, message):
+    with pytest.raises(error, match=message):
+        SmartInit({}, **options)
+
+
 @pytest.mark.parametrize("wrong", [3, object, 1.5], ids=repr)
 def test_smart_init_of_something_else(wrong):
-    with pytest.raises(TypeError, match="SmartInit takes a path, a dictionary of arrays or a list"):
+    with pytest.raises(
+        TypeError, match=r"SmartInit takes a path, a dictionary of arrays, a tf.train.Checkpoint or"
+    ):
         SmartInit(wrong)
 
 

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, final
 
-import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks.checkpoint import assign_variables, load_variables
 
 from ._errors import RestoreError
+from ._restore import Differences, NameMap, Rename, check_allowed, read_values
 
 __all__ = ["DictRestore", "SaverRestore", "SessionInit", "SmartInit", "restore_exactly"]
 
 _log = logging.getLogger("towerpack_trainers")
+_ONE_SIDED = ("missing", "unused")
 
 
 class SessionInit(abc.ABC):
@@ -29,59 +30,44 @@ class SessionInit(abc.ABC):
         """Assigns values to variables of the session's graph."""
 
 
-@attrs.frozen
-class _Differences:
-    """How the variables of a graph and a set of values differ."""
-
-    missing: list[str]
-    unused: list[str]
-    unequal: list[str]
-
-    @classmethod
-    def between(cls, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]) -> _Differences:
-        common = sorted(set(variables) & set(values))
-        return cls(
-            missing=sorted(set(variables) - set(values)),
-            unused=sorted(set(values) - set(variables)),
-            unequal=[line for name in common if (line := _unlike(name, variables[name], values[name]))],
-        )
-
-    def describe(self) -> str:
-        sections = (
-            ("only in the graph", self.missing),
-            ("only in the restored values", self.unused),
-            ("of another shape or type", self.unequal),
-        )
-        return "\n".join(f"  {title}: {line}" for title, lines in sections for line in lines)
-
-
-def _unlike(name: str, variable: tf.Variable, value: np.ndarray) -> str | None:
-    dtype = np.dtype(variable.dtype.base_dtype.as_numpy_dtype)
-    if not variable.shape.is_compatible_with(value.shape):
-        return f"{name}: the graph has shape {tuple(variable.shape.as_list())}, restored is {value.shape}"
-    if dtype.kind != value.dtype.kind:
-        return f"{name}: the graph has {dtype.name}, restored is {value.dtype.name}"
-    return None
-
-
 def _global_variables(sess: tf.Session) -> dict[str, tf.Variable]:
     return {v.op.name: v for v in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
 
 
-def restore_exactly(sess: tf.Session, values: Mapping[str, np.ndarray], source: str) -> None:
+def _assign_fitting(
+    sess: tf.Session,
+    variables: Mapping[str, tf.Variable],
+    values: Mapping[str, np.ndarray],
+    differences: Differences,
+) -> None:
+    fitting = [name for name in values if name in variables and name not in differences.unequal]
+    assign_variables(sess, {name: values[name] for name in fitting})
+
+
+def restore_exactly(
+    sess: tf.Session, values: Mapping[str, np.ndarray], source: str, allow: Collection[str] = ()
+) -> None:
     """Assigns all values to all variables.
+
+    Args:
+        sess: the session.
+        values: arrays by variable name.
+        source: where they come from.
+        allow: kinds of differences that are logged and not refused; see `SmartInit`.
 
     Raises:
         RestoreError: names, shapes or types are not the same on both sides.
     """
     variables = _global_variables(sess)
-    differences = _Differences.between(variables, values)
-    if differences.missing or differences.unused or differences.unequal:
-        raise RestoreError(
-            f"{source} does not fit this graph:\n{differences.describe()}\n"
-            "Build the same model, or load it with session_init=SmartInit(path) to take what fits."
-        )
-    assign_variables(sess, values)
+    differences = Differences.between(variables, values)
+    differences.refuse(
+        source,
+        check_allowed(allow),
+        "Build the same model, or load it with session_init=SmartInit(path) to take what fits.",
+    )
+    if differences:
+        _log.warning("%s does not fit this graph, as is allowed:\n%s", source, differences.describe())
+    _assign_fitting(sess, variables, values, differences)
 
 
 @final
@@ -91,7 +77,7 @@ class SaverRestore(SessionInit):
     Args:
         path: whatever `towerpack_callbacks.checkpoint.load_variables` reads.
         prefix: a scope that stands before each name in the graph, but not in the checkpoint.
-        ignore: names of variables that keep their initial values.
+        ignore: names of variables that keep their initial values, or regular expressions that match them.
 
     Raises:
         CheckpointError: (in `restore`) the checkpoint cannot be read.
@@ -101,28 +87,28 @@ class SaverRestore(SessionInit):
     def __init__(self, path: str | Path, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
         self._path = Path(path)
         self._prefix = f"{prefix}/" if prefix else ""
-        self._ignore = {name.removesuffix(":0") for name in ignore}
+        self._names = NameMap(lambda name: self._prefix + name, ignore)
 
     def restore(self, sess: tf.Session) -> None:
-        values = {self._prefix + name: value for name, value in load_variables(self._path).items()}
+        values = self._names.apply(load_variables(self._path))
         wanted = {
             name: variable
             for name, variable in _global_variables(sess).items()
-            if name.startswith(self._prefix) and name not in self._ignore
+            if name.startswith(self._prefix) and not self._names.ignores(name)
         }
         if not wanted:
             raise RestoreError(
                 f"The graph has no variable to restore whose name begins with {self._prefix!r}."
             )
-        differences = _Differences.between(wanted, values)
-        if differences.missing or differences.unequal:
-            raise RestoreError(
-                f"{self._path} does not fit this graph:\n{differences.describe()}\n"
-                "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits."
-            )
+        differences = Differences.between(wanted, values)
+        differences.refuse(
+            str(self._path),
+            ["unused"],
+            "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits.",
+        )
         if differences.unused:
             _log.info("Not in this graph, and left out: %s", ", ".join(differences.unused))
-        assign_variables(sess, {name: values[name] for name in wanted})
+        _assign_fitting(sess, wanted, values, differences)
 
 
 @final
@@ -138,24 +124,12 @@ class DictRestore(SessionInit):
     """
 
     def __init__(self, values: Mapping[str, np.ndarray], ignore_mismatch: bool = False) -> None:
-        self._values = {name.removesuffix(":0"): np.asarray(value) for name, value in values.items()}
-        self._ignore_mismatch = ignore_mismatch
+        self._inner = _Restore(
+            read_values(values), NameMap(), _allowed(_ONE_SIDED, ignore_mismatch), "The given dictionary"
+        )
 
     def restore(self, sess: tf.Session) -> None:
-        variables = _global_variables(sess)
-        differences = _Differences.between(variables, self._values)
-        if differences.unequal and not self._ignore_mismatch:
-            raise RestoreError(
-                f"Values do not fit this graph:\n{differences.describe()}\n"
-                "Give ignore_mismatch=True to leave those out."
-            )
-        unlike = {line.split(":")[0] for line in differences.unequal}
-        fitting = {name: v for name, v in self._values.items() if name in variables and name not in unlike}
-        if not fitting and self._values:
-            raise RestoreError(f"None of the values fits this graph:\n{differences.describe()}")
-        if differences.missing or differences.unused or unlike:
-            _log.warning("Restoring what fits. Left alone:\n%s", differences.describe())
-        assign_variables(sess, fitting)
+        self._inner.restore(sess)
 
 
 class _Nothing(SessionInit):
@@ -172,36 +146,101 @@ class _Chain(SessionInit):
             init.restore(sess)
 
 
-class _FileRestore(SessionInit):
-    def __init__(self, path: Path, ignore_mismatch: bool) -> None:
-        self._path = path
-        self._ignore_mismatch = ignore_mismatch
+class _Restore(SessionInit):
+    """Restores what `names` makes of the values; differences that are not allowed are refused."""
+
+    def __init__(
+        self,
+        values: Mapping[str, np.ndarray] | Path | None,
+        names: NameMap,
+        allow: frozenset[str],
+        source: str,
+    ) -> None:
+        self._values = values
+        self._names = names
+        self._allow = allow
+        self._source = source
 
     def restore(self, sess: tf.Session) -> None:
-        DictRestore(load_variables(self._path), self._ignore_mismatch).restore(sess)
+        read = load_variables(self._values) if isinstance(self._values, Path) else self._values
+        assert read is not None
+        values = self._names.apply(read)
+        graph = _global_variables(sess)
+        variables = {name: variable for name, variable in graph.items() if not self._names.ignores(name)}
+        differences = Differences.between(variables, values)
+        differences.refuse(self._source, self._allow, _advice(differences, self._allow))
+        if values and set(values) <= {*differences.unused, *differences.unequal}:
+            raise RestoreError(
+                f"{self._source} does not fit this graph at all:\n{differences.describe()}\n"
+                "If it has other names for the same, give rename=."
+            )
+        if differences:
+            _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, differences.describe())
+        _assign_fitting(sess, variables, values, differences)
 
 
-def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
-    """Makes the `SessionInit` that fits: restore what is there on both sides, warn of the rest.
+def SmartInit(
+    obj: Any,
+    *,
+    ignore_mismatch: bool = False,
+    rename: Rename | None = None,
+    ignore: Iterable[str] = (),
+    allow: Collection[str] = _ONE_SIDED,
+) -> SessionInit:
+    """Makes the `SessionInit` that fits: restore what is there on both sides, list the rest in a warning.
 
     Args:
-        obj: None or "" for nothing; a path (checkpoint, log directory, `.npz`); a dictionary of arrays; or a
-            list of such, applied in turn.
-        ignore_mismatch: leave out arrays of another shape or type, with a warning.
+        obj: None or "" for nothing; a path (checkpoint, log directory, TensorFlow checkpoint of either kind,
+            `.npz`); a dictionary of arrays; a `tf.train.Checkpoint`, whose variables are taken as they are
+            now, under the names they were made with; or a list of such, applied in turn.
+        ignore_mismatch: leave out arrays of another shape or type; the same as "unequal" in `allow`.
+        rename: what values are called in this graph: a dictionary of names or of leading scopes, or a
+            function from a name to another, or to None for what is to be left out.
+        ignore: regular expressions; variables whose whole name one of them matches are left alone.
+        allow: differences that are not refused: "missing" (only in the graph), "unused" (only among the
+            values), "unequal" (of another shape or type). Empty: each variable gets a value, and each value
+            is used.
 
     Raises:
-        TypeError: `obj` is none of these.
-        RestoreError: (in `restore`) nothing fits, or an array has another shape or type.
+        TypeError: `obj`, `rename` or `ignore` is none of these.
+        ValueError: `allow` or `ignore` holds something else.
+        RestoreError: (in `restore`) nothing fits, or there is a difference that is not allowed; the message
+            lists all differences.
         CheckpointError: (in `restore`) a file cannot be read.
+
+    Example:
+        ```python
+        SmartInit("resnet50.npz", rename={"resnet": "backbone"}, ignore=["linear/.*", ".*/Momentum"])
+        ```
     """
+    options = NameMap(rename, ignore), _allowed(allow, ignore_mismatch)
+    return _smart_init(obj, *options)
+
+
+def _smart_init(obj: Any, names: NameMap, allow: frozenset[str]) -> SessionInit:
     if obj is None or (isinstance(obj, str) and not obj):
         return _Nothing()
     if isinstance(obj, SessionInit):
         return obj
     if isinstance(obj, (str, Path)):
-        return _FileRestore(Path(obj), ignore_mismatch)
-    if isinstance(obj, Mapping):
-        return DictRestore(obj, ignore_mismatch)
+        return _Restore(Path(obj), names, allow, str(obj))
     if isinstance(obj, (list, tuple)):
-        return _Chain([SmartInit(item, ignore_mismatch=ignore_mismatch) for item in obj])
-    raise TypeError(f"SmartInit takes a path, a dictionary of arrays or a list of them, received {obj!r}.")
+        return _Chain([_smart_init(item, names, allow) for item in obj])
+    values = read_values(obj)
+    if values is None:
+        raise TypeError(
+            "SmartInit takes a path, a dictionary of arrays, a tf.train.Checkpoint or a list of them, "
+            f"received {obj!r}."
+        )
+    kind = "dictionary" if isinstance(obj, Mapping) else type(obj).__name__
+    return _Restore(values, names, allow, f"The given {kind}")
+
+
+def _allowed(allow: Collection[str], ignore_mismatch: bool) -> frozenset[str]:
+    return check_allowed(allow) | ({"unequal"} if ignore_mismatch else frozenset())
+
+
+def _advice(differences: Differences, allow: frozenset[str]) -> str:
+    if differences.unequal and "unequal" not in allow:
+        return "Give ignore_mismatch=True to leave those of another shape or type out."
+    return 'Give rename= or ignore= so that they fit, or allow them: allow=["missing", "unused"].'

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CheckpointError
 from ._layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
+from ._objects import OBJECT_GRAPH, variable_names
 from ._write import FORMAT, crc32
 
 __all__ = ["Checkpoint", "load_variables", "read_checkpoint"]
@@ -66,7 +67,9 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
 
     Args:
         path: a checkpoint or log directory of this package, a TensorFlow checkpoint (its prefix, one of its
-            files, or a directory with a `checkpoint` file), or a `.npz` archive.
+            files, or a directory with a `checkpoint` file), or a `.npz` archive. What `tf.train.Checkpoint`
+            wrote comes under the names the variables had, such as "fc0/kernel"; where two share one, under
+            their paths through the objects.
 
     Raises:
         CheckpointError: it cannot be read as any of these.
@@ -119,7 +122,10 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
 def _read_tensorflow(prefix: Path) -> dict[str, np.ndarray]:
     try:
         reader = tf.train.load_checkpoint(str(prefix))
-        return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+        names = {name: name for name in reader.get_variable_to_shape_map()}
+        if OBJECT_GRAPH in names:
+            names = variable_names(reader.get_tensor(OBJECT_GRAPH))
+        return {name: reader.get_tensor(key) for key, name in names.items()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise CheckpointError(
             f"{prefix} cannot be read as a TensorFlow checkpoint: {error}. "

@@ -1,0 +1,94 @@
+"""How the variables of a graph and a set of values differ, and which differences are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import attrs
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from .._errors import RestoreError
+
+__all__ = ["Differences", "check_allowed"]
+
+# What is allowed, and how it is called in a message.
+_KINDS = {
+    "missing": "only in the graph",
+    "unused": "only in the restored values",
+    "unequal": "of another shape or type",
+}
+
+
+def check_allowed(allow: Collection[str]) -> frozenset[str]:
+    """The kinds of differences that are not refused.
+
+    Raises:
+        ValueError: one of them is no such kind.
+    """
+    wrong = [allow] if isinstance(allow, str) else sorted(set(allow) - set(_KINDS))
+    if wrong:
+        raise ValueError(f"allow={allow!r}: expected a list of some of {', '.join(map(repr, _KINDS))}.")
+    return frozenset(allow)
+
+
+@attrs.frozen
+class Differences:
+    """How the variables of a graph and a set of values differ; all sorted by name.
+
+    Attributes:
+        missing: names only in the graph.
+        unused: names only among the values.
+        unequal: of names on both sides, how shape or type differ.
+    """
+
+    missing: list[str]
+    unused: list[str]
+    unequal: dict[str, str]
+
+    @classmethod
+    def between(cls, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]) -> Differences:
+        """Compares names, shapes and kinds of types."""
+        common = sorted(set(variables) & set(values))
+        unlike = {name: _unlike(variables[name], values[name]) for name in common}
+        return cls(
+            missing=sorted(set(variables) - set(values)),
+            unused=sorted(set(values) - set(variables)),
+            unequal={name: text for name, text in unlike.items() if text is not None},
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.missing or self.unused or self.unequal)
+
+    def describe(self) -> str:
+        """One line for each difference."""
+        lines = {
+            "missing": self.missing,
+            "unused": self.unused,
+            "unequal": [f"{name}: {text}" for name, text in self.unequal.items()],
+        }
+        return "\n".join(f"  {title}: {line}" for kind, title in _KINDS.items() for line in lines[kind])
+
+    def refuse(self, source: str, allow: Collection[str], advice: str) -> None:
+        """Raises unless all differences are of allowed kinds.
+
+        Args:
+            source: where the values come from.
+            allow: "missing", "unused", "unequal", or some of them.
+            advice: what to do.
+
+        Raises:
+            RestoreError: the message lists all differences.
+        """
+        found = {"missing": self.missing, "unused": self.unused, "unequal": self.unequal}
+        if any(found[kind] for kind in _KINDS if kind not in allow):
+            raise RestoreError(f"{source} does not fit this graph:\n{self.describe()}\n{advice}")
+
+
+def _unlike(variable: tf.Variable, value: np.ndarray) -> str | None:
+    dtype = np.dtype(variable.dtype.base_dtype.as_numpy_dtype)
+    if not variable.shape.is_compatible_with(value.shape):
+        return f"the graph has shape {tuple(variable.shape.as_list())}, restored is {value.shape}"
+    if dtype.kind != value.dtype.kind:
+        return f"the graph has {dtype.name}, restored is {value.dtype.name}"
+    return None

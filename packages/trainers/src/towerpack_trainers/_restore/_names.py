@@ -1,0 +1,80 @@
+"""Names of values made into names of variables. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from .._errors import RestoreError
+
+__all__ = ["NameMap", "Rename"]
+
+T = TypeVar("T")
+Rename = Mapping[str, str] | Callable[[str], "str | None"]
+
+
+class NameMap:
+    """Renames what is restored, and says what is to be left alone.
+
+    Args:
+        rename: new names by old ones, or new scopes by old ones ({"resnet": "backbone"} makes
+            "resnet/conv0/W" "backbone/conv0/W"; the longest that fits counts; the new one may be ""). Or a
+            function from a name to the new one, or to None for what is to be left out.
+        ignore: regular expressions; a variable whose whole name one of them matches is left alone.
+
+    Raises:
+        TypeError: `rename` is neither, or `ignore` is one string.
+        ValueError: something in `ignore` is no regular expression.
+    """
+
+    def __init__(self, rename: Rename | None = None, ignore: Iterable[str] = ()) -> None:
+        if rename is not None and not callable(rename) and not isinstance(rename, Mapping):
+            raise TypeError(f"rename={rename!r}: expected a dictionary of names, or a function of a name.")
+        if isinstance(ignore, str):
+            raise TypeError(f"ignore={ignore!r}: expected a list of regular expressions: [{ignore!r}].")
+        self._rename = rename
+        self._ignore = [_compile(pattern.removesuffix(":0")) for pattern in ignore]
+
+    def ignores(self, name: str) -> bool:
+        """Whether the variable of that name is left alone."""
+        return any(pattern.fullmatch(name) for pattern in self._ignore)
+
+    def apply(self, values: Mapping[str, T]) -> dict[str, T]:
+        """The values under their new names, without what is ignored or left out.
+
+        Raises:
+            RestoreError: two of them get the same name.
+        """
+        renamed: dict[str, T] = {}
+        came_from: dict[str, str] = {}
+        for old, value in values.items():
+            new = self._new_name(old)
+            if new is None or self.ignores(new):
+                continue
+            if new in renamed:
+                raise RestoreError(
+                    f"rename= makes two values {new!r}: {came_from[new]!r} and {old!r}. "
+                    "Give each its own name."
+                )
+            renamed[new], came_from[new] = value, old
+        return renamed
+
+    def _new_name(self, name: str) -> str | None:
+        if self._rename is None:
+            return name
+        if not isinstance(self._rename, Mapping):
+            return self._rename(name)
+        parts = name.split("/")
+        for length in range(len(parts), 0, -1):
+            old = "/".join(parts[:length])
+            if old in self._rename:
+                return "/".join([part for part in (self._rename[old], *parts[length:]) if part])
+        return name
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"ignore: {pattern!r} is no regular expression: {error}.") from error

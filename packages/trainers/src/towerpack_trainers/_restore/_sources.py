@@ -1,0 +1,49 @@
+"""Where values come from: files, dictionaries, and the objects of `tf.train.Checkpoint`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks.checkpoint import load_variables
+
+from .._errors import RestoreError
+
+__all__ = ["read_values"]
+
+_OBJECTS = (tf.train.Checkpoint, tf.compat.v2.train.Checkpoint)
+
+
+def read_values(source: Any) -> dict[str, np.ndarray] | None:
+    """Arrays by variable name, or None if `source` is nothing of the kind.
+
+    Args:
+        source: a path, a mapping of arrays, or a `tf.train.Checkpoint`.
+
+    Raises:
+        CheckpointError: a file cannot be read.
+        RestoreError: the variables of a `tf.train.Checkpoint` have no values here.
+    """
+    if isinstance(source, (str, Path)):
+        return load_variables(source)
+    if isinstance(source, Mapping):
+        return {name.removesuffix(":0"): np.asarray(value) for name, value in source.items()}
+    if isinstance(source, _OBJECTS):
+        return _read_objects(source)
+    return None
+
+
+def _read_objects(checkpoint: Any) -> dict[str, np.ndarray]:
+    if not tf.executing_eagerly():
+        raise RestoreError(
+            "The variables of a tf.train.Checkpoint have no values inside a graph. Hand it over outside of "
+            "any `with graph.as_default()`, or save it and give the path."
+        )
+    # Through a file: which variables an object has, under which names, only the writer knows.
+    with tempfile.TemporaryDirectory() as directory:
+        return load_variables(checkpoint.write(str(Path(directory) / "objects")))
