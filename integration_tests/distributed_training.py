@@ -1,0 +1,164 @@
+"""A small training in several processes, whose every number is determined.
+
+python distributed_training.py LOG_DIR [--engine tf|mpi] [options]
+"""
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, ModelSaver, PeriodicTrigger, StopTraining, add_moving_summary
+from towerpack_callbacks.checkpoint import snapshot_variables
+from towerpack_dataflow import BatchData, DataFromList, MapData, ShardData, reshard
+from towerpack_layers import BatchNorm, Dropout, FullyConnected
+from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+from towerpack_trainers.distributed import (
+    CollectiveCommunicator,
+    DistributedTrainer,
+    MPICommunicator,
+    MPITrainer,
+    resolve_cluster,
+)
+
+TOTAL = 12  # datapoints of one step, of all processes together
+STEPS = 20
+
+
+class Model(ModelDesc):
+    """Two layers and momentum; batch normalisation and dropout where they shall be."""
+
+    def __init__(self, plain=True):
+        self.plain = plain
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 6], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+    def build_graph(self, x, y):
+        hidden = FullyConnected("fc0", x, 16, activation=tf.nn.tanh)
+        if not self.plain:
+            hidden = Dropout("dropout", BatchNorm("bn", hidden), rate=0.2)
+        answer = FullyConnected("fc1", hidden, 1)[:, 0]
+        cost = tf.reduce_mean(tf.square(answer - y), name="cost")
+        if self.training:
+            add_moving_summary(cost)
+        return cost
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.05, 0.9)
+
+
+class Step(Callback):
+    """Says how far this process is, notes what it has seen, and does to it what a test wants."""
+
+    chief_only = False
+
+    def __init__(self, args, rank):
+        self.args, self.rank = args, rank
+
+    def _before_train(self):
+        self.first = self.global_step
+        print("started", flush=True)
+
+    def _trigger_step(self):
+        args = self.args
+        print(f"step {self.global_step}", flush=True)
+        if self.rank != args.victim or self.first:
+            return
+        if args.at == self.global_step:
+            if args.stop:
+                raise StopTraining("it has seen enough")
+            if args.fail:
+                raise ValueError("a mistake in the user's code")
+            if args.signal:
+                os.kill(os.getpid(), getattr(signal, args.signal))
+
+
+class Weights(Callback):
+    """Writes all variables of the end, of each process."""
+
+    chief_only = False
+
+    def __init__(self, path):
+        self.path = path
+
+    def _after_train(self):
+        values = snapshot_variables(self.trainer.sess, self.graph.get_collection("variables"))
+        np.savez(self.path, **{name.replace("/", "|"): value for name, value in values.items()})
+
+
+class Seen:
+    """A map that writes down the datapoints that come out of it."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __call__(self, datapoint):
+        number, *rest = datapoint
+        with open(self.path, "a") as file:
+            file.write(f"{number}\n")
+        return rest
+
+
+def data(args, rank, size):
+    """Shuffled datapoints; each process has its shard."""
+    rng = np.random.default_rng(0)
+    xs = rng.normal(size=(TOTAL * STEPS, 6)).astype(np.float32)
+    ys = np.sin(xs.sum(1)).astype(np.float32)
+    flow = DataFromList(list(zip(range(len(xs)), xs, ys)), shuffle=True)
+    seen = Seen(args.log_dir.with_name(f"{args.log_dir.name}-seen-{os.getpid()}-{rank}"))
+    if args.shard_batches:
+        return ShardData(BatchData(MapData(flow, seen), TOTAL // 6), rank, size)
+    return BatchData(MapData(ShardData(flow, rank, size), seen), TOTAL // size)
+
+
+def main():
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("log_dir", type=Path)
+    parser.add_argument("--engine", default="tf", choices=("tf", "mpi", "simple"))
+    parser.add_argument("--max-epoch", type=int, default=2)
+    parser.add_argument("--save", type=int, default=5)
+    parser.add_argument("--peer-timeout", type=float, default=5.0)
+    parser.add_argument("--step-timeout", type=float, default=60.0)
+    parser.add_argument("--victim", type=int, default=-1)
+    parser.add_argument("--at", type=int, default=-1)
+    parser.add_argument("--signal")
+    parser.add_argument("--stop", action="store_true")
+    parser.add_argument("--fail", action="store_true")
+    parser.add_argument("--rich", action="store_true")
+    parser.add_argument("--shard-batches", action="store_true")
+    args = parser.parse_args()
+    times = {"peer_timeout": args.peer_timeout, "step_timeout": args.step_timeout, "start_timeout": 90}
+    communicator = None
+    if args.engine == "tf":
+        communicator = CollectiveCommunicator(resolve_cluster(), **times)
+    elif args.engine == "mpi":
+        communicator = MPICommunicator(**times)
+    rank, size = (communicator.rank, communicator.size) if communicator else (0, 1)
+    config = TrainConfig(
+        model=Model(plain=not args.rich),
+        dataflow=data(args, rank, size),
+        callbacks=[
+            PeriodicTrigger(ModelSaver(), every_k_steps=args.save),
+            Step(args, rank),
+            Weights(args.log_dir.with_name(f"{args.log_dir.name}-rank{rank}.npz")),
+        ],
+        max_epoch=args.max_epoch,
+        log_dir=args.log_dir,
+        resume="auto",
+        seed=5,
+    )
+    if communicator is None:
+        SimpleTrainer(config).train()
+        return
+    trainer = MPITrainer if args.engine == "mpi" else DistributedTrainer
+    trainer(config, communicator, reshard=reshard if args.shard_batches else None).train()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

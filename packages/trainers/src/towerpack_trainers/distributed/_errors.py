@@ -1,0 +1,67 @@
+"""What training on many hosts raises.
+
+```
+ValueError
+├── ClusterError        the description of the cluster is missing or makes no sense
+└── RanksDifferError    the processes do not train the same model, or not for the same number of steps
+ConnectionError
+├── RendezvousError     the processes did not find one another
+└── PeerLostError       one of them died, fell silent or failed; the message names it
+RuntimeError
+└── LaunchError         launched processes failed for good
+ImportError
+└── MissingExtraError   an optional package is not installed; the message names the extra
+```
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ClusterError",
+    "LaunchError",
+    "MissingExtraError",
+    "PeerLostError",
+    "RanksDifferError",
+    "RendezvousError",
+]
+
+
+class ClusterError(ValueError):
+    """Who trains together is not said, or said in a way that makes no sense."""
+
+
+class RanksDifferError(ValueError):
+    """The processes do not train the same thing; the message names rank and difference."""
+
+
+class RendezvousError(ConnectionError):
+    """Not all processes came together in time; the message names those that did not."""
+
+
+class PeerLostError(ConnectionError):
+    """Another process of the training died, fell silent or failed.
+
+    Attributes:
+        rank: which one; None where nobody can tell.
+    """
+
+    def __init__(self, message: str, rank: int | None = None) -> None:
+        super().__init__(message)
+        self.rank = rank
+
+
+class LaunchError(RuntimeError):
+    """Launched processes failed, and no restart is left."""
+
+
+class MissingExtraError(ImportError):
+    """An optional package is not installed."""
+
+    @classmethod
+    def of(cls, extra: str, error: ImportError) -> MissingExtraError:
+        """The error for one extra of this wheel, with the command that installs it."""
+        return cls(
+            f"{error.name or extra} cannot be imported ({error}). It comes with an extra: "
+            f'pip install "towerpack-trainers[{extra}]".',
+            name=error.name,
+        )
