@@ -125,7 +125,7 @@ class DictRestore(SessionInit):
 
     def __init__(self, values: Mapping[str, np.ndarray], ignore_mismatch: bool = False) -> None:
         self._inner = _Restore(
-            read_values(values), NameMap(), _allowed(_ONE_SIDED, ignore_mismatch), "The given dictionary"
+            read_values(values), NameMap(), _allowed(_ONE_SIDED, ignore_mismatch), "the given dictionary"
         )
 
     def restore(self, sess: tf.Session) -> None:
@@ -171,8 +171,8 @@ class _Restore(SessionInit):
         differences.refuse(self._source, self._allow, _advice(differences, self._allow))
         if values and set(values) <= {*differences.unused, *differences.unequal}:
             raise RestoreError(
-                f"{self._source} does not fit this graph at all:\n{differences.describe()}\n"
-                "If it has other names for the same, give rename=."
+                f"None of the values fits this graph:\n{differences.describe()}\n"
+                f"They come from: {self._source}. If they have other names there, give rename=."
             )
         if differences:
             _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, differences.describe())
@@ -233,7 +233,7 @@ def _smart_init(obj: Any, names: NameMap, allow: frozenset[str]) -> SessionInit:
             f"received {obj!r}."
         )
     kind = "dictionary" if isinstance(obj, Mapping) else type(obj).__name__
-    return _Restore(values, names, allow, f"The given {kind}")
+    return _Restore(values, names, allow, f"the given {kind}")
 
 
 def _allowed(allow: Collection[str], ignore_mismatch: bool) -> frozenset[str]:
