@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from .._seeding import Epoch
 
 if TYPE_CHECKING:
-    from ._work import Answer, Marks
+    from ._answer import Answer, Marks
 
 Stretch = tuple[int, int]
 
@@ -127,7 +127,7 @@ class UnorderedMapLedger(MapLedger):
     is read, and which were read before, each from where to where."""
 
     def __init__(self, epoch: Epoch, start: int) -> None:
-        """Goes on where the mark in `epoch` says; without one, all was in order and nothing dropped so far."""
+        """Goes on where the mark in `epoch` says; without one, all was in order and nothing was dropped."""
         mark = _own_mark(epoch, 5)
         if mark[2] != start:
             mark[2:] = start, 0, 0, 0, start

@@ -15,7 +15,8 @@ from ._parallel_flow import Counts, ParallelFlow
 from ._runner import MultiProcessRunner, _drained
 
 if TYPE_CHECKING:
-    from ._work import Answer, Work
+    from ._answer import Answer
+    from ._work import Work
 
 
 class MultiProcessMapData(ParallelFlow):
@@ -79,14 +80,14 @@ class MultiProcessMapData(ParallelFlow):
         )
 
     def _work(self) -> Work:
-        from ._work import Mapping
+        from ._mapping import Mapping
 
         ours = self._map
         return Mapping(ours._func, ours._rng, self._on_error)
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
-        from ._crew import Pass
-        from ._work import Spec, copied
+        from ._answer import Spec, copied
+        from ._pass import Pass
 
         ours = self._map
         place = ours._below(epoch)

@@ -15,9 +15,11 @@ from .._proxy import ProxyDataFlow
 from .._seeding import Epoch
 
 if TYPE_CHECKING:
-    from ._crew import Chunk, Crew
+    from ._answer import Answer
+    from ._crew import Crew
     from ._dispatch import Dispatcher
-    from ._work import Answer, Work
+    from ._pass import Chunk
+    from ._work import Work
 
 _logger = logging.getLogger("towerpack_dataflow")
 _WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
@@ -142,7 +144,8 @@ class ParallelFlow(ProxyDataFlow):
     def _running_crew(self) -> Crew:
         crew = self._crew
         if crew is None:
-            from ._crew import Crew, Options
+            from ._crew import Crew
+            from ._member import Options
 
             options = Options(
                 self._num_workers,

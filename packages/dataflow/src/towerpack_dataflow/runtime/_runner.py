@@ -18,8 +18,9 @@ from ._ledger import Ledger, SkippingLedger, UnorderedLedger
 from ._parallel_flow import Counts, ParallelFlow
 
 if TYPE_CHECKING:
-    from ._crew import Pass
-    from ._work import Answer, Spec, Work
+    from ._answer import Answer, Spec
+    from ._pass import Pass
+    from ._work import Work
 
 
 class MultiProcessRunner(ParallelFlow):
@@ -115,7 +116,7 @@ class MultiProcessRunner(ParallelFlow):
         self._ready = True
 
     def _work(self) -> Work:
-        from ._work import Reading
+        from ._reading import Reading
 
         return Reading(RepeatedData(self.ds, -1) if self._replicate else self.ds, self._on_error)
 
@@ -125,7 +126,7 @@ class MultiProcessRunner(ParallelFlow):
         return self._exact(epoch, start, stop)
 
     def _exact(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
-        from ._work import Spec
+        from ._answer import Spec
 
         spec = Spec.of(epoch, self.ds)
         while True:
@@ -167,7 +168,7 @@ class MultiProcessRunner(ParallelFlow):
         return Ledger(start) if self._in_order(spec) else UnorderedLedger(epoch, start)
 
     def _planned(self, spec: Spec, ledger: Ledger, stop: int | None) -> Pass:
-        from ._crew import Pass
+        from ._pass import Pass
 
         # Weak, because the crew must not keep alive the flow whose end is its own.
         follower: Any = WeakMethod(self._following) if stop is None else None
@@ -179,7 +180,7 @@ class MultiProcessRunner(ParallelFlow):
 
     def _following(self, this: Pass) -> Pass:
         """The next epoch, to be made while the consumer is still busy with this one."""
-        from ._crew import Pass
+        from ._pass import Pass
 
         marks = this.spec.marks if this.final_marks is None else this.final_marks
         spec, end = self._bounded(this.spec._replace(epoch=this.spec.epoch + 1, marks=marks))
@@ -217,8 +218,8 @@ class MultiProcessRunner(ParallelFlow):
             yield next(streams[turn % self._num_workers])
 
     def _replica(self, epoch: Epoch, number: int, first: int, size: int | None) -> Iterator[Any]:
-        from ._crew import Pass
-        from ._work import Spec
+        from ._answer import Spec
+        from ._pass import Pass
 
         workers = self._num_workers
         seed = _seed_of_copy(epoch.seed, number)

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _failures
+from ._answer import Answer, Spec
 from ._info import WorkerInfo, set_worker_info
 from ._threads import Handed, ThreadEnd
 from ._wire import Channel, Delivery, PeerGoneError
-from ._work import Answer, Spec, Work
+from ._work import Work
 
 _GRACE = 0.2  # seconds that a worker may take to leave by itself once its parent is gone
 _PR_SET_PDEATHSIG = 1
