@@ -75,7 +75,7 @@ def schedule(*pairs, **arguments):
         (schedule((3, 0.5), (4, 0.25), step_based=True), [1, 1, 1, 0.5, 0.25, 0.25, 0.25, 0.25]),
         (schedule((2, 0), (6, 4), step_based=True, interp="linear"), [1, 1, 0, 1, 2, 3, 4, 4]),
         (schedule((0, 0.5), (2, 0.25), set_at_beginning=False), [1] * 4 + [0.25] * 4),
-        (HyperParamSetterWithFunc("rate", lambda _, old: old / 2), [4 / 8, 4 / 8, 2 / 8, 2 / 8, 1 / 8, 1 / 8]),
+        (HyperParamSetterWithFunc("rate", lambda _, old: old / 2), [1 / 2, 1 / 2, 1 / 4, 1 / 4, 1 / 8]),
         (HyperParamSetterWithFunc("rate", lambda epoch, old: epoch, every="2 epochs"), [0] * 4 + [2] * 4),
         (HyperParamSetterWithFunc("rate", lambda step, old: step, every="1 step"), list(range(8))),
         (HyperParamSetterWithFunc("rate", lambda step, old: None, every="3 steps"), [1] * 8),

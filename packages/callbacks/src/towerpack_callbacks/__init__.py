@@ -1,6 +1,6 @@
 """Everything besides the iterations: callbacks, monitors and checkpoints for graph-mode TensorFlow."""
 
-from . import checkpoint, hyperparam, monitors, testing
+from . import checkpoint, hyperparam, monitors, profile, testing
 from ._bridge import HookToCallback, as_session_hooks
 from ._callback import Callback, ProxyCallback, StepFetch
 from ._callbacks import Callbacks
@@ -48,6 +48,15 @@ from .hyperparam import (
     StatMonitorParamSetter,
 )
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+from .profile import (
+    EstimatedTimeLeft,
+    GPUMemoryTracker,
+    GPUUtilizationTracker,
+    GraphProfiler,
+    HostMemoryTracker,
+    TensorBoardProfiler,
+    ThroughputTracker,
+)
 
 __all__ = [
     "MOVING_SUMMARIES",
@@ -64,9 +73,14 @@ __all__ = [
     "DumpTensors",
     "EarlyStopping",
     "EnableCallbackIf",
+    "EstimatedTimeLeft",
     "Every",
+    "GPUMemoryTracker",
+    "GPUUtilizationTracker",
+    "GraphProfiler",
     "GraphVarParam",
     "HookToCallback",
+    "HostMemoryTracker",
     "HumanHyperParamSetter",
     "HyperParam",
     "HyperParamSetter",
@@ -108,7 +122,9 @@ __all__ = [
     "StepFetch",
     "StopTraining",
     "TFEventWriter",
+    "TensorBoardProfiler",
     "TensorNotFoundError",
+    "ThroughputTracker",
     "TrainerProtocol",
     "add_moving_summary",
     "add_param_summary",
@@ -119,5 +135,6 @@ __all__ = [
     "hyperparam",
     "make_predictor",
     "monitors",
+    "profile",
     "testing",
 ]

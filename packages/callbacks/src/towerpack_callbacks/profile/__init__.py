@@ -1,0 +1,20 @@
+"""What a training does with its time, its memory and its devices."""
+
+from ._gpu import GPUMemoryTracker, GPUUtilizationTracker
+from ._graph_profiler import GraphProfiler
+from ._host_memory import HostMemoryTracker
+from ._tensorboard_profiler import TensorBoardProfiler
+from ._throughput import ThroughputTracker
+from ._time_left import EstimatedTimeLeft
+from ._trace import chrome_trace
+
+__all__ = [
+    "EstimatedTimeLeft",
+    "GPUMemoryTracker",
+    "GPUUtilizationTracker",
+    "GraphProfiler",
+    "HostMemoryTracker",
+    "TensorBoardProfiler",
+    "ThroughputTracker",
+    "chrome_trace",
+]

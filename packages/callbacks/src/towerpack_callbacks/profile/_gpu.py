@@ -1,0 +1,177 @@
+"""What GPUs do while training, as NVIDIA's driver sees it."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from .._callback import Callback
+
+__all__ = ["GPUMemoryTracker", "GPUUtilizationTracker"]
+
+_MEGABYTE = 1e6
+
+
+class _GPUTracker(Callback):
+    """Samples something of each GPU in a thread, within epochs alone."""
+
+    def __init__(self, devices: Sequence[int] | None = None, interval: float = 1.0) -> None:
+        if not interval > 0:
+            raise ValueError(f"{type(self).__name__}(interval={interval!r}): expected a number above 0.")
+        self._wanted = None if devices is None else list(devices)
+        self._interval = interval
+        self._devices: list[int] = []
+        self._rows: list[list[float]] = []
+        self._sampler: _Sampler | None = None
+
+    # ---- what the two of them differ in
+
+    def _name(self, device: int) -> str:
+        raise NotImplementedError
+
+    def _sample(self, nvml: Any, handle: Any) -> float:
+        raise NotImplementedError
+
+    def _reduce(self, samples: list[float]) -> float:
+        raise NotImplementedError
+
+    # ---- how it is done
+
+    def _setup_graph(self) -> None:
+        self._nvml = _nvml()
+        present = range(0 if self._nvml is None else self._nvml.nvmlDeviceGetCount())
+        self._devices = list(present) if self._wanted is None else self._wanted
+        if self._nvml is None:
+            self._devices = []
+        unknown = [device for device in self._devices if device not in present]
+        if unknown:
+            raise ValueError(
+                f"{type(self).__name__}(devices={self._wanted}): this host has {len(present)} GPUs, "
+                f"numbered from 0."
+            )
+
+    def produces(self) -> Sequence[str]:
+        return [self._name(device) for device in self._devices]
+
+    def _before_epoch(self) -> None:
+        if self._devices:
+            handles = [self._nvml.nvmlDeviceGetHandleByIndex(device) for device in self._devices]
+            read = lambda: [self._sample(self._nvml, handle) for handle in handles]  # noqa: E731
+            self._sampler = _Sampler(read, self._interval)
+
+    def _after_epoch(self) -> None:
+        self._rows += self._stop()
+
+    def _trigger(self) -> None:
+        rows, self._rows = self._rows, []
+        for name, *samples in zip(self.produces(), *rows):
+            if samples:
+                self.trainer.monitors.put_scalar(name, self._reduce(samples))
+
+    def _after_train(self) -> None:
+        self._stop()
+
+    def _stop(self) -> list[list[float]]:
+        sampler, self._sampler = self._sampler, None
+        return [] if sampler is None else sampler.stop()
+
+
+@final
+class GPUUtilizationTracker(_GPUTracker):
+    """Puts how busy each GPU was in an epoch, in percent on average, as `GPUUtil/<number>`.
+
+    Without a GPU it does nothing.
+
+    Args:
+        devices: numbers of GPUs as the driver counts them, whatever CUDA_VISIBLE_DEVICES says; None: all.
+        interval: seconds between two samples.
+
+    Raises:
+        ValueError: the interval is not above 0; or (at set-up) there is no such GPU.
+        ImportError: (at set-up) there is a GPU, and the extra "gpu" is not installed.
+    """
+
+    def _name(self, device: int) -> str:
+        return f"GPUUtil/{device}"
+
+    def _sample(self, nvml: Any, handle: Any) -> float:
+        return float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+
+    def _reduce(self, samples: list[float]) -> float:
+        return sum(samples) / len(samples)
+
+
+@final
+class GPUMemoryTracker(_GPUTracker):
+    """Puts the most memory that was in use on each GPU in an epoch, in megabytes, as `GPUMemory/<number>_mb`.
+
+    It is what the driver has given out, to all processes: TensorFlow keeps what it has been given.
+    Without a GPU it does nothing.
+
+    Args:
+        devices: numbers of GPUs as the driver counts them, whatever CUDA_VISIBLE_DEVICES says; None: all.
+        interval: seconds between two samples.
+
+    Raises:
+        ValueError: the interval is not above 0; or (at set-up) there is no such GPU.
+        ImportError: (at set-up) there is a GPU, and the extra "gpu" is not installed.
+    """
+
+    def _name(self, device: int) -> str:
+        return f"GPUMemory/{device}_mb"
+
+    def _sample(self, nvml: Any, handle: Any) -> float:
+        return float(nvml.nvmlDeviceGetMemoryInfo(handle).used) / _MEGABYTE
+
+    def _reduce(self, samples: list[float]) -> float:
+        return max(samples)
+
+
+class _Sampler:
+    """A thread that reads at intervals: at once, and a last time when it is stopped."""
+
+    def __init__(self, read: Callable[[], list[float]], interval: float) -> None:
+        self._read = read
+        self._interval = interval
+        self._rows: list[list[float]] = []
+        self._error: Exception | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="towerpack-gpu", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._rows.append(self._read())
+            while not self._end.wait(self._interval):
+                self._rows.append(self._read())
+            self._rows.append(self._read())
+        except Exception as error:
+            self._error = error
+
+    def stop(self) -> list[list[float]]:
+        self._end.set()
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._rows
+
+
+def _nvml() -> Any:
+    """NVIDIA's library, initialised; None where there is no GPU."""
+    try:
+        nvml = importlib.import_module("pynvml")
+    except ImportError as error:
+        if not tf.config.list_physical_devices("GPU"):
+            return None
+        raise ImportError(
+            "Trackers of GPUs need nvidia-ml-py: pip install towerpack-callbacks[gpu]"
+        ) from error
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return None
+    return nvml
