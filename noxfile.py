@@ -16,6 +16,9 @@ WHEELS = ("dataflow", "layers", "inputsource", "callbacks", "trainers")
 TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
 SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
+# Extras that a wheel's own tests need.
+WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
+
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
 LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless", "psutil")
 LOADERS += ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "six")
@@ -65,8 +68,7 @@ def wheels(session: nox.Session) -> None:
 @nox.parametrize("wheel", WHEELS, ids=WHEELS)
 def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel where nothing else is installed but what its metadata asks for."""
-    wanted = "dataflow[datasets]" if wheel == "dataflow" else wheel
-    install(session, [wanted], *TEST_TOOLS)
+    install(session, [WITH_EXTRAS.get(wheel, wheel)], *TEST_TOOLS)
     run_copied_tests(session, ROOT / "packages" / wheel / "tests")
 
 
@@ -88,6 +90,17 @@ def torch(session: nox.Session) -> None:
     build(session)
     session.install(f"towerpack-dataflow[torch] @ {built('dataflow').as_uri()}", *TEST_TOOLS)
     run_copied_tests(session, ROOT / "integration_tests", ["test_torch_interop.py"])
+
+
+@nox.session
+def browser(session: nox.Session) -> None:
+    """Looks at the page of curves in headless Chromium, Debian's, which it installs if it is not there."""
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        session.run("apt-get", "update", "--quiet", external=True)
+        packages = ["chromium", "chromium-driver"]
+        session.run("apt-get", "install", "--yes", "--no-install-recommends", *packages, external=True)
+    install(session, ["callbacks"], *TEST_TOOLS, "selenium")
+    run_copied_tests(session, ROOT / "integration_tests", ["test_plot_in_browser.py"])
 
 
 @nox.session

@@ -1,0 +1,223 @@
+"""The page of curves in a real browser: headless Chromium, with no network."""
+
+import json
+import math
+import os
+import shutil
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from towerpack_callbacks.__main__ import main
+
+EVIL = "</script><script>document.title = 'broken'</script> <b>täte</b> 学习率"
+
+
+def write_run(path, rows):
+    path.mkdir(parents=True)
+    with (path / "stats.jsonl").open("w") as file:
+        for step, row in rows:
+            file.write(json.dumps({"epoch_num": 1, "global_step": step, **row}) + "\n")
+    return str(path)
+
+
+def first_row(step):
+    row = {"cost": math.exp(-step / 40), "only_first": step % 7 - 3}
+    if 50 <= step < 60:
+        row["cost"] = "NaN"
+    return row
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A page of two runs with names that differ and names that are the same."""
+    place = tmp_path_factory.mktemp("page")
+    first = write_run(place / "first", [(step, first_row(step)) for step in range(1, 101)])
+    second = [(2 * step, {"cost": 3.0, EVIL: step}) for step in range(1, 101)]
+    assert main(["plot", first, write_run(place / "zweiter", second), "-o", str(place / "curves.html")]) == 0
+    return place / "curves.html"
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    """A browser of its own, which is asked to talk to nobody."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or pytest.fail("Debian's package chromium is missing")
+    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1300,900"]:
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(
+        shutil.which("chromedriver") or pytest.fail("chromium-driver is missing")
+    )
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(chromium, page):
+    """The page, newly opened; at the end nothing was fetched and nothing was complained of."""
+    chromium.get(page.as_uri())
+    yield chromium
+    assert chromium.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert chromium.get_log("browser") == []
+
+
+def chart(browser, name):
+    [found] = [
+        c
+        for c in browser.find_elements(By.TAG_NAME, "section")
+        if c.find_element(By.TAG_NAME, "h2").text == name
+    ]
+    return found
+
+
+def curves(browser, name):
+    return [
+        path.get_attribute("d") for path in chart(browser, name).find_elements(By.CSS_SELECTOR, "path.curve")
+    ]
+
+
+def hover(browser, name, x):
+    """Moves to so many pixels right of a chart's middle, and returns the lines of what is shown."""
+    svg = chart(browser, name).find_elements(By.TAG_NAME, "svg")[0]
+    ActionChains(browser).move_to_element_with_offset(svg, x, 0).perform()
+    return browser.find_element(By.ID, "tip").text.splitlines()
+
+
+def set_slider(browser, value):
+    browser.execute_script(
+        "const slider = document.getElementById('smoothing'); slider.value = arguments[0];"
+        "slider.dispatchEvent(new Event('input'))",
+        value,
+    )
+
+
+def test_charts_curves_and_legend(browser):
+    headings = [heading.text for heading in browser.find_elements(By.TAG_NAME, "h2")]
+    assert headings == [EVIL, "cost", "only_first"]  # as text, whatever it looks like
+    assert browser.title == "Curves: first, zweiter"
+    assert [len(curves(browser, name)) for name in headings] == [1, 2, 1]
+    assert [label.text for label in browser.find_elements(By.CSS_SELECTOR, "#runs label")] == [
+        "first",
+        "zweiter",
+    ]
+    # NaN is a gap in the line, and marks on the edge.
+    first, second = curves(browser, "cost")
+    assert (first.count("M"), second.count("M")) == (2, 1)
+    assert len(chart(browser, "cost").find_elements(By.CSS_SELECTOR, "text.odd")) == 10
+
+
+def test_hovering_shows_values_of_all_runs(browser):
+    lines = hover(browser, "cost", 0)
+    step = int(lines[0].removeprefix("step "))
+    assert 80 < step < 90  # the axis stands left of the middle, and the second run goes on to 200
+    assert lines[1].split()[0] == "first" and lines[2].split()[:2] == ["zweiter", "3"]
+    assert float(lines[1].split()[1]) == pytest.approx(math.exp(-step / 40), rel=1e-5)
+    assert any("NaN" in line for line in hover(browser, "cost", -51))
+    ActionChains(browser).move_to_element(browser.find_element(By.ID, "filter")).perform()
+    assert not browser.find_element(By.ID, "tip").is_displayed()
+
+
+def test_arrow_keys_show_values_too(browser):
+    svg = chart(browser, "cost").find_elements(By.TAG_NAME, "svg")[0]
+    browser.execute_script("arguments[0].focus()", svg)
+    svg.send_keys(Keys.ARROW_RIGHT * 3)
+    assert browser.find_element(By.ID, "tip").text.startswith("step ")
+
+
+def test_smoothing(browser):
+    before = curves(browser, "only_first")
+    set_slider(browser, 0.9)
+    assert browser.find_element(By.ID, "weight").text == "0.90"
+    after = curves(browser, "only_first")
+    assert after != before
+    heights = [float(point.split(",")[1]) for point in after[0][1:].split("L")]
+    raw = [float(point.split(",")[1]) for point in before[0][1:].split("L")]
+    assert max(heights[20:]) - min(heights[20:]) < (max(raw) - min(raw)) / 3
+    assert "raw" in " ".join(hover(browser, "only_first", 0))
+    set_slider(browser, 0)
+    assert curves(browser, "only_first") == before
+
+
+def test_log_scale(browser):
+    browser.find_element(By.ID, "log").click()
+    # Of an exponential it makes a straight line.
+    points = [
+        tuple(map(float, point.split(","))) for point in curves(browser, "cost")[0].split("M")[1].split("L")
+    ]
+    slopes = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in zip(points, points[10:])]
+    assert max(slopes) - min(slopes) < 0.05 * max(slopes)
+    assert "values of 0 and below are not on a log scale" in chart(browser, "only_first").text
+    labels = [text.text for text in chart(browser, "cost").find_elements(By.CSS_SELECTOR, "svg text")]
+    assert {"0.1", "1"} <= set(labels)
+
+
+def test_runs_can_be_hidden(browser):
+    browser.find_elements(By.CSS_SELECTOR, "#runs input")[0].click()
+    assert len(curves(browser, "cost")) == 1
+    assert curves(browser, "only_first") == []
+    assert [line.split()[0] for line in hover(browser, "cost", 0)] == ["step", "zweiter"]
+
+
+def test_charts_can_be_chosen_by_name(browser):
+    browser.find_element(By.ID, "filter").send_keys("COS")
+    shown = [card for card in browser.find_elements(By.TAG_NAME, "section") if card.is_displayed()]
+    assert [card.find_element(By.TAG_NAME, "h2").text for card in shown] == ["cost"]
+    browser.find_element(By.ID, "filter").send_keys("xyz")
+    assert browser.find_element(By.ID, "none").is_displayed()
+
+
+def test_dragging_shows_a_part_of_all_charts_and_the_button_the_whole(browser):
+    def steps():
+        return [
+            text.text for text in chart(browser, "only_first").find_elements(By.CSS_SELECTOR, "svg text")
+        ][-4:]
+
+    whole = steps()
+    svg = chart(browser, "cost").find_elements(By.TAG_NAME, "svg")[0]
+    drag = ActionChains(browser).move_to_element_with_offset(svg, -30, 0).click_and_hold()
+    drag.move_by_offset(60, 0).release().perform()
+    assert steps() != whole
+    browser.find_element(By.ID, "reset").click()
+    assert steps() == whole
+    assert not browser.find_element(By.ID, "reset").is_displayed()
+
+
+def test_light_and_dark(browser):
+    def background():
+        return browser.find_element(By.TAG_NAME, "section").value_of_css_property("background-color")
+
+    light, path = background(), curves(browser, "cost")
+    assert light == "rgba(255, 255, 255, 1)"
+    browser.find_element(By.ID, "theme").click()
+    assert background() != light
+    assert curves(browser, "cost") == path
+
+
+def test_narrow_windows_do_not_scroll_sideways(browser):
+    browser.set_window_size(500, 800)
+    try:
+        assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        browser.set_window_size(1300, 900)
+
+
+@pytest.mark.slow
+def test_a_million_points(chromium, tmp_path):
+    rows = (
+        (step, {"cost": math.sin(step / 1e5) + (50 if step == 777_777 else 0)}) for step in range(1_000_000)
+    )
+    run = write_run(tmp_path / "million", rows)
+    assert main(["plot", run, "-o", str(tmp_path / "curves.html")]) == 0
+    assert os.path.getsize(tmp_path / "curves.html") < 200_000
+    chromium.get((tmp_path / "curves.html").as_uri())
+    labels = [text.text for text in chart(chromium, "cost").find_elements(By.CSS_SELECTOR, "svg text")]
+    assert "50" in labels  # the one value that stands out is in the picture
+    assert "1M" in labels or "800k" in labels
+    assert chromium.get_log("browser") == []

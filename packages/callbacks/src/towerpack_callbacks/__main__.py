@@ -1,0 +1,44 @@
+"""`python -m towerpack_callbacks`: looks into what a training has left in its log directory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from . import CheckpointError
+from .plot import RunError
+from .shell import CommandError, add_checkpoint, add_plot
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command, and returns the exit status: 0, 1 for what cannot be done, 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: with status 2, for arguments that are none.
+    """
+    parser = argparse.ArgumentParser(prog="python -m towerpack_callbacks", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_plot(commands)
+    add_checkpoint(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, `head` for example, has seen enough; Python shall not complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (CommandError, RunError, CheckpointError, OSError, ImportError) as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""What both kinds of picture look like."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["DASHES", "THEMES", "Appearance", "Theme"]
+
+
+@attrs.frozen
+class Theme:
+    """Colours.
+
+    Attributes:
+        background, text, muted, grid: of what is around the curves.
+        runs: one for each run; Okabe and Ito's, which colour-blind people tell apart
+            (jfly.uni-koeln.de/color); those that vanish on the background are lighter or darker here.
+    """
+
+    background: str
+    text: str
+    muted: str
+    grid: str
+    runs: tuple[str, ...]
+
+
+@attrs.frozen
+class Appearance:
+    """How curves are drawn at first.
+
+    Attributes:
+        theme: "light" or "dark"; None: light, and in a page what the reader's system prefers.
+        log: whether values are on a logarithmic scale.
+        smoothing: weight of the moving average, in [0, 1).
+    """
+
+    theme: str | None = None
+    log: bool = False
+    smoothing: float = 0.0
+
+
+THEMES = {
+    "light": Theme(
+        background="#ffffff",
+        text="#1f2328",
+        muted="#59636e",
+        grid="#d8dee4",
+        runs=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b98200", "#3a3a3a", "#56b4e9"),
+    ),
+    "dark": Theme(
+        background="#15191f",
+        text="#e6edf3",
+        muted="#9aa4af",
+        grid="#2d343d",
+        runs=("#56b4e9", "#ff8c3b", "#2fc79a", "#e39cc6", "#f0c04a", "#d7dde3", "#4f8fe0"),
+    ),
+}
+
+# When there are more runs than colours; lengths of line and gap, in points.
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2.5), (1.5, 2), (7, 2, 1.5, 2))

@@ -1,0 +1,153 @@
+"""Reads runs: what each statistic was at which step."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import numpy as np
+
+__all__ = ["Curve", "Run", "RunError", "read_runs", "select_keys"]
+
+_FILE = "stats.jsonl"
+# Of each line, and no statistics.
+_COUNTERS = {"epoch_num", "global_step"}
+
+
+class RunError(ValueError):
+    """There is nothing to plot where a run was expected."""
+
+
+@attrs.frozen(eq=False)  # arrays do not compare to one truth value
+class Curve:
+    """One statistic of one run.
+
+    Attributes:
+        steps: int64 of shape [n], not decreasing.
+        values: float64 of shape [n]; they may be NaN or infinite.
+    """
+
+    steps: np.ndarray
+    values: np.ndarray
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """What one run has recorded.
+
+    Attributes:
+        name: tells it from the others.
+        curves: by name of the statistic.
+        unreadable: how many lines were no statistics; a last line that is just being written does not count.
+    """
+
+    name: str
+    curves: dict[str, Curve]
+    unreadable: int
+
+
+def read_runs(paths: Sequence[str | Path]) -> list[Run]:
+    """Reads the runs in log directories, or in files of JSON lines, going on or not.
+
+    Raises:
+        RunError: one of them is not there, or has no statistics yet.
+    """
+    return [_read_run(Path(path), name) for path, name in zip(paths, _names(paths))]
+
+
+def _names(paths: Sequence[str | Path]) -> list[str]:
+    """Last parts of the paths, whole paths where those are equal, and numbers where even these are."""
+    short = [Path(path).resolve().name for path in paths]
+    counts = Counter(short)
+    long = [name if counts[name] == 1 else str(path) for name, path in zip(short, paths)]
+    seen: Counter[str] = Counter()
+    names = []
+    for name in long:
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return names
+
+
+def _read_run(path: Path, name: str) -> Run:
+    file = path / _FILE if path.is_dir() else path
+    if not file.exists():
+        what = f"{path} has no {_FILE} (yet)" if path.is_dir() else f"there is no {path}"
+        raise RunError(
+            f"{what}; expected the log directory of a run with a JSONWriter, or the file it writes"
+        )
+    content = file.read_bytes()
+    lines = content.split(b"\n")
+    unfinished = lines.pop()
+    run = _parse(lines, name)
+    if not run.curves:
+        what = f"{run.unreadable} lines that are none" if run.unreadable else "nothing whole"
+        hint = "; its first line is being written" if unfinished and not run.unreadable else ""
+        raise RunError(f"{file} has no statistics yet, but {what}{hint}")
+    return run
+
+
+def _parse(lines: Iterable[bytes], name: str) -> Run:
+    columns: dict[str, tuple[list[int], list[float]]] = {}
+    unreadable = 0
+    for line in lines:
+        row = _row(line)
+        if row is None:
+            unreadable += bool(line.strip())
+            continue
+        step = row["global_step"]
+        for key, value in row.items():
+            number = None if key in _COUNTERS else _number(value)
+            if number is not None:
+                steps, values = columns.setdefault(key, ([], []))
+                steps.append(step)
+                values.append(number)
+    return Run(name, {key: _curve(*column) for key, column in columns.items()}, unreadable)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+        row["global_step"] = int(row["global_step"])
+    except (ValueError, TypeError, KeyError):
+        return None
+    return row  # type: ignore[no-any-return]
+
+
+def _number(value: Any) -> float | None:
+    # "NaN", "Infinity" and "-Infinity" are strings, as JSON has no such numbers.
+    if isinstance(value, (int, float)) or value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    return None
+
+
+def _curve(steps: list[int], values: list[float]) -> Curve:
+    step_array, value_array = np.asarray(steps, np.int64), np.asarray(values, np.float64)
+    if np.any(np.diff(step_array) < 0):  # files of several runs, put together by hand
+        order = np.argsort(step_array, kind="stable")
+        step_array, value_array = step_array[order], value_array[order]
+    return Curve(step_array, value_array)
+
+
+def select_keys(runs: Iterable[Run], patterns: Sequence[re.Pattern[str]]) -> list[str]:
+    """Names of statistics that any run has, sorted; of those, the ones in which a pattern is found.
+
+    Args:
+        runs: the runs.
+        patterns: none: all names are selected.
+
+    Raises:
+        RunError: a pattern is found in no name.
+    """
+    known = sorted({key for run in runs for key in run.curves}, key=lambda key: (key.casefold(), key))
+    for pattern in patterns:
+        if not any(pattern.search(key) for key in known):
+            close = difflib.get_close_matches(pattern.pattern, known, n=3)
+            hint = f"; did you mean {' or '.join(close)}?" if close else f"; there are: {', '.join(known)}"
+            raise RunError(f"no statistic matches {pattern.pattern!r}{hint}")
+    return [key for key in known if not patterns or any(pattern.search(key) for pattern in patterns)]

@@ -1,0 +1,98 @@
+"""`plot`: draws curves of runs."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..plot import read_runs, select_keys, write_html, write_png
+from ..plot._appearance import THEMES, Appearance
+
+__all__ = ["add_plot", "regex"]
+
+_WRITERS = {".html": write_html, ".png": write_png}
+
+
+def add_plot(commands: Any) -> None:
+    """Adds the command to `ArgumentParser.add_subparsers()`."""
+    parser = commands.add_parser(
+        "plot",
+        help="draw curves of one run or several, to a page or a PNG",
+        description="Draws one chart for each statistic, with a curve for each run, which may be going on. "
+        "The page is one file that needs no network; it has values on hovering, smoothing, log scale, zoom.",
+    )
+    parser.add_argument(
+        "runs", nargs="+", metavar="LOGDIR", help="log directory of a run, or a file of JSON lines"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=_output,
+        action="append",
+        metavar="FILE",
+        help=".html for a page, .png for a picture (needs the extra [plot]); may be given more than once "
+        "(default: curves.html)",
+    )
+    parser.add_argument(
+        "--keys",
+        type=regex,
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="only statistics in whose name this is found; may be given more than once (default: all)",
+    )
+    parser.add_argument("--log", action="store_true", help="logarithmic scale")
+    parser.add_argument(
+        "--smooth",
+        type=_weight,
+        default=0.0,
+        metavar="W",
+        help="weight of a moving average, at least 0 and below 1 (default: 0)",
+    )
+    parser.add_argument(
+        "--theme",
+        choices=sorted(THEMES),
+        default=None,
+        help="colours (default: light; in a page, what the reader's system prefers)",
+    )
+    parser.set_defaults(run=_plot)
+
+
+def _plot(options: argparse.Namespace) -> None:
+    runs = read_runs(options.runs)
+    keys = select_keys(runs, options.keys)
+    for run in runs:
+        if run.unreadable:
+            print(f"note: {run.name}: {run.unreadable} lines are no statistics", file=sys.stderr)
+    look = Appearance(options.theme, options.log, options.smooth)
+    for path in options.output or [Path("curves.html")]:
+        _WRITERS[path.suffix.lower()](runs, keys, path, look)
+        print(f"{path}: {len(keys)} statistics of {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+
+
+def _output(text: str) -> Path:
+    path = Path(text)
+    if path.suffix.lower() not in _WRITERS:
+        raise argparse.ArgumentTypeError(f"a name that ends in .html or .png expected; got {text!r}")
+    return path
+
+
+def regex(text: str) -> re.Pattern[str]:
+    """An argument that is a regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _weight(text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight < 1:
+        raise argparse.ArgumentTypeError(f"a number of at least 0 and below 1 expected; got {text!r}")
+    return weight
