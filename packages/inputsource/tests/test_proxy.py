@@ -2,6 +2,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import (
+    BatchQueueInput,
     FeedInput,
     ProxyInputSource,
     QueueInput,
@@ -78,3 +79,27 @@ def test_names_are_checked():
         remap_input_source(QueueInput([[1]]), ["a", "a"])
     with pytest.raises(SpecError, match=r"names \['z'\], but the model's inputs are \['a', 'b'\]"):
         remap_input_source(QueueInput([[1]]), ["z"]).setup([A, B])
+
+
+class Seeded(list):
+    seeds = ()
+
+    def seed(self, seed):
+        self.seeds = (*self.seeds, seed)
+
+
+@pytest.mark.parametrize(
+    "make", [QueueInput, FeedInput, lambda df: BatchQueueInput(df, 2), lambda df: Doubled(QueueInput(df))]
+)
+def test_a_seed_reaches_the_flow(make):
+    flow = Seeded([[1], [2]])
+    make(flow).seed(7)
+    assert flow.seeds == (7,)
+    make([[1]]).seed(7)  # has nothing to seed
+
+
+def test_a_seed_of_what_has_no_flow_changes_nothing():
+    source = TensorInput(lambda: [tf.constant(1.0)])
+    source.seed(7)
+    source.setup([A])
+    assert source.state_dict() == {}

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from ._callback import Callback, StepFetch
 from ._errors import CallbackStateError, CheckpointError, StopTraining
 from ._order import check_statistics
-from ._period import Schedule
+from ._period import Every, Schedule
 from ._protocol import TrainerProtocol
 from ._stopwatch import Stopwatch, Stopwatches
 
@@ -70,6 +70,7 @@ class Callbacks:
         self._fetches: Schedule[StepFetch] = Schedule([])
         self._step_triggers: Schedule[_Trigger] = Schedule([])
         self._epoch_triggers: tuple[_Trigger, ...] = ()
+        self._periods: tuple[tuple[Callback, Every], ...] = ()
         self._finishers: tuple[_Trigger, ...] = ()
         self._watches = Stopwatches([], [])
 
@@ -97,12 +98,12 @@ class Callbacks:
     def _plan(self) -> None:
         self._watches = Stopwatches([name for name, _ in self._keyed()], self._callbacks)
         watch = self._watches.of
-        fetches = [_timed(fetch, watch(cb)) for cb in self._callbacks for fetch in cb.step_fetches()]
-        self._fetches = Schedule([(fetch, fetch.every) for fetch in fetches])
+        fetches = [(cb, fetch) for cb in self._callbacks for fetch in cb.step_fetches()]
+        self._fetches = Schedule([(_timed(fetch, watch(cb)), fetch.every) for cb, fetch in fetches])
         periods = [(cb, cb.step_period()) for cb in self._callbacks]
-        self._step_triggers = Schedule(
-            [((cb._trigger_step, watch(cb)), every) for cb, every in periods if every is not None]
-        )
+        triggers = [(cb, every) for cb, every in periods if every is not None]
+        self._step_triggers = Schedule([((cb._trigger_step, watch(cb)), every) for cb, every in triggers])
+        self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
         self._epoch_triggers = tuple((cb._trigger_epoch, watch(cb)) for cb in self._callbacks)
         self.dynamic = tuple(
             cb for cb in self._callbacks if cb.overrides("_before_run") or cb.overrides("_after_run")
@@ -113,6 +114,11 @@ class Callbacks:
         self._ready = True
 
     # ---- around a step
+
+    def step_periods(self) -> Sequence[tuple[Callback, Every]]:
+        """Who wants something of which steps: every fetch's period and every trigger's."""
+        self._check_ready()
+        return self._periods
 
     @property
     def every_step_fetches(self) -> tuple[StepFetch, ...]:

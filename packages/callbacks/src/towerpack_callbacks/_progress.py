@@ -63,7 +63,8 @@ class ProgressBar(Callback):
 
     def _trigger_step(self) -> None:
         if self._bar is not None:
-            self._bar.update()
+            # A run may have made several steps.
+            self._bar.update(self.trainer.loop.local_step + 1 - self._bar.n)
 
     def _after_epoch(self) -> None:
         self._close()

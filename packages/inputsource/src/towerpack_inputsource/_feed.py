@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from ._datapoint import compile_check
 from ._errors import SetupError
 from ._placeholder import placeholder_for
-from ._reader import FlowReader, Position, as_flow, checked_position, flow_size
+from ._reader import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
 from ._source import NOBODY_TAKES, InputSource
 from ._specs import component_of
 
@@ -53,6 +53,10 @@ class FeedInput(InputSource):
         self._loaded: Position = None
         # The position after the last datapoint that a finished run used; None before the first session.
         self._consumed: dict[str, Any] | None = None
+
+    def seed(self, seed: int) -> None:
+        """Seeds the flow, if it takes a seed."""
+        seed_flow(self._flow, seed)
 
     def size(self) -> int | None:
         """Returns the flow's length, or None if it is unknown."""

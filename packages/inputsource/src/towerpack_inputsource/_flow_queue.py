@@ -13,7 +13,7 @@ from ._datapoint import compile_check
 from ._errors import NotRunningError
 from ._feeder import Feeder
 from ._queue_ops import QueueOps
-from ._reader import FlowReader, Position, as_flow, checked_position, flow_size
+from ._reader import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
 from ._source import NOBODY_TAKES, InputSource
 from ._specs import component_of
 from ._status import InputStatus
@@ -30,6 +30,10 @@ class FlowQueueInput(InputSource):
         self._held_back = 0
         self._loaded: Position = None
         self._feeder: Feeder | None = None
+
+    def seed(self, seed: int) -> None:
+        """Seeds the flow, if it takes a seed."""
+        seed_flow(self._flow, seed)
 
     def size(self) -> int | None:
         """Returns the number of takes in one pass, or None if the flow does not know its length."""

@@ -38,6 +38,10 @@ class ProxyInputSource(InputSource):
         self.infinite = source.infinite
         self.feed_free = source.feed_free
 
+    def seed(self, seed: int) -> None:
+        """Seeds the other source's data."""
+        self.source.seed(seed)
+
     def size(self) -> int | None:
         """Returns the other source's size."""
         return self.source.size()

@@ -159,6 +159,12 @@ def as_flow(flow: Any) -> Iterable[Any]:
     return flow  # type: ignore[no-any-return]
 
 
+def seed_flow(flow: Any, seed: int) -> None:
+    """Seeds a flow that takes a seed; another iterable has nothing to seed."""
+    if hasattr(flow, "seed"):
+        flow.seed(seed)
+
+
 def flow_size(flow: Any) -> int | None:
     """Returns the number of datapoints in a pass, or None if the flow does not know it."""
     try:

@@ -87,6 +87,9 @@ class InputSource(abc.ABC):
         self._after_setup("reset_state")
         self._reset_state()
 
+    def seed(self, seed: int) -> None:
+        """Seeds the data, where it takes a seed as a DataFlow does; before the session starts."""
+
     def size(self) -> int | None:
         """Returns the number of datapoints in one pass, or None where nobody can know."""
         return None

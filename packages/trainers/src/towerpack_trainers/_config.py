@@ -74,6 +74,9 @@ class TrainConfig:
             there is no log directory.
         steps_per_epoch: None: one pass of the data, if its length is known. Not divided by the number of
             towers.
+        steps_per_run: steps in one session call, looped in the graph: for small models, whose steps take
+            less time than their calls. Callbacks see the last of them, so each period must be a multiple of
+            it, and the data must live in the graph or in a queue.
         max_epoch: the last epoch to run.
         starting_epoch: the first epoch to run.
         session_init: where values of variables come from before training begins, such as `SmartInit(path)`.
@@ -81,7 +84,7 @@ class TrainConfig:
         log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
-        seed: seeds the graph's random ops and `dataflow`. None: one is drawn, logged and checkpointed.
+        seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
         xla: compile the training towers, gradients included, by XLA; for GPUs, see
             `optimize.compile_training_towers`.
 
@@ -104,6 +107,7 @@ class TrainConfig:
     steps_per_epoch: int | None = attrs.field(
         default=None, converter=as_int, validator=optional(whole_number(1))
     )
+    steps_per_run: int = attrs.field(default=1, converter=as_int, validator=whole_number(1))
     max_epoch: int = attrs.field(default=99999, converter=as_int, validator=whole_number(1))
     starting_epoch: int = attrs.field(default=1, converter=as_int, validator=whole_number(1))
     session_init: SessionInit | None = attrs.field(

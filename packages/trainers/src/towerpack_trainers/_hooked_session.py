@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, LoopState, StepCounter, StepFetch, StopTraining
 
-__all__ = ["HookedSession", "PlainStep"]
+from ._plain_step import PlainStep
 
-
-class PlainStep:
-    """The step without anything periodic: by far the most frequent one, so counted within the same call.
-
-    Create it while the graph can still be changed.
-
-    Args:
-        train_op: what `run_step` runs.
-        fetches: what callbacks want at every step.
-        counter: the step counter.
-    """
-
-    def __init__(self, train_op: tf.Operation, fetches: Sequence[StepFetch], counter: StepCounter) -> None:
-        self.train_op = train_op
-        received = [fetch for fetch in fetches if fetch.receive is not None]
-        self.receivers = [fetch.receive for fetch in received if fetch.receive is not None]
-        self._values = [fetch.fetches for fetch in received]
-        wanted = tf.nest.flatten([train_op, [fetch.fetches for fetch in fetches]])
-        self._done = tf.group(*wanted) if counter.counted_by_graph else counter.count_after(wanted)
-        self._alone = self._only_value()
-
-    def _only_value(self) -> tf.Tensor | None:
-        """The one tensor that all receivers want, computed after everything else; None if they differ."""
-        if len({id(value) for value in self._values}) != 1 or not tf.is_tensor(self._values[0]):
-            return None
-        with tf.name_scope(None), tf.control_dependencies([self._done]):
-            return tf.identity(self._values[0])
-
-    def compile(self, sess: tf.Session) -> Callable[[], Sequence[Any]]:
-        """A function that runs the step and returns one value per receiver."""
-        if not self._values:
-            run = sess.make_callable(self._done)
-            return lambda: run() or ()
-        if self._alone is not None:
-            # A bare tensor comes back in a third of the time that a structure around it takes.
-            run_alone, count = sess.make_callable(self._alone), len(self._values)
-            return lambda: (run_alone(),) * count
-        run_all = sess.make_callable([self._done, self._values])
-        return lambda: run_all()[1]
+__all__ = ["HookedSession"]
 
 
 class HookedSession:
@@ -78,13 +40,15 @@ class HookedSession:
         every_step = callbacks.every_step_fetches
         self._plain_due = every_step if callbacks.run_options(every_step) is None else None
         self._plain_run = plain.compile(sess)
+        self._run_ahead = plain.compile_ahead(sess)
+        self._times = plain.times
         self._plain_receivers = plain.receivers
         self._dynamic = bool(callbacks.dynamic)
         self._count = sess.make_callable(counter.count)
         self._callables: dict[Any, tuple[Any, Callable[[], Any]]] = {}
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
-        """Runs one step.
+        """Runs one step; with `steps_per_run`, so many of them, of which the last is the one callbacks see.
 
         Args:
             fetches: what to run and fetch, any structure `Session.run` takes.
@@ -97,16 +61,20 @@ class HookedSession:
             StopTraining: a session hook asked to stop.
         """
         loop = self._loop
-        due = self._callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
+        due = self._callbacks.due_fetches(loop.global_step + self._times, loop.epoch_num, loop.is_last_step)
         if fetches is self._train_op and due is self._plain_due and not self._dynamic and feed_dict is None:
             values = self._plain_run()
-            loop.global_step += 1
+            loop.global_step += self._times
             for receive, value in zip(self._plain_receivers, values):
                 receive(value)
             return None
         return self._run_with_hooks(fetches, due, feed_dict or {})
 
     def _run_with_hooks(self, fetches: Any, due: tuple[StepFetch, ...], feeds: dict[Any, Any]) -> Any:
+        # What is wanted of this step alone does not fit into the loop: the steps before it run by themselves.
+        if self._run_ahead is not None:
+            self._run_ahead()
+            self._loop.global_step += self._times - 1
         wanted = [fetches, [fetch.fetches for fetch in due]]
         if not self._dynamic:
             (value, due_values), metadata = self._call(wanted, feeds, self._callbacks.run_options(due))

@@ -18,7 +18,7 @@ from ._inference_tower import EvaluationTower
 from ._model import ModelDesc
 from ._tower import TowerFunc
 from ._trainer import Trainer
-from .optimize import compile_training_towers
+from .optimize import compile_training_towers, leave_fusion_to_xla
 
 __all__ = ["TowerTrainer"]
 
@@ -40,10 +40,16 @@ class TowerTrainer(Trainer):
         self.global_step = tf.train.get_or_create_global_step()
         self._evaluation_towers: list[EvaluationTower] = []
         if self.source is None:
-            if self.config.seed is not None and hasattr(self.config.dataflow, "seed"):
-                self.config.dataflow.seed(self.config.seed)
             self.source = self._make_source(self.config.dataflow)
+        if self.config.seed is not None:
+            self.source.seed(self.config.seed)
         self.source.setup(self.tower_func.specs)
+
+    def _session_config(self) -> tf.ConfigProto:
+        config = super()._session_config()
+        if self.config.xla and self.config.session_config is None:
+            leave_fusion_to_xla(config)
+        return config
 
     @property
     def model(self) -> ModelDesc:

@@ -32,11 +32,13 @@ from towerpack_inputsource import InputSource
 from ._config import TrainConfig, default_callbacks, default_monitors
 from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, TrainerStateError
-from ._hooked_session import HookedSession, PlainStep
+from ._hooked_session import HookedSession
 from ._input_report import InputReport
 from ._log_dir import prepare_log_dir
+from ._plain_step import PlainStep
 from ._session import create_session, default_session_config
 from ._session_init import restore_exactly
+from ._steps_per_run import check_periods, check_position
 
 __all__ = ["Trainer"]
 
@@ -253,8 +255,19 @@ class Trainer:
                 self._counter = StepCounter(self.graph)
                 self.callbacks.setup_graph(self)
                 train_op = self._train_op if self._train_op is not None else tf.no_op()
-                self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter)
+                times = self.config.steps_per_run
+                if times > 1:
+                    self._check_steps_per_run(times)
+                self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter, times)
         return self._plain
+
+    def _check_steps_per_run(self, times: int) -> None:
+        if type(self).run_step is not Trainer.run_step:
+            raise ConfigError(
+                f"steps_per_run={times} repeats the step in the graph, but {type(self).__name__} has a "
+                "run_step() of its own. Use the one of Trainer, or steps_per_run=1."
+            )
+        check_periods(times, self.callbacks, self.loop.steps_per_epoch)
 
     def _own_callbacks(self) -> list[Callback]:
         if self.source is None:
@@ -274,6 +287,7 @@ class Trainer:
             _check_state(checkpoint)
             restore_exactly(self.sess, checkpoint.variables, str(checkpoint.path))
             self.loop.load_state_dict(checkpoint.state["loop"])
+            check_position(self.config.steps_per_run, self.loop)
             self.callbacks.load_state_dict(checkpoint.state["callbacks"])
             self._restore_input(checkpoint.state.get("input"))
             _log.info("Going on from %s.", checkpoint.path)
@@ -313,7 +327,7 @@ class Trainer:
             raise error
 
     def _run_loop(self) -> None:
-        loop, max_epoch = self.loop, self.config.max_epoch
+        loop, max_epoch, times = self.loop, self.config.max_epoch, self.config.steps_per_run
         self.callbacks.before_train()
         if loop.starting_epoch > max_epoch:
             _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, max_epoch)
@@ -321,7 +335,7 @@ class Trainer:
             loop.epoch_num = epoch
             self.callbacks.before_epoch()
             first = loop.starting_step if epoch == loop.starting_epoch else 0
-            for local_step in range(first, loop.steps_per_epoch):
+            for local_step in range(first + times - 1, loop.steps_per_epoch, times):
                 loop.local_step = local_step
                 self.run_step()
                 self.callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)

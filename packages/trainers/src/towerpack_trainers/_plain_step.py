@@ -1,0 +1,80 @@
+"""The step that nearly all steps are, made to cost as little as TensorFlow allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import StepCounter, StepFetch
+
+from ._in_graph_loop import StepCopies
+
+__all__ = ["PlainStep"]
+
+
+class PlainStep:
+    """The step without anything periodic: by far the most frequent one, so counted within the same call.
+
+    Create it while the graph can still be changed.
+
+    Args:
+        train_op: what `run_step` runs.
+        fetches: what callbacks want at every step; of several steps in one run, of the last.
+        counter: the step counter.
+        times: how many steps one run makes.
+
+    Raises:
+        ConfigError: several steps are wanted of an op that needs something fed.
+    """
+
+    def __init__(
+        self, train_op: tf.Operation, fetches: Sequence[StepFetch], counter: StepCounter, times: int = 1
+    ) -> None:
+        self.train_op = train_op
+        self.times = times
+        received = [fetch for fetch in fetches if fetch.receive is not None]
+        self.receivers = [fetch.receive for fetch in received if fetch.receive is not None]
+        self._values = [fetch.fetches for fetch in received]
+        wanted = tf.nest.flatten([train_op, [fetch.fetches for fetch in fetches]])
+        self._done = tf.group(*wanted) if counter.counted_by_graph else counter.count_after(wanted)
+        self._ahead: tf.Operation | None = None
+        if times > 1:
+            self._repeat()
+        self._alone = self._only_value()
+
+    def _repeat(self) -> None:
+        """Puts all steps but the last into a loop, and lets the last one follow it."""
+        self._ahead = StepCopies([self._done]).loop(self.times - 1, "steps_ahead")
+        step = tf.nest.map_structure(_as_output, [self._done, self._values])
+        outputs = {output.name: output for output in tf.nest.flatten(step)}
+        copies = dict(zip(outputs, StepCopies(list(outputs.values())).after(self._ahead, "last_step")))
+        self._done, self._values = tf.nest.map_structure(lambda output: copies[output.name], step)
+
+    def _only_value(self) -> tf.Tensor | None:
+        """The one tensor that all receivers want, computed after everything else; None if they differ."""
+        if len({id(value) for value in self._values}) != 1 or not tf.is_tensor(self._values[0]):
+            return None
+        with tf.name_scope(None), tf.control_dependencies([self._done]):
+            return tf.identity(self._values[0])
+
+    def compile(self, sess: tf.Session) -> Callable[[], Sequence[Any]]:
+        """A function that runs the step and returns one value per receiver."""
+        if not self._values:
+            run = sess.make_callable(self._done)
+            return lambda: run() or ()
+        if self._alone is not None:
+            # A bare tensor comes back in a third of the time that a structure around it takes.
+            run_alone, count = sess.make_callable(self._alone), len(self._values)
+            return lambda: (run_alone(),) * count
+        run_all = sess.make_callable([self._done, self._values])
+        return lambda: run_all()[1]
+
+    def compile_ahead(self, sess: tf.Session) -> Callable[[], Any] | None:
+        """A function that runs all steps of a run but the last; None if there are none."""
+        return None if self._ahead is None else sess.make_callable(self._ahead)
+
+
+def _as_output(fetch: Any) -> tf.Operation | tf.Tensor:
+    return fetch if isinstance(fetch, tf.Operation) else tf.convert_to_tensor(fetch)
