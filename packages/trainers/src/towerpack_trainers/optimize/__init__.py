@@ -17,7 +17,7 @@ from ._processors import (
     apply_grad_processors,
 )
 from ._proxy import ProxyOptimizer
-from ._xla import compile_training_towers
+from ._xla import compile_training_towers, leave_fusion_to_xla
 
 __all__ = [
     "LAMB",
@@ -38,5 +38,6 @@ __all__ = [
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
     "compile_training_towers",
+    "leave_fusion_to_xla",
     "mixed_precision",
 ]

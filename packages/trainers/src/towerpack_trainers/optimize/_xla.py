@@ -12,7 +12,7 @@ from towerpack_layers import get_current_tower_context
 
 from .._errors import ConfigError
 
-__all__ = ["compile_training_towers"]
+__all__ = ["compile_training_towers", "leave_fusion_to_xla"]
 
 
 def compile_training_towers(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -21,6 +21,9 @@ def compile_training_towers(function: Callable[..., Any]) -> Callable[..., Any]:
     The ops are marked, and TensorFlow compiles what XLA can, each device's part on its own, when a step first
     runs (and again for each new shape of the input). All else stays where it is: names, collections,
     summaries, statistics, ops that XLA does not know. Evaluation towers are not compiled.
+
+    Variables begin with the same values as without XLA. Random numbers drawn in the tower, such as dropout
+    masks, are others, though still the same in each run with the same seed.
 
     Args:
         function: a tower function, such as `ModelDesc.build_graph`.
@@ -36,7 +39,26 @@ def compile_training_towers(function: Callable[..., Any]) -> Callable[..., Any]:
         context = get_current_tower_context()
         if context is None or not context.is_training:
             return function(*inputs)
-        with tf.xla.experimental.jit_scope():
+        with tf.variable_creator_scope(_create_uncompiled), tf.xla.experimental.jit_scope():
             return function(*inputs)
 
     return build
+
+
+def _create_uncompiled(next_creator: Callable[..., tf.Variable], **arguments: Any) -> tf.Variable:
+    """Makes a variable whose initializer is not compiled: it runs once, and XLA draws other numbers."""
+    with tf.xla.experimental.jit_scope(compile_ops=False):
+        return next_creator(**arguments)
+
+
+def leave_fusion_to_xla(config: tf.ConfigProto) -> None:
+    """Keeps TensorFlow from fusing ops itself, in sessions that are to run compiled towers.
+
+    The ops that its remapper makes of several, such as a product with its bias, lose the mark by which they
+    would be compiled. Trainers whose `TrainConfig` has `xla=True` and no `session_config` call this.
+
+    Args:
+        config: the session's options, which are changed.
+    """
+    rewrites = config.graph_options.rewrite_options
+    rewrites.remapping = rewrites.OFF
