@@ -22,9 +22,9 @@ class BatchData(ProxyDataFlow):
 
     The batch has the datapoints' own type (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
     Python's `bool` becomes bool, `int` int32 (int64 or uint64 if a value of the batch needs it), `float`
-    float32; strings and bytes become object arrays. A component that is a list or tuple of numbers becomes what
-    `numpy.asarray` makes of it (float64, int64): make it an array in a map below to have another dtype. Nothing
-    is converted to make datapoints fit together.
+    float32; strings and bytes become object arrays. A list or tuple of numbers as a component becomes what
+    `numpy.asarray` makes of it (float64, int64); make it an array in a map below to have another dtype.
+    Nothing is converted to make datapoints fit together.
 
     Large batches are built in memory that was used for earlier ones, once nobody sees any part of those.
 

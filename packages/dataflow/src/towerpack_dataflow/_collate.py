@@ -12,7 +12,7 @@ from ._errors import BatchError
 Field = tuple[tuple[int, ...], np.dtype]
 Allocate = Callable[[Sequence[Field]], Sequence[np.ndarray]]
 
-_INT32 = np.iinfo(np.int32)
+_INT32 = range(-(2**31), 2**31)
 _DTYPES = {bool: np.bool_, float: np.float32, complex: np.complex64}
 _USE_LIST = "make them alike in a MapData below, or take use_list=True, which keeps lists"
 
@@ -53,7 +53,7 @@ def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> An
 def numbers_dtype(kind: type, values: Sequence[Any]) -> np.dtype | None:
     """The dtype that any batch out of these Python numbers has; `None` if it differs between batches."""
     if kind is int:
-        fits = not values or (_INT32.min <= min(values) and max(values) <= _INT32.max)
+        fits = not values or (min(values) in _INT32 and max(values) in _INT32)
         return np.dtype(np.int32) if fits else None
     return np.dtype(_DTYPES[kind]) if kind in _DTYPES else None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-from numpy.random import Generator, Philox, SeedSequence
 
 
 class Epoch(int):
@@ -52,16 +51,17 @@ class Epoch(int):
         self._key = None
         return self
 
-    def rng(self, index: int | None = None) -> Generator:
+    def rng(self, index: int | None = None) -> np.random.Generator:
         """The generator of this epoch, or of datapoint `index` in it; a fresh one at each call."""
         if self._key is None:
             # The path's length and two words per number keep different places from spelling the same key.
             words = (len(self.path), *self.path, int(self) % 2**32, int(self) >> 32, self.era)
-            self._key = SeedSequence(self.seed, spawn_key=words).generate_state(2, np.uint64)
+            sequence = np.random.SeedSequence(self.seed, spawn_key=words)
+            self._key = sequence.generate_state(2, np.uint64)
         # Philox is counter-based: a datapoint's numbers are a far-away region of the epoch's one stream,
         # reached at half the price of seeding anew.
         region = [0, 0, 0, 0] if index is None else [0, 0, index, 1]
-        return Generator(Philox(key=self._key, counter=region))
+        return np.random.Generator(np.random.Philox(key=self._key, counter=region))
 
     def below(self, place: int | None, number: int | None = None, seed: int | None = None) -> Epoch:
         """The epoch as child `place` sees it; `None` as place: as if the child stood here itself."""
