@@ -6,6 +6,7 @@ from ._callback import Callback, ProxyCallback, StepFetch
 from ._callbacks import Callbacks
 from ._dump import DumpTensorAsImage, DumpTensors, ProcessTensors
 from ._early_stopping import EarlyStopping
+from ._ema import EMA, averaged_variables
 from ._errors import (
     CallbackStateError,
     CheckpointError,
@@ -18,6 +19,7 @@ from ._errors import (
 )
 from ._explain import explain_callbacks
 from ._factory import CallbackFactory
+from ._gradient_norm import GradientNorm
 from ._graph_ops import CheckNumerics, RunOp, RunUpdateOps
 from ._inference import Inferencer, InferenceRunner
 from ._inferencers import ClassificationError, ScalarStats
@@ -59,6 +61,7 @@ from .profile import (
 )
 
 __all__ = [
+    "EMA",
     "MOVING_SUMMARIES",
     "CSVWriter",
     "Callback",
@@ -77,6 +80,7 @@ __all__ = [
     "Every",
     "GPUMemoryTracker",
     "GPUUtilizationTracker",
+    "GradientNorm",
     "GraphProfiler",
     "GraphVarParam",
     "HookToCallback",
@@ -129,6 +133,7 @@ __all__ = [
     "add_moving_summary",
     "add_param_summary",
     "as_session_hooks",
+    "averaged_variables",
     "checkpoint",
     "explain_callbacks",
     "find_tensors",

@@ -1,0 +1,53 @@
+"""Finds, in a finished graph, the gradients that an optimizer applies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+__all__ = ["AppliedGradient", "find_applied_gradients"]
+
+# ResourceApplyAdam, ApplyMomentum, ResourceSparseApplyAdagrad, …; how each calls its gradient.
+_APPLIES = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
+_GRADIENT_ARGUMENTS = ("grad", "delta")
+
+
+@attrs.frozen(eq=False)
+class AppliedGradient:
+    """One update of a variable by an optimizer.
+
+    Attributes:
+        variable: the variable.
+        gradient: what is applied to it, after averaging, clipping and so on. Of a sparse update, the rows.
+        op: the op that applies it.
+    """
+
+    variable: tf.Variable
+    gradient: tf.Tensor
+    op: tf.Operation
+
+
+def find_applied_gradients(graph: tf.Graph) -> Sequence[AppliedGradient]:
+    """Looks for the ops by which optimizers update trainable variables.
+
+    Found are TensorFlow's own fused updates. Not found are updates that an optimizer makes out of assignments
+    (such as Adam's sparse one), and those inside a `tf.cond` or a function.
+    """
+    variables = {_handle_name(variable): variable for variable in graph.get_collection("trainable_variables")}
+    found = []
+    for op in graph.get_operations():
+        if _APPLIES.match(op.type) and op.inputs[0].op.name in variables:
+            names = [argument.name for argument in op.op_def.input_arg]
+            for name in _GRADIENT_ARGUMENTS:
+                if name in names:
+                    variable = variables[op.inputs[0].op.name]
+                    found.append(AppliedGradient(variable, op.inputs[names.index(name)], op))
+    return found
+
+
+def _handle_name(variable: tf.Variable) -> str:
+    handle = variable.handle if hasattr(variable, "handle") else variable._ref()
+    return str(handle.op.name)
