@@ -6,7 +6,15 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
-from towerpack_trainers import SimpleTrainer, SyncMultiGPUTrainer, TrainerStateError, default_session_config
+from towerpack_trainers import (
+    ConfigError,
+    SimpleTrainer,
+    SyncMultiGPUTrainer,
+    TrainerStateError,
+    cpu_session_config,
+    default_session_config,
+    gpu_session_config,
+)
 from towerpack_trainers._session import create_session
 
 
@@ -30,6 +38,41 @@ def test_defaults():
     assert config.allow_soft_placement
     assert config.gpu_options.allow_growth
     assert config.intra_op_parallelism_threads == (1 if os.cpu_count() <= 4 else 0)
+
+
+def test_a_session_for_cpus_alone():
+    config = cpu_session_config(["/cpu:1"], threads=3)
+    assert dict(config.device_count) == {"CPU": 2, "GPU": 0}
+    assert (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads) == (3, 3)
+    unchanged = cpu_session_config()
+    del unchanged.device_count["GPU"]
+    assert unchanged == default_session_config()
+
+
+def test_a_session_that_shares_gpus():
+    assert gpu_session_config() == default_session_config()
+    options = gpu_session_config(memory_growth=False, memory_fraction=0.25).gpu_options
+    assert (options.allow_growth, options.per_process_gpu_memory_fraction) == (False, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cpu_session_config(threads=0), r"threads=0\): expected a whole number of at least 1"),
+        (lambda: cpu_session_config(threads=1.5), r"threads=1.5\): expected a whole number"),
+        (
+            lambda: gpu_session_config(memory_fraction=0),
+            r"memory_fraction=0\): expected a number above 0, at",
+        ),
+        (
+            lambda: gpu_session_config(memory_fraction=1.5),
+            r"memory_fraction=1.5\): expected a number above 0",
+        ),
+    ],
+)
+def test_options_out_of_range(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
 
 
 class Look(Callback):

@@ -1,17 +1,36 @@
 """Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
 
-from . import predict, replicate
+from . import optimize, predict, replicate
 from ._config import TrainConfig, default_callbacks, default_monitors
 from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
 from ._hooked_session import HookedSession
 from ._model import ModelDesc
-from ._session import default_session_config
+from ._session import cpu_session_config, default_session_config, gpu_session_config
 from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
 from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower import Tower, TowerFunc
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
+from .optimize import (
+    LAMB,
+    LARS,
+    AccumGradOptimizer,
+    AdamW,
+    CheckGradient,
+    DynamicLossScaleOptimizer,
+    FilterNoneGrad,
+    GlobalNormClip,
+    GradientProcessor,
+    MapGradient,
+    PostProcessOptimizer,
+    PrintGradient,
+    ScaleGradient,
+    SummaryGradient,
+    VariableAssignmentOptimizer,
+    apply_grad_processors,
+    mixed_precision,
+)
 from .predict import OfflinePredictor, PredictConfig
 from .replicate import (
     AsyncMultiGPUBuilder,
@@ -25,24 +44,38 @@ from .replicate import (
 )
 
 __all__ = [
+    "LAMB",
+    "LARS",
+    "AccumGradOptimizer",
+    "AdamW",
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
+    "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
     "DictRestore",
+    "DynamicLossScaleOptimizer",
     "EndOfInputError",
+    "FilterNoneGrad",
+    "GlobalNormClip",
+    "GradientProcessor",
     "HookedSession",
+    "MapGradient",
     "ModelDesc",
     "ModelError",
     "OfflinePredictor",
+    "PostProcessOptimizer",
     "PredictConfig",
+    "PrintGradient",
     "QueueInputTrainer",
     "RestoreError",
     "SaverRestore",
+    "ScaleGradient",
     "SessionInit",
     "SimpleTrainer",
     "SingleCostTrainer",
     "SmartInit",
+    "SummaryGradient",
     "SyncMultiGPUParameterServerBuilder",
     "SyncMultiGPUReplicatedBuilder",
     "SyncMultiGPUTrainer",
@@ -55,10 +88,16 @@ __all__ = [
     "TrainConfig",
     "Trainer",
     "TrainerStateError",
+    "VariableAssignmentOptimizer",
+    "apply_grad_processors",
+    "cpu_session_config",
     "default_callbacks",
     "default_monitors",
     "default_session_config",
     "describe_trainable_variables",
+    "gpu_session_config",
+    "mixed_precision",
+    "optimize",
     "predict",
     "replicate",
 ]
