@@ -76,8 +76,7 @@ def broadcast_variables(variables: Sequence[tf.Variable], communicator: Communic
         TypeError: a variable's type cannot be sent.
     """
     with tf.name_scope("broadcast"):
-        values = [variable.read_value() for variable in variables]
-        received = exchange_packed([_carried(value) for value in values], communicator.broadcast)
+        received = exchange_packed([_carried(variable) for variable in variables], communicator.broadcast)
         if communicator.rank == 0:
             return tf.group(*received)
         return tf.group(
@@ -99,18 +98,18 @@ def _dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:
     return tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape)
 
 
-def _carried(value: tf.Tensor) -> tf.Tensor:
-    dtype = value.dtype.base_dtype
-    if not value.shape.is_fully_defined():
+def _carried(variable: tf.Variable) -> tf.Tensor:
+    dtype, value = variable.dtype.base_dtype, variable.read_value()
+    if not variable.shape.is_fully_defined():
         raise TypeError(
-            f"Variable {value.op.inputs[0].name!r} has shape {value.shape}; processes exchange only "
+            f"Variable {variable.op.name!r} has shape {variable.shape}; processes exchange only "
             "variables whose shapes are known."
         )
     if dtype in _CARRIED:
         return value
     if dtype not in _CARRIED_AS:
         raise TypeError(
-            f"Variable {value.op.inputs[0].name!r} has dtype {dtype.name}, which processes cannot exchange. "
+            f"Variable {variable.op.name!r} has dtype {dtype.name}, which processes cannot exchange. "
             "Keep it in tf.GraphKeys.LOCAL_VARIABLES, where each process has its own."
         )
     return tf.cast(value, _CARRIED_AS[dtype])

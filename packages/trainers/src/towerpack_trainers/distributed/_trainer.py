@@ -103,7 +103,13 @@ class ExchangeTrainer(SingleCostTrainer):
                 self._set_up()
                 self._agree()
         with self._telling_others():
-            super().train()
+            try:
+                super().train()
+            except Exception as error:
+                lost = self._who_is_lost(error)
+                if lost is None or lost is error:
+                    raise
+                raise lost from error
         self.communicator.close()
 
     def _agree(self) -> None:
@@ -202,6 +208,8 @@ class ExchangeTrainer(SingleCostTrainer):
         return error
 
     def _who_is_lost(self, caught: BaseException) -> PeerLostError | None:
+        if isinstance(caught, PeerLostError):
+            return caught
         if not isinstance(caught, _OF_EXCHANGES) and "closed Session" not in str(caught):
             return None
         group = self.communicator.group
@@ -279,7 +287,6 @@ class MPITrainer(ExchangeTrainer):
 
 
 _OF_EXCHANGES = (
-    PeerLostError,
     tf.errors.AbortedError,
     tf.errors.CancelledError,
     tf.errors.DeadlineExceededError,
