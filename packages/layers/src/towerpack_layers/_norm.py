@@ -8,9 +8,11 @@ from typing import Any
 import attrs
 import tensorflow.compat.v1 as tf
 
+from towerpack_layers._errors import TowerError
 from towerpack_layers._geometry import here, read_data_format, require_channels, require_rank
 from towerpack_layers._graph_notes import graph_notes, in_nested_graph
 from towerpack_layers._registry import register_layer
+from towerpack_layers._sync_norm import CrossTowerSum, normalize, statistics_of_all_towers
 from towerpack_layers._tower import get_current_tower_context, resolve_training
 from towerpack_layers._variables import attach_variables
 
@@ -33,6 +35,7 @@ def BatchNorm(
     gamma_initializer: Any = None,
     data_format: str = "channels_last",
     ema_update: str = "collection",
+    sync_statistics: bool = False,
 ) -> tf.Tensor:
     """Normalise each channel by its statistics, after Ioffe and Szegedy (2015), arXiv:1502.03167.
 
@@ -65,16 +68,20 @@ def BatchNorm(
             ``tf.GraphKeys.UPDATE_OPS``, for whoever runs the training step to run with it. ``internal``:
             whenever the output is computed, and only in the main training tower; the one that works inside
             ``tf.cond`` and ``tf.while_loop``. ``skip``: not at all.
+        sync_statistics: in training, use the statistics of all towers' batches together, each example
+            counting alike, as one tower with all of them would. The towers then wait for one another twice
+            in this layer and twice in its gradient.
 
     Returns:
         Tensor of the input's shape and dtype; ``.variables`` holds ``gamma``, ``beta``, ``mean`` and
         ``variance``.
 
     Raises:
-        TowerError: outside any tower, without ``training``.
+        TowerError: outside any tower, without ``training``; or with ``sync_statistics`` where there are
+            several towers and nobody has connected them.
         TypeError: an input of another dtype.
         ValueError: an argument out of range, an input of another rank or whose channels are unknown, or
-            ``ema_update="collection"`` inside a body of control flow.
+            ``ema_update="collection"`` or ``sync_statistics`` inside a body of control flow.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -94,18 +101,26 @@ def BatchNorm(
             f"{call}: inside tf.cond, tf.while_loop or tf.function, an op in UPDATE_OPS cannot be run from "
             f"outside. Pass ema_update='internal' (or 'skip')."
         )
+    shared = _find_exchange(call) if sync_statistics and training else None
     affine, averages = _make_variables(channels, center, scale, beta_initializer, gamma_initializer)
 
-    statistics = {} if training else {"mean": averages.mean, "variance": averages.variance}
-    out, mean, variance = tf.nn.fused_batch_norm(
-        x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels]),
-        tf.ones([channels]) if affine["gamma"] is None else affine["gamma"],
-        tf.zeros([channels]) if affine["beta"] is None else affine["beta"],
-        **statistics,
-        epsilon=epsilon,
-        data_format=code,
-        is_training=training,
-    )
+    image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
+    scale_by = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
+    shift_by = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
+    if shared is not None:
+        mean, biased, variance = statistics_of_all_towers(image, code, shared)
+        out = normalize(image, code, mean, biased, shift_by, scale_by, epsilon)
+    else:
+        statistics = {} if training else {"mean": averages.mean, "variance": averages.variance}
+        out, mean, variance = tf.nn.fused_batch_norm(
+            image,
+            scale_by,
+            shift_by,
+            **statistics,
+            epsilon=epsilon,
+            data_format=code,
+            is_training=training,
+        )
     if updates:
         out = averages.update(out, mean, variance, momentum, ema_update)
     out = out if x.shape.rank == 4 else tf.reshape(out, tf.shape(x))
@@ -150,6 +165,26 @@ def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_updat
         raise ValueError(f"{call}: epsilon must not be negative, got {epsilon!r}.")
     if ema_update not in _EMA_UPDATES:
         raise ValueError(f"{call}: ema_update must be one of {', '.join(_EMA_UPDATES)}; got {ema_update!r}.")
+
+
+def _find_exchange(call: str) -> CrossTowerSum | None:
+    """Return what connects the towers, or ``None`` if there is one tower."""
+    tower = get_current_tower_context()
+    if tower is None:
+        raise TowerError(
+            f"{call}: sync_statistics needs the towers to be connected; build it in a tower context."
+        )
+    if tower.cross_tower_sum is None and tower.num_towers > 1:
+        raise TowerError(
+            f"{call}: sync_statistics=True, but nobody connects the {tower.num_towers} towers: the context "
+            f"of {tower.name!r} has no cross_tower_sum. Whoever builds the towers must give one."
+        )
+    if tower.cross_tower_sum is not None and in_nested_graph():
+        raise ValueError(
+            f"{call}: towers cannot be connected inside tf.cond, tf.while_loop or tf.function. Move the "
+            f"layer out, or leave sync_statistics out."
+        )
+    return tower.cross_tower_sum
 
 
 def _decide_training(call: str, told: bool | None) -> bool:

@@ -51,9 +51,9 @@ class TowerContext:
             :class:`SharedVariableError`. ``None`` to inherit from the enclosing variable scope.
         random_seed: with ``step``, makes random layers draw the same numbers at the same step of every run.
         step: scalar integer tensor, the number of steps finished so far.
-        cross_tower_mean: for layers that need the whole batch of a step, such as batch normalisation with
-            ``sync_statistics``: maps a tensor to its mean over all towers, each of which must call it at the
-            same place of the model. The gradient by each tower's tensor is the mean of the gradients by the
+        cross_tower_sum: for layers that need the whole batch of a step, such as batch normalisation with
+            ``sync_statistics``: maps a tensor to its sum over all towers, each of which must call it at the
+            same place of the model. The gradient by each tower's tensor is the sum of the gradients by the
             results. ``None`` where there is no other tower, or nobody who connects them.
 
     Raises:
@@ -84,7 +84,7 @@ class TowerContext:
     reuse: bool | None = attrs.field(default=None, kw_only=True)
     random_seed: int | None = attrs.field(default=None, kw_only=True)
     step: tf.Tensor | None = attrs.field(default=None, kw_only=True)
-    cross_tower_mean: Callable[[tf.Tensor], tf.Tensor] | None = attrs.field(default=None, kw_only=True)
+    cross_tower_sum: Callable[[tf.Tensor], tf.Tensor] | None = attrs.field(default=None, kw_only=True)
 
     @property
     def is_main_training_tower(self) -> bool:

@@ -2,7 +2,7 @@
 
 from ._async import AsyncMultiGPUBuilder
 from ._builder import DataParallelBuilder
-from ._exchange import CrossTowerMean
+from ._exchange import CrossTowerSum
 from ._gradients import average_gradients
 from ._packing import GradientPacker, plan_buckets
 from ._parameter_server import SyncMultiGPUParameterServerBuilder
@@ -19,7 +19,7 @@ from ._trainers import (
 __all__ = [
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
-    "CrossTowerMean",
+    "CrossTowerSum",
     "DataParallelBuilder",
     "GradientPacker",
     "KeepReplicasEqual",

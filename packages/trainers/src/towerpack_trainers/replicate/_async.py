@@ -57,7 +57,7 @@ class AsyncMultiGPUBuilder(DataParallelBuilder):
             tower = self._build_tower(function, take_inputs)
             with tf.device(self._placement(index)):
                 gradients.append([(self._scale(g), v) for g, v in compute_gradients(tower, optimizer)])
-        self._mean.check_complete()
+        self._sum.check_complete()
         check_same_variables([[variable.op.name for _, variable in pairs] for pairs in gradients])
         updates = [optimizer.apply_gradients(pairs, name="train_op_of_tower") for pairs in gradients]
         return tf.group(*updates, name="train_op")

@@ -15,7 +15,7 @@ from towerpack_layers import TowerContext
 from .._errors import ConfigError
 from .._tower import Tower, TowerFunc
 from ._devices import check_devices
-from ._exchange import CrossTowerMean
+from ._exchange import CrossTowerSum
 
 __all__ = ["DataParallelBuilder", "TakeInputs", "make_optimizer"]
 
@@ -55,7 +55,7 @@ class DataParallelBuilder(abc.ABC):
         self.towers: list[Tower] = []
         self._seed = seed
         self._inputs: list[tf.Tensor] = []
-        self._mean = CrossTowerMean(len(self.devices))
+        self._sum = CrossTowerSum(len(self.devices))
 
     @abc.abstractmethod
     def build(
@@ -94,7 +94,7 @@ class DataParallelBuilder(abc.ABC):
         """
         function = self._as_tower_func(function)
         outputs = [self._build_tower(function, take_inputs).output for _ in self.devices]
-        self._mean.check_complete()
+        self._sum.check_complete()
         return outputs
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
@@ -134,7 +134,7 @@ class DataParallelBuilder(abc.ABC):
             reuse=True if index and not own else None,
             random_seed=self._seed,
             step=None if self._seed is None else tf.train.get_global_step().read_value(),
-            cross_tower_mean=self._mean.of(index, name) if count > 1 else None,
+            cross_tower_sum=self._sum.of(index, name) if count > 1 else None,
         )
 
     # ---- what kinds of builders differ in

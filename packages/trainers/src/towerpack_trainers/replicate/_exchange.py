@@ -1,9 +1,9 @@
-"""The mean of a tensor over all towers, for layers that need it while the towers are still being built.
+"""The sum of a tensor over all towers, for layers that need it while the towers are still being built.
 
 The first tower asks before the others exist. So what a tower gets is a deferred op, which for now returns the
-tower's own tensor; when the last tower has asked as well, all are connected to the mean. The same happens in
-backpropagation: the gradient of the mean with respect to each tower's tensor is the mean of the gradients
-that the towers have computed, and these come one tower after another, too.
+tower's own tensor; when the last tower has asked as well, all are connected to the sum. The same happens in
+backpropagation: the gradient of all costs together by one tower's tensor is the sum of the gradients that the
+towers have computed, each of its own cost, and these come one tower after another, too.
 
 Within a session's run the towers then wait for one another just as data flow, and no more: to run one of
 them runs what it needs of the others, whoever asks for it.
@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TowerRuleError
 
-__all__ = ["CrossTowerMean"]
+__all__ = ["CrossTowerSum"]
 
 
 @attrs.define
@@ -30,22 +30,26 @@ class _Meeting:
     waiting: list[tf.Operation] = attrs.field(factory=list)
     tensors: list[tf.Tensor] = attrs.field(factory=list)
 
-    def join(self, tensor: tf.Tensor, towers: int) -> tf.Tensor:
-        deferred = tf.identity(tensor, name="cross_tower_mean")
+    def join(self, tensor: tf.Tensor) -> tf.Tensor:
+        """What a tower gets for its tensor."""
+        deferred = tf.identity(tensor, name="cross_tower_sum")
         self.tensors.append(tensor)
         self.waiting.append(deferred.op)
+        return deferred
+
+    def connect_if_all_are_here(self, towers: int) -> None:
+        """Makes what the towers got the sum, if the last one has come."""
         if len(self.tensors) == towers:
             with tf.name_scope(None), tf.control_dependencies(None):
-                mean = tf.add_n(self.tensors) / towers
+                total = tf.add_n(self.tensors)
             for op in self.waiting:
                 # There is no public way to give an op another input, as loops do that are built before
                 # their ends; every version of TensorFlow has this one.
-                op._update_input(0, mean)
-        return deferred
+                op._update_input(0, total)
 
 
 @final
-class CrossTowerMean:
+class CrossTowerSum:
     """Makes the function that a tower's `TowerContext` hands to its layers.
 
     Args:
@@ -59,21 +63,21 @@ class CrossTowerMean:
         self._asked = [0] * towers
 
     def of(self, tower: int, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-        """The function for one tower: from its tensor to the mean over all.
+        """The function for one tower: from its tensor to the sum over all.
 
         Args:
             tower: index of the tower.
             name: its name scope.
         """
 
-        def mean(tensor: tf.Tensor) -> tf.Tensor:
+        def total(tensor: tf.Tensor) -> tf.Tensor:
             number = self._asked[tower]
             self._asked[tower] += 1
             place = tf.get_default_graph().get_name_scope().removeprefix(f"{name}/")
             self._check_place(tower, number, place, tensor)
             return self._differentiable(number, tensor)
 
-        return mean
+        return total
 
     def check_complete(self) -> None:
         """Checks, when all towers are built, that each has come to every meeting.
@@ -84,7 +88,7 @@ class CrossTowerMean:
         for tower, asked in enumerate(self._asked):
             if asked < len(self._forward):
                 raise TowerRuleError(
-                    f"Tower {tower} has no cross-tower mean at {self._forward[asked].place!r}, where other "
+                    f"Tower {tower} has no cross-tower sum at {self._forward[asked].place!r}, where other "
                     "towers have one. A tower function must build the same replica each time."
                 )
 
@@ -96,18 +100,18 @@ class CrossTowerMean:
         if expected is None or expected.place != place:
             theirs = "none there" if expected is None else f"its one at {expected.place!r}"
             raise TowerRuleError(
-                f"Tower {tower} takes a cross-tower mean at {place!r}, where tower 0 has {theirs}. "
+                f"Tower {tower} takes a cross-tower sum at {place!r}, where tower 0 has {theirs}. "
                 "A tower function must build the same replica each time."
             )
         first = expected.tensors[0]
         if first.shape.as_list() != tensor.shape.as_list() or first.dtype != tensor.dtype:
             raise TowerRuleError(
-                f"Tower {tower} takes a cross-tower mean at {place!r} of {tensor.shape} {tensor.dtype.name}, "
+                f"Tower {tower} takes a cross-tower sum at {place!r} of {tensor.shape} {tensor.dtype.name}, "
                 f"tower 0 of {first.shape} {first.dtype.name}."
             )
 
     def _differentiable(self, number: int, tensor: tf.Tensor) -> tf.Tensor:
-        times = 0
+        forward, times = self._forward[number], 0
 
         def exchange(mine: tf.Tensor) -> tuple[tf.Tensor, Callable[..., Any]]:
             def backward(gradient: tf.Tensor) -> tf.Tensor:
@@ -115,9 +119,14 @@ class CrossTowerMean:
                 times += 1
                 # The n-th gradient of one tower belongs to the n-th of the others.
                 key = number, times
-                meeting = self._backward.setdefault(key, _Meeting(self._forward[number].place))
-                return meeting.join(gradient, self._towers)
+                meeting = self._backward.setdefault(key, _Meeting(forward.place))
+                deferred = meeting.join(gradient)
+                meeting.connect_if_all_are_here(self._towers)
+                return deferred
 
-            return self._forward[number].join(mine, self._towers), backward
+            return forward.join(mine), backward
 
-        return tf.custom_gradient(exchange)(tensor)
+        result = tf.custom_gradient(exchange)(tensor)
+        # Not before: custom_gradient looks for variables in what the result depends on.
+        forward.connect_if_all_are_here(self._towers)
+        return result

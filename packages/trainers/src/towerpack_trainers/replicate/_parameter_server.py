@@ -49,7 +49,7 @@ class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
             tower = self._build_tower(function, take_inputs)
             with tf.device(self._placement(index)):
                 gradients.append(compute_gradients(tower, optimizer))
-        self._mean.check_complete()
+        self._sum.check_complete()
         return optimizer.apply_gradients(average_gradients(gradients), name="train_op")
 
     def _placement(self, index: int) -> Callable[[tf.Operation], str]:

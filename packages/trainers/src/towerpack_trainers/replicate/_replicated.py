@@ -71,7 +71,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             tower = self._build_tower(function, take_inputs)
             with tf.device(self.devices[index]), self._making_state(index):
                 gradients.append(compute_gradients(tower, own))
-        self._mean.check_complete()
+        self._sum.check_complete()
         self._check_gradients(gradients)
         updates = []
         for index, (own, pairs) in enumerate(zip(optimizers, self._average(gradients))):
