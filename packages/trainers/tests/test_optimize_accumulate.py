@@ -5,10 +5,17 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, ModelSaver
-from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer
+from towerpack_trainers import (
+    AsyncMultiGPUTrainer,
+    ModelDesc,
+    SimpleTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
 from towerpack_trainers.optimize import (
     LARS,
     AccumGradOptimizer,
+    AdamW,
     DynamicLossScaleOptimizer,
     GlobalNormClip,
     SummaryGradient,
@@ -82,17 +89,26 @@ def test_averaged_steps_are_one_step_with_the_large_batch(kit, configure, model,
 
 
 @pytest.mark.slow
-def test_with_several_towers(kit, configure):
+@pytest.mark.parametrize("trainer", [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated])
+@pytest.mark.parametrize("wrap", [DynamicLossScaleOptimizer, lambda optimizer: optimizer], ids=["scaled", ""])
+def test_with_several_towers(kit, configure, trainer, wrap):
     batches = kit.net_data(24, 4)
 
     def two_towers(config):
-        return SyncMultiGPUTrainer(config, TWO)
+        return trainer(config, devices=TWO)
 
-    accumulating = AccumGradOptimizer(tf.train.MomentumOptimizer(0.1, 0.9), 3)
+    accumulating = wrap(AccumGradOptimizer(AdamW(0.01), 3))
     small = weights_after(two_towers, kit, configure, Smooth(), accumulating, batches, steps_per_epoch=12)
-    plain = tf.train.MomentumOptimizer(0.1, 0.9)
-    large = weights_after(SimpleTrainer, kit, configure, Smooth(), plain, joined(batches, 6))
+    large = weights_after(SimpleTrainer, kit, configure, Smooth(), AdamW(0.01), joined(batches, 6))
     assert_equal_weights(small, large)
+    added = {"first/AccumGrad", "second/AccumGrad", "AccumGradOptimizer/count"}
+    assert {name for name in small.keys() ^ large.keys() if "LossScale" not in name} == added
+
+
+def test_towers_that_update_each_on_its_own_are_refused(kit, configure):
+    optimizer = AccumGradOptimizer(tf.train.GradientDescentOptimizer(0.1), 2)
+    with pytest.raises(ValueError, match=r"called twice for 'slope'.*Use a synchronous trainer"):
+        AsyncMultiGPUTrainer(configure(optimizer=optimizer), devices=TWO)
 
 
 def test_sums_are_n_times_the_averages(kit, configure):

@@ -95,10 +95,9 @@ class AccumGradOptimizer(ProxyOptimizer):
 
 def _add(slots: Sequence[tf.Variable], pairs: Pairs) -> list[tf.Operation]:
     ops = []
-    for slot, (gradient, variable) in zip(slots, pairs):
-        with tf.colocate_with(variable):
-            if isinstance(gradient, tf.IndexedSlices):
-                ops.append(tf.scatter_add(slot, gradient.indices, gradient.values))
-            else:
-                ops.append(slot.assign_add(gradient, read_value=False))
+    for slot, (gradient, _) in zip(slots, pairs):
+        if isinstance(gradient, tf.IndexedSlices):
+            ops.append(tf.scatter_add(slot, gradient.indices, gradient.values))
+        else:
+            ops.append(slot.assign_add(gradient, read_value=False))
     return ops

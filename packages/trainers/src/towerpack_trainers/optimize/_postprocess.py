@@ -53,7 +53,7 @@ class PostProcessOptimizer(ProxyOptimizer):
         return tf.group(updated, *ops, name=name)
 
     def _follow(self, variable: tf.Variable) -> list[tf.Operation]:
-        with tf.colocate_with(variable):
+        with tf.device(variable.device):
             op = self._func(variable)
         if op is None:
             return []
