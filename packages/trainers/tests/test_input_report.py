@@ -1,11 +1,13 @@
 """Which of data and model is the slower one."""
 
 import logging
+import re
 import threading
 
 import numpy as np
 import pytest
 
+from towerpack_callbacks import Callback
 from towerpack_inputsource import DummyConstantInput, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import SimpleTrainer
 from towerpack_trainers._input_report import describe_epoch
@@ -27,6 +29,13 @@ def test_verdicts(flow, put, verdict):
     assert describe_epoch(spent(flow, put)).startswith(verdict)
 
 
+def test_the_share_that_steps_waited_is_told():
+    assert describe_epoch(spent(10.0, 90.0), 0.034) == (
+        "the model is the bottleneck: steps waited for data 3% of their time, and 10% of its time the input "
+        "was at work on the next datapoint"
+    )
+
+
 def test_nothing_is_said_of_an_input_without_threads():
     assert describe_epoch(InputStatus("DummyConstantInput")) is None
 
@@ -43,7 +52,21 @@ def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(kit, configure,
                 yield [np.ones(4, np.float32)] * 2
 
     SimpleTrainer(configure(data=QueueInput(Waiting()), steps_per_epoch=20, max_epoch=2)).train()
-    assert "epoch 2: the data is the bottleneck" in caplog.text
+    [line] = [message for message in caplog.messages if "epoch 2: the data is the bottleneck" in message]
+    waited = int(re.search(r"steps waited for data (\d+)% of their time", line)[1])
+    assert waited > 50
+
+
+def test_a_model_that_never_waits_is_told_so(kit, configure, caplog):
+    caplog.set_level(logging.INFO, logger="towerpack_trainers")
+
+    class Slow(Callback):
+        def _trigger_step(self):
+            threading.Event().wait(0.01)
+
+    SimpleTrainer(configure(callbacks=[Slow()], steps_per_epoch=20, max_epoch=2)).train()
+    [line] = [message for message in caplog.messages if "epoch 2: the model is the bottleneck" in message]
+    assert int(re.search(r"steps waited for data (\d+)% of their time", line)[1]) < 20
 
 
 def test_constant_input_is_not_reported(kit, configure, caplog):

@@ -9,7 +9,7 @@ import attrs
 
 from ._errors import ConfigError
 
-__all__ = ["as_int", "instance_of", "list_of", "whole_number"]
+__all__ = ["as_int", "instance_of", "list_of", "positive_number", "whole_number"]
 
 _Validator = Any  # attrs publishes no type that mypy accepts for the validators of all fields alike
 
@@ -27,6 +27,18 @@ def whole_number(minimum: int) -> _Validator:
             raise ConfigError(
                 f"{type(config).__name__}({attribute.name}={value!r}): expected a whole number of at least "
                 f"{minimum}."
+            )
+
+    return check
+
+
+def positive_number() -> _Validator:
+    """Makes a validator of a number above 0."""
+
+    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
+            raise ConfigError(
+                f"{type(config).__name__}({attribute.name}={value!r}): expected a number above 0."
             )
 
     return check

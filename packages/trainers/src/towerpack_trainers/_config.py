@@ -26,7 +26,7 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import InputSource
 
-from ._arguments import as_int, instance_of, list_of, whole_number
+from ._arguments import as_int, instance_of, list_of, positive_number, whole_number
 from ._errors import ConfigError
 from ._model import ModelDesc
 from ._session_init import SessionInit
@@ -85,6 +85,7 @@ class TrainConfig:
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
         seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
+        stall_seconds: warn, with what every thread is doing, when no step finishes for so long; `math.inf`: never.
         xla: compile the training towers, gradients included, by XLA; for GPUs, see
             `optimize.compile_training_towers`.
 
@@ -125,6 +126,7 @@ class TrainConfig:
         default=None, validator=optional(instance_of((str, Path), '"auto" or the path of a checkpoint'))
     )
     seed: int | None = attrs.field(default=None, converter=as_int, validator=optional(whole_number(0)))
+    stall_seconds: float = attrs.field(default=60.0, validator=positive_number())
     xla: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
 
     def __attrs_post_init__(self) -> None:

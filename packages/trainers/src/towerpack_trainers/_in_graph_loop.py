@@ -1,8 +1,8 @@
 """Runs a finished training step several times within one session call.
 
 The step is not built again: the ops that it consists of are copied, as TensorFlow's own importer copies a
-graph, into the body of a loop. Whatever holds state between steps (variables, queues, iterators, staging areas)
-is not copied but shared, so the copies do what the step itself would do.
+graph, into the body of a loop. Whatever holds state between steps (variables, queues, iterators, staging
+areas) is not copied but shared, so the copies do what the step itself would do.
 """
 
 from __future__ import annotations

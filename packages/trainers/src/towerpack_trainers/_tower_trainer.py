@@ -127,6 +127,10 @@ class TowerTrainer(Trainer):
         towers = self.tower_func.training
         return towers[0].get_tensors(names, anywhere=True) if towers else super().get_tensors(names)
 
+    def _training_inputs(self) -> Sequence[tf.Tensor]:
+        towers = self.tower_func.training
+        return list(towers[0].inputs.values()) if towers else ()
+
     def _own_callbacks(self) -> list[Callback]:
         return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ from ._log_dir import prepare_log_dir
 from ._plain_step import PlainStep
 from ._session import create_session, default_session_config
 from ._session_init import restore_exactly
+from ._stall_watch import StallWatch
 from ._steps_per_run import check_periods, check_position
 
 __all__ = ["Trainer"]
@@ -270,9 +272,16 @@ class Trainer:
         check_periods(times, self.callbacks, self.loop.steps_per_epoch)
 
     def _own_callbacks(self) -> list[Callback]:
+        limit = self.config.stall_seconds
+        watch = [] if math.isinf(limit) else [StallWatch(self.source, limit)]
         if self.source is None:
-            return []
-        return [*map(HookToCallback, self.source.hooks()), InputReport(self.source)]
+            return [*watch]
+        report = InputReport(self.source, self._training_inputs(), self.config.steps_per_run)
+        return [*watch, *map(HookToCallback, self.source.hooks()), report]
+
+    def _training_inputs(self) -> Sequence[tf.Tensor]:
+        """What one training tower takes of the input; empty where nobody knows."""
+        return ()
 
     def _create_session(self) -> tf.Session:
         return create_session(self.graph, self._session_config())

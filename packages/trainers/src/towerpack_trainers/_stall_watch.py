@@ -1,0 +1,110 @@
+"""Says who waits for whom when no step finishes for a long time."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+import traceback
+from typing import final
+
+from towerpack_callbacks import Callback
+from towerpack_inputsource import InputSource, InputStatus
+
+__all__ = ["StallWatch", "describe_stall"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+
+@final
+class StallWatch(Callback):
+    """Warns when no step has finished for so long: once, and again each time the wait has doubled.
+
+    It watches from an epoch's first step to its last; what callbacks do after an epoch may take its time.
+    Workers of a parallel flow are not seen from here: the flow itself warns about those, with what each is
+    doing.
+
+    Args:
+        source: the training's input; None for one that has none.
+        seconds: how long a step may take.
+    """
+
+    chief_only = False
+
+    def __init__(self, source: InputSource | None, seconds: float) -> None:
+        self._source = source
+        self._seconds = seconds
+        self._running = False
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def _before_train(self) -> None:
+        self._end.clear()
+        self._thread = threading.Thread(target=self._watch, name="towerpack-stall-watch", daemon=True)
+        self._thread.start()
+
+    def _before_epoch(self) -> None:
+        self._running = True
+
+    def _after_epoch(self) -> None:
+        self._running = False
+
+    def _after_train(self) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self) -> None:
+        seen, since, limit = -1, time.monotonic(), self._seconds
+        while not self._end.wait(self._seconds / 4):
+            step, now = self.global_step, time.monotonic()
+            if step != seen or not self._running:
+                if limit > self._seconds and step != seen:
+                    _log.warning("Steps finish again: step %d did after %.0f s.", step, now - since)
+                seen, since, limit = step, now, self._seconds
+            elif now - since >= limit:
+                limit = 2 * (now - since)
+                _log.warning("%s", self._describe(now - since))
+
+    def _describe(self, seconds: float) -> str:
+        loop = self.trainer.loop
+        where = f"epoch {loop.epoch_num}, local step {loop.local_step}, global step {loop.global_step}"
+        status = None if self._source is None else self._source.status()
+        return (
+            f"No step has finished for {seconds:.0f} s ({where}). {describe_stall(status)}\n"
+            f"What Python's threads are doing:\n{_stacks(skip=threading.get_ident())}"
+        )
+
+
+def describe_stall(status: InputStatus | None) -> str:
+    """Who waits for whom, as far as the input can tell.
+
+    Args:
+        status: the input's; None where there is no input.
+    """
+    if status is None:
+        return "There is no input to wait for, so the step itself, or a callback, is busy or stuck."
+    if any(buffer.fill == 0 for buffer in status.buffers):
+        waiting = [thread for thread in status.threads if thread.doing == "flow"]
+        reason = (
+            f"The step waits for data, and {waiting[0].name} waits for the flow's next datapoint"
+            if waiting
+            else "The step waits for data, and nothing is on its way"
+        )
+    elif status.buffers and all(buffer.fill for buffer in status.buffers):
+        reason = "Data is there, so the step itself, or a callback, is busy or stuck"
+    else:
+        reason = "Nobody can say whether the step waits for data"
+    return f"{reason}. {status}"
+
+
+def _stacks(skip: int) -> str:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        if ident != skip:
+            stack = "".join(traceback.format_stack(frame))
+            parts.append(f"thread {names.get(ident, ident)!r}:\n{stack}")
+    return "\n".join(parts)
