@@ -9,6 +9,7 @@ import towerpack_callbacks.checkpoint
 import towerpack_callbacks.hyperparam
 import towerpack_callbacks.hyperparam.schedules
 import towerpack_callbacks.monitors
+import towerpack_callbacks.nonfinite
 import towerpack_callbacks.profile
 import towerpack_callbacks.testing
 
@@ -18,6 +19,7 @@ MODULES = [
     towerpack_callbacks.hyperparam,
     towerpack_callbacks.hyperparam.schedules,
     towerpack_callbacks.monitors,
+    towerpack_callbacks.nonfinite,
     towerpack_callbacks.profile,
     towerpack_callbacks.testing,
 ]

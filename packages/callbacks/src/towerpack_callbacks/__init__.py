@@ -1,6 +1,6 @@
 """Everything besides the iterations: callbacks, monitors and checkpoints for graph-mode TensorFlow."""
 
-from . import checkpoint, hyperparam, monitors, profile, testing
+from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
 from ._bridge import HookToCallback, as_session_hooks
 from ._callback import Callback, ProxyCallback, StepFetch
 from ._callbacks import Callbacks
@@ -50,6 +50,7 @@ from .hyperparam import (
     StatMonitorParamSetter,
 )
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+from .nonfinite import TerminateOnNaN
 from .profile import (
     EstimatedTimeLeft,
     GPUMemoryTracker,
@@ -128,6 +129,7 @@ __all__ = [
     "TFEventWriter",
     "TensorBoardProfiler",
     "TensorNotFoundError",
+    "TerminateOnNaN",
     "ThroughputTracker",
     "TrainerProtocol",
     "add_moving_summary",
@@ -140,6 +142,7 @@ __all__ = [
     "hyperparam",
     "make_predictor",
     "monitors",
+    "nonfinite",
     "profile",
     "testing",
 ]

@@ -1,0 +1,11 @@
+"""Where a value that is not finite comes from.
+
+`TerminateOnNaN` stops a training before such a value reaches the weights, says which op made it, and leaves
+a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the same op, without the model's code.
+"""
+
+from ._folder import replay
+from ._provenance import Origin, find_origin
+from ._terminate import TerminateOnNaN
+
+__all__ = ["Origin", "TerminateOnNaN", "find_origin", "replay"]

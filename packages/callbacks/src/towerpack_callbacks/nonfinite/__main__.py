@@ -1,0 +1,25 @@
+"""`python -m towerpack_callbacks.nonfinite FOLDER` runs a failing step again and says where it fails."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ._folder import replay
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Prints what `replay` finds.
+
+    Returns:
+        0 if the value that is not finite came up again, 1 if not.
+    """
+    parser = argparse.ArgumentParser(prog="python -m towerpack_callbacks.nonfinite", description=__doc__)
+    parser.add_argument("folder", help="what TerminateOnNaN left, such as train_log/mine/nonfinite-1000")
+    origin = replay(parser.parse_args(arguments).folder)
+    print("All values are finite this time." if origin is None else origin.text)
+    return 1 if origin is None else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
