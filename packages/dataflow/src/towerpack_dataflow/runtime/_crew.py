@@ -26,6 +26,7 @@ from ._work import Work
 _logger = logging.getLogger("towerpack_dataflow")
 
 _QUEUED = 0.016  # seconds of work that may wait at a worker while the consumer is busy elsewhere
+_MUCH, _LARGE = 2**20, 2**22  # bytes worth a message of their own: to a worker that may be idle, or busy
 _FEWEST, _MOST = 2, 8  # stretches at a worker: it must not wait for us, and its socket must not fill up
 
 
@@ -113,6 +114,7 @@ class Crew:
                 chunk = this.dispatcher.take()
                 if chunk is not None:
                     yield chunk
+                    self._give_back(_LARGE)
                 elif this.dispatcher.finished:
                     break
                 else:
@@ -146,14 +148,29 @@ class Crew:
         with self._lock:
             if this.number not in self._passes or not self.running:
                 raise WorkerDiedError("the workers of this pass were ended while it was being read")
-            try:
+            with self._talking():
                 self._dismiss()
                 self._hand_out(this)
                 if not (this.dispatcher.ready or this.dispatcher.finished):
+                    self._give_back(_MUCH)
                     self._wait(this)
+
+    @contextlib.contextmanager
+    def _talking(self) -> Iterator[None]:
+        """One thread at a time; what is interrupted in the middle ends the crew."""
+        with self._lock:
+            try:
+                yield
             except BaseException:  # Ctrl-C may have come anywhere: nothing that was under way can be trusted
                 self.close()
                 raise
+
+    def _give_back(self, least: int) -> None:
+        """What the consumer has let go of goes home before the next message, if it is so many bytes."""
+        for member in self._members:
+            if member.channel.owed >= least and self.running:
+                with self._talking(), contextlib.suppress(PeerGoneError):  # which the poll will tell
+                    member.channel.give_back()
 
     def _dismiss(self) -> None:
         while self._left:
@@ -221,9 +238,6 @@ class Crew:
             self._receive(member)
 
     def _wait(self, this: Pass) -> None:
-        for member in self._members:
-            with contextlib.suppress(PeerGoneError):  # which the poll will tell
-                member.channel.give_back()
         events = self._poll.poll(self._options.stall_warning * 1000)
         if not events:
             self._warn(this)

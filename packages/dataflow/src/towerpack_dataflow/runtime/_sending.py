@@ -14,7 +14,7 @@ import numpy as np
 from .._errors import SendError
 from .._flow import DataFlow
 from .._packed import Parcel
-from ._slots import aligned, anonymous_file, mapped
+from ._anonymous import aligned, anonymous_file, mapped
 from ._wire import dump
 
 _DEEPEST = 12

@@ -1,10 +1,8 @@
-"""Shared memory without a name: slots that one process writes and another one reads, used again and again."""
+"""Slots of shared memory that one process writes and another one reads, used again and again."""
 
 from __future__ import annotations
 
-import mmap
 import os
-import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -12,50 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._collate import Field, fresh_buffers
+from ._anonymous import aligned, anonymous_file, mapped
 
-ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
 _SMALLEST = 2**16
 _SHEAF = 2**20
-
-
-def aligned(size: int) -> int:
-    """`size` rounded up, so that what follows begins on a cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def anonymous_file(size: int) -> int:
-    """A descriptor of new shared memory; with the last descriptor and mapping the memory is gone.
-
-    Nothing in `/dev/shm` is used where `memfd_create` exists, so a container's 64 MB there do not matter, and
-    a killed process leaves nothing behind.
-    """
-    descriptor = os.memfd_create("towerpack-slot") if hasattr(os, "memfd_create") else _unlinked_file()
-    os.ftruncate(descriptor, size)
-    return descriptor
-
-
-def _unlinked_file() -> int:
-    # What multiprocessing.shared_memory stands on, without its names that outlive a crash.
-    import _posixshmem  # type: ignore[import-not-found]  # noqa: PLC2701 (there is no public way)
-
-    name = f"/towerpack-{os.getpid()}-{os.urandom(6).hex()}"
-    descriptor: int = _posixshmem.shm_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
-    _posixshmem.shm_unlink(name)
-    return descriptor
-
-
-def mapped(descriptor: int, size: int, private: bool = False) -> np.ndarray:
-    """All of that memory, for as long as anything refers to it.
-
-    Args:
-        descriptor: of the memory.
-        size: in bytes.
-        private: whether what is written stays in this process.
-    """
-    # Up to Python 3.12 a mapping keeps a duplicate of the descriptor.
-    options: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-    access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
-    return np.frombuffer(mmap.mmap(descriptor, size, access=access, **options), np.uint8)
 
 
 class Slot:
@@ -107,6 +65,7 @@ class SlotPool:
         self._out: dict[int, Slot] = {}
         self._open: list[Slot] = []
         self._made = 0
+        self._last: Slot | None = None
         self.unannounced: list[tuple[Sheaf, int]] = []  # with descriptors
         self.retired: list[int] = []
 
@@ -114,7 +73,13 @@ class SlotPool:
         """A slot of at least `size` bytes, to be filled and sent at once: it counts as out."""
         slot = self._fitting(max(1 << (size - 1).bit_length(), _SMALLEST))
         self._out[slot.number] = slot
+        self._last = slot
         return slot
+
+    @property
+    def missed(self) -> int:
+        """Bytes of the slot that was taken last, if it is out: it is the one still in the caches."""
+        return self._last.size if self._last is not None and self._last.number in self._out else 0
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """The peer is done with these."""

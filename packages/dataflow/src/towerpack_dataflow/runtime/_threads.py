@@ -42,12 +42,16 @@ class _NoPool:
 
     allocate = staticmethod(fresh_buffers)
 
+    missed = 0
+
     def settle(self, sent: set[int]) -> None:
-        pass
+        """There are no slots."""
 
 
 class ThreadEnd:
     """What `Channel` is between processes: one end of a connection, which wakes up who waits at the other."""
+
+    owed = 0
 
     def __init__(self, end: socket.socket) -> None:
         """Takes one of a pair of connected sockets, for the waking; see `connect`."""
@@ -86,6 +90,10 @@ class ThreadEnd:
 
     def give_back(self) -> None:
         """There is nothing to give back."""
+
+    def wait(self, seconds: float) -> bool:
+        """There is nothing to wait for."""
+        return False
 
     def close(self) -> None:
         """Hangs up; a thread that waits at the other end goes on, and finds that out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import select
 import socket
 import struct
 from array import array
@@ -14,13 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._slots import Borrowed, Lease, Sheaf, SlotPool, aligned
+from ._anonymous import aligned
+from ._slots import Borrowed, Lease, Sheaf, SlotPool
 from ._table import packed, unpacked
 
 # Below these sizes a copy through the socket or the pickle is cheaper than keeping a view's books.
 _INLINE_PICKLE = 2**14
 _INLINE_ARRAY = 2**12
-_MUCH = 2**20
 _HEADER = struct.Struct("<I")
 _MOST_DESCRIPTORS = 64
 _MOST_BYTES = 2**18
@@ -141,13 +142,23 @@ class Channel:
             for descriptor in descriptors:
                 os.close(descriptor)
 
+    @property
+    def owed(self) -> int:
+        """Bytes of slots that nobody here sees any longer."""
+        return self._borrowed.owed
+
     def give_back(self) -> None:
-        """Returns slots without waiting for a message they could travel with, if it is much memory.
+        """Returns slots without waiting for a message they could travel with.
 
         The fewer slots go round, the more of them stay in the processor's caches.
         """
-        if self._borrowed.owed >= _MUCH:
-            self.send(None)
+        self.send(None)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether something arrives within that time, or the other end is closed."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(max(seconds, 0.0) * 1000))
 
     def receive(self, wait: bool = True) -> tuple[Any, Delivery] | None:
         """The next message; `None` if there is none yet and `wait` is false.

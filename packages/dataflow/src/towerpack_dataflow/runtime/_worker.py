@@ -14,12 +14,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, NamedTuple
 
 from . import _failures
 from ._answer import Answer, Spec
 from ._info import WorkerInfo, set_worker_info
 from ._threads import Handed, ThreadEnd
+from ._warmth import Warmth
 from ._wire import Channel, Delivery, PeerGoneError
 from ._work import Work
 
@@ -140,20 +142,20 @@ class Loop:
         self._logs = logs
         self._tasks: deque[tuple[int, int, int, Delivery | Handed]] = deque()
         self._open: set[int] = set()
+        self._warmth = Warmth()
 
     def run(self) -> None:
         """Goes on until the parent hangs up, which is a `PeerGoneError`."""
         while True:
-            self._listen(wait=not self._tasks)
-            while (message := self._channel.receive(wait=False)) is not None:
-                self._note(*message)
+            self._hear(wait=not self._tasks)
             if self._tasks:
                 self._answer(*self._tasks.popleft())
 
-    def _listen(self, wait: bool) -> None:
-        message = self._channel.receive(wait)
-        if message is not None:
+    def _hear(self, wait: bool = False) -> None:
+        """Everything that the parent has to say."""
+        while (message := self._channel.receive(wait)) is not None:
             self._note(*message)
+            wait = False
 
     def _note(self, head: Any, delivery: Delivery | Handed) -> None:
         if head is None:  # only slots came back
@@ -174,7 +176,10 @@ class Loop:
             self._channel.send(tuple(Answer(number, begin, begin)))
             return
         inputs = delivery.open() if delivery.size else None
+        clock = perf_counter()
+        waited = self._await_slot(clock)
         answer, made = self._work.make(number, begin, end, inputs)
+        self._warmth.learn(waited, perf_counter() - clock)
         del inputs
         if answer.going_on:
             self._tasks.appendleft((number, answer.end, end, delivery))
@@ -183,6 +188,14 @@ class Loop:
             self._send(answer, made)
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
             self._send_what_goes(answer, made, error)
+
+    def _await_slot(self, clock: float) -> bool:
+        """Listens until the slot that was sent last is back, if that is worth it; whether it was tried."""
+        pool = self._channel.pool
+        patience = self._warmth.patience(pool.missed)
+        while patience and pool.missed and self._channel.wait(clock + patience - perf_counter()):
+            self._hear()
+        return patience > 0
 
     def _send(self, answer: Answer, made: list[Any]) -> None:
         try:

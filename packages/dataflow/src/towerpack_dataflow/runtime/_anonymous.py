@@ -1,0 +1,83 @@
+"""Shared memory without a name: with the last descriptor and mapping it is gone, whoever is killed."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import Any
+
+import numpy as np
+
+ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
+
+
+def aligned(size: int) -> int:
+    """`size` rounded up, so that what follows begins on a cache line."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def anonymous_file(size: int) -> int:
+    """A descriptor of new shared memory.
+
+    Nothing in `/dev/shm` is used where `memfd_create` exists, so a container's 64 MB there do not matter, and
+    a killed process leaves nothing behind.
+    """
+    descriptor = os.memfd_create("towerpack-slot") if hasattr(os, "memfd_create") else _unlinked_file()
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
+def _unlinked_file() -> int:
+    # What multiprocessing.shared_memory stands on, without its names that outlive a crash.
+    import _posixshmem  # type: ignore[import-not-found]  # noqa: PLC2701 (there is no public way)
+
+    name = f"/towerpack-{os.getpid()}-{os.urandom(6).hex()}"
+    descriptor: int = _posixshmem.shm_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
+    _posixshmem.shm_unlink(name)
+    return descriptor
+
+
+def mapped(descriptor: int, size: int, private: bool = False) -> np.ndarray:
+    """All of that memory, for as long as anything refers to it.
+
+    Args:
+        descriptor: of the memory; may be closed afterwards.
+        size: in bytes.
+        private: whether what is written stays in this process.
+
+    Raises:
+        OSError: if the system does not map it.
+    """
+    return np.asarray(_Mapping(descriptor, size, mmap.MAP_PRIVATE if private else mmap.MAP_SHARED))
+
+
+class _Mapping:
+    """A piece of this process's memory.
+
+    Up to Python 3.12 the standard library's own keeps a duplicate of the descriptor. A queue full of views
+    would use up all that a process may have.
+    """
+
+    _libc = ctypes.CDLL(None, use_errno=True)
+    _libc.mmap.restype = ctypes.c_void_p
+    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+    def __init__(self, descriptor: int, size: int, flags: int) -> None:
+        readable = mmap.PROT_READ | mmap.PROT_WRITE
+        self._size = 0
+        self._address = self._libc.mmap(None, size, readable, flags, descriptor, 0)
+        if self._address == ctypes.c_void_p(-1).value:
+            number = ctypes.get_errno()
+            raise OSError(number, f"cannot map {size} bytes of shared memory: {os.strerror(number)}")
+        self._size = size
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        data = (self._address, False)
+        return {"shape": (self._size,), "typestr": "|u1", "data": data, "version": 3}
+
+    def __del__(self) -> None:
+        if self._size:
+            self._libc.munmap(self._address, self._size)
