@@ -11,12 +11,14 @@ from ._errors import (
     RanksDifferError,
     RendezvousError,
 )
+from ._gradients import Averaged, average_over_processes, broadcast_variables
 from ._group import ProcessGroup
 from ._launch import launch
 from ._mpi import MPICommunicator
 from ._trainer import DistributedTrainer, ExchangeTrainer, MPITrainer
 
 __all__ = [
+    "Averaged",
     "Cluster",
     "ClusterError",
     "CollectiveCommunicator",
@@ -31,6 +33,8 @@ __all__ = [
     "ProcessGroup",
     "RanksDifferError",
     "RendezvousError",
+    "average_over_processes",
+    "broadcast_variables",
     "launch",
     "resolve_cluster",
 ]

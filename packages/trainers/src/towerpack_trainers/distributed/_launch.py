@@ -163,11 +163,12 @@ class _Try:
         self._events.put(rank)
 
     def _pump(self, rank: int, source: BinaryIO, sink: Any) -> None:
-        for line in source:
-            text = line.decode(errors="replace")
-            with self._writing:
-                sink.write(f"[{rank}] {text}" if text.endswith("\n") else f"[{rank}] {text}\n")
-                sink.flush()
+        with source:
+            for line in source:
+                text = line.decode(errors="replace").removesuffix("\n")
+                with self._writing:
+                    sink.write(f"[{rank}] {text}\n")
+                    sink.flush()
 
     def _wait(self) -> tuple[int, bool]:
         running = set(range(self._count))
