@@ -25,6 +25,7 @@ from towerpack_callbacks.checkpoint import (
     snapshot_variables,
     write_checkpoint,
 )
+from towerpack_callbacks.checkpoint._tensor_file import TensorFile
 
 VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
 
@@ -52,8 +53,43 @@ def test_damage_is_noticed(tmp_path, name):
     content = bytearray((path / name).read_bytes())
     content[len(content) // 2] ^= 1
     (path / name).write_bytes(content)
-    with pytest.raises(CheckpointError, match=rf"{name} is missing or damaged"):
+    told = (
+        "variables: .*Checksum does not match.*It is damaged" if ".data" in name else "is missing or damaged"
+    )
+    with pytest.raises(CheckpointError, match=told):
         read_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "state.json", "variables.index"])
+def test_what_is_cut_short_is_noticed(tmp_path, name):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    (path / name).write_bytes((path / name).read_bytes()[:-1])
+    with pytest.raises(
+        CheckpointError, match=rf"{name} is missing or damaged.*Go on from another checkpoint"
+    ):
+        read_checkpoint(path)
+
+
+def test_every_byte_of_the_variables_counts(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {})
+    file = path / "variables.data-00000-of-00001"
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        with pytest.raises(CheckpointError, match="It is damaged"):
+            read_checkpoint(path)
+
+
+def test_one_writer_for_many_files(tmp_path):
+    with TensorFile() as writer:
+        for number in range(3):
+            writer.write(tmp_path / "same", {"a": np.float32(number), "b": np.array(["x", "y"], object)})
+            assert load_variables(tmp_path / "same")["a"] == number
+        writer.write(tmp_path / "other", {"a": np.arange(3), "c/d": np.zeros((0, 2), bool)})
+    values = load_variables(tmp_path / "other")
+    np.testing.assert_array_equal(values["a"], np.arange(3), strict=True)
+    np.testing.assert_array_equal(values["c/d"], np.zeros((0, 2), bool), strict=True)
+    assert load_variables(tmp_path / "same")["b"].tolist() == [b"x", b"y"]
 
 
 def test_no_checkpoint_there(tmp_path):

@@ -13,6 +13,7 @@ from towerpack_callbacks.checkpoint import (
     all_checkpoints,
     random_state,
     read_checkpoint,
+    save_now,
     set_random_state,
 )
 from towerpack_callbacks.checkpoint._background import BackgroundJob
@@ -58,10 +59,10 @@ class Hold:
     def __init__(self):
         self.begun, self.may_end = threading.Event(), threading.Event()
 
-    def __call__(self, path, variables, state):
+    def __call__(self, *arguments):
         self.begun.set()
         assert self.may_end.wait(60)
-        self.real(path, variables, state)
+        self.real(*arguments)
 
 
 @pytest.fixture
@@ -104,6 +105,22 @@ def test_the_end_waits(line, hold):
     assert "towerpack-checkpoint" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_a_loop_about_to_end_saves_once_more(line):
+    class End(Callback):
+        def _trigger_step(self):
+            if self.global_step == 5:
+                assert save_now(callbacks)
+                assert read_checkpoint(line.log_dir / "latest").variables["global_step"] == 5
+                written = (line.log_dir / "model-5").stat().st_ino
+                assert save_now(callbacks)
+                assert (line.log_dir / "model-5").stat().st_ino == written
+
+    callbacks = [PeriodicTrigger(ModelSaver(), every_k_steps=4), End()]
+    assert line.run(callbacks) == 6
+    assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-4", "model-5"]
+    assert not save_now([End()])
+
+
 def test_before_the_first_step_it_is_written_at_once(line):
     """Savers further down still clean the directory then."""
 
@@ -115,7 +132,7 @@ def test_before_the_first_step_it_is_written_at_once(line):
 
 
 def test_an_unexpected_error_stops_the_training_with_its_own_type(line, monkeypatch):
-    def write(path, variables, state):
+    def write(*arguments):
         raise MemoryError("no room for the copy")
 
     monkeypatch.setattr(run_writer, "write_files", write)

@@ -14,8 +14,12 @@ import numpy as np
 import pytest
 
 from towerpack_callbacks import Callback, CheckpointWriteError, MaxSaver, ModelSaver
-from towerpack_callbacks.checkpoint import all_checkpoints, latest_checkpoint, read_checkpoint
-from towerpack_callbacks.checkpoint._write import encode_state, write_files
+from towerpack_callbacks.checkpoint import (
+    all_checkpoints,
+    latest_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("gcc") or shutil.which("cc")
@@ -164,6 +168,6 @@ def test_an_old_one_that_cannot_be_removed_is_no_failure(line, monkeypatch, capl
 def test_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
     monkeypatch.setattr("towerpack_callbacks.checkpoint._swap._exchange", lambda one, other: False)
     for writing in (1, 2):
-        write_files(tmp_path / "model-1", {"a": np.zeros(3)}, encode_state(tmp_path, {"writing": writing}))
+        write_checkpoint(tmp_path / "model-1", {"a": np.zeros(3)}, {"writing": writing})
     assert read_checkpoint(tmp_path / "model-1").state == {"writing": 2}
     assert os.listdir(tmp_path) == ["model-1"]

@@ -22,7 +22,7 @@ import numpy as np
 from towerpack_callbacks import CheckpointWriteError
 from towerpack_callbacks.checkpoint import latest_checkpoint, read_checkpoint, write_checkpoint
 from towerpack_callbacks.checkpoint._saver import ModelSaver
-from towerpack_callbacks.checkpoint._write import encode_state, point_to, write_files
+from towerpack_callbacks.checkpoint._write import point_to
 
 VALUES = {"a/W": np.arange(60_000, dtype=np.float32), "b": np.ones(3, np.float32)}
 
@@ -30,7 +30,7 @@ VALUES = {"a/W": np.arange(60_000, dtype=np.float32), "b": np.ones(3, np.float32
 def store(directory):
     """What a saver does once it has copied everything."""
     path = directory / "model-2"
-    write_files(path, VALUES, encode_state(path, {"writing": 2}))
+    write_checkpoint(path, VALUES, {"writing": 2})
     saver = ModelSaver(keep_last=1)
     saver._dir = directory
     saver._finish(path, 2)

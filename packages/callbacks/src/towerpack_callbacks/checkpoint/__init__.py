@@ -17,7 +17,7 @@ from ._layout import all_checkpoints, latest_checkpoint
 from ._random import random_state, set_random_state
 from ._read import Checkpoint, load_variables, read_checkpoint
 from ._retention import KeepBest
-from ._saver import ModelSaver
+from ._saver import ModelSaver, save_now
 from ._variables import assign_variables, snapshot_variables
 from ._write import write_checkpoint
 
@@ -33,6 +33,7 @@ __all__ = [
     "load_variables",
     "random_state",
     "read_checkpoint",
+    "save_now",
     "set_random_state",
     "snapshot_variables",
     "write_checkpoint",

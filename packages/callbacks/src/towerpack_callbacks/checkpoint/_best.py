@@ -83,7 +83,7 @@ class _BestSaver(Callback):
 
     def _after_train(self) -> None:
         if self._writer is not None:
-            self._writer.wait()
+            self._writer.close()
 
     def _finish(self, path: Path) -> None:
         point_to(self._dir / self._name, path)

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import CheckpointError
 from ._layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
 from ._objects import OBJECT_GRAPH, variable_names
-from ._write import FORMAT, crc32
+from ._write import FORMAT, file_crc32
 
 __all__ = ["Checkpoint", "load_variables", "read_checkpoint"]
 
@@ -96,11 +96,18 @@ def _check_files(directory: Path, manifest: dict[str, Any]) -> None:
         )
     for name, expected in manifest["files"].items():
         file = directory / name
-        if not file.is_file() or file.stat().st_size != expected["bytes"] or crc32(file) != expected["crc32"]:
+        if not _is_whole(file, **expected):
             raise CheckpointError(
                 f"{file} is missing or damaged: its size or checksum is not what {MANIFEST} says. "
                 "Go on from another checkpoint."
             )
+
+
+def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
+    if not file.is_file() or file.stat().st_size != bytes:
+        return False
+    # The file of the variables has its checksums in its index: one for each of them.
+    return crc32 is None or file_crc32(file) == crc32
 
 
 def _read_json(file: Path) -> dict[str, Any]:
@@ -127,6 +134,8 @@ def _read_tensorflow(prefix: Path) -> dict[str, np.ndarray]:
             names = variable_names(reader.get_tensor(OBJECT_GRAPH))
         return {name: reader.get_tensor(key) for key, name in names.items()}
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        if "Checksum does not match" in str(error):
+            raise CheckpointError(f"{prefix}: {error}. It is damaged: go on from another one.") from error
         raise CheckpointError(
             f"{prefix} cannot be read as a TensorFlow checkpoint: {error}. "
             "Expected a prefix such as train_log/run/model-1000/variables."

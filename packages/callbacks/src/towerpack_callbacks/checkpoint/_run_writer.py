@@ -13,6 +13,7 @@ from .._errors import CheckpointWriteError
 from ._background import BackgroundJob
 from ._layout import aside_prefix
 from ._random import random_state
+from ._tensor_file import TensorFile
 from ._write import encode_state, write_files
 
 __all__ = ["RunWriter", "check_on_error"]
@@ -58,6 +59,7 @@ class RunWriter:
         self._background = background
         self._warns = on_error == "warn"
         self._job = BackgroundJob("towerpack-checkpoint", self._report)
+        self._tensor_file = TensorFile()
         variables = {v.op.name: v for key in collections for v in saver.graph.get_collection(key)}
         self._copy: Callable[[], dict[str, Any]] = saver.trainer.sess.make_callable(variables)
         try:
@@ -90,7 +92,7 @@ class RunWriter:
             return
 
         def write() -> None:
-            write_files(path, values, state)
+            write_files(path, values, state, self._tensor_file)
             then(path)
 
         self._job.start(write)
@@ -109,6 +111,17 @@ class RunWriter:
             self._job.wait()
         except CheckpointWriteError as error:
             self._raise(error)
+
+    def close(self) -> None:
+        """Waits for the write under way and lets go of what writing needs.
+
+        Raises:
+            CheckpointWriteError: it failed, and that was not raised yet.
+        """
+        try:
+            self.wait()
+        finally:
+            self._tensor_file.close()
 
     def _state(self) -> dict[str, Any]:
         return {**self._saver.trainer.state_dict(), "random": random_state()}

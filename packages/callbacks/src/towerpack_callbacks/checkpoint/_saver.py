@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._callback import Callback
+from .._callback import Callback, ProxyCallback
 from ._layout import LATEST, all_checkpoints, checkpoint_name, linked, step_of
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
 from ._swap import discard
 from ._write import point_to
 
-__all__ = ["ModelSaver"]
+__all__ = ["ModelSaver", "save_now"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
@@ -74,6 +74,7 @@ class ModelSaver(Callback):
         self._on_error = check_on_error(self, on_error)
         self._values: dict[int, float] = {}
         self._wanted = False
+        self._saved_step: int | None = None
         self._writer: RunWriter | None = None
 
     def consumes(self) -> Sequence[str]:
@@ -88,7 +89,7 @@ class ModelSaver(Callback):
             )
         self._dir = directory
         # An earlier run of the same object is another training.
-        self._values, self._wanted, self._writer = {}, False, None
+        self._values, self._wanted, self._saved_step, self._writer = {}, False, None, None
 
     def _before_train(self) -> None:
         self._writer = RunWriter(self, self._dir, self._collections, self._background, self._on_error)
@@ -96,17 +97,33 @@ class ModelSaver(Callback):
     def _trigger(self) -> None:
         self._wanted = True
 
+    def save_now(self) -> None:
+        """Writes a checkpoint of this moment, unless there is one already, and returns when it is written.
+
+        For a loop that is about to end, between a step's triggers and the next step.
+
+        Raises:
+            CheckpointWriteError: it, or the one before, could not be written.
+        """
+        assert self._writer is not None
+        if self._saved_step != self.global_step:
+            self._save(self._writer)
+        self._writer.wait()
+
     def _after_triggers(self) -> None:
         if self._wanted:
             self._wanted = False
-            self._note_value()
-            step = self.global_step
             assert self._writer is not None
-            self._writer.save(checkpoint_name(step), lambda path: self._finish(path, step))
+            self._save(self._writer)
+
+    def _save(self, writer: RunWriter) -> None:
+        self._note_value()
+        step = self._saved_step = self.global_step
+        writer.save(checkpoint_name(step), lambda path: self._finish(path, step))
 
     def _after_train(self) -> None:
         if self._writer is not None:
-            self._writer.wait()
+            self._writer.close()
 
     def _note_value(self) -> None:
         best = self._retention.keep_best
@@ -138,3 +155,24 @@ class ModelSaver(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._values = {int(step): value for step, value in state["values"]}
+
+
+def save_now(callbacks: Iterable[Callback]) -> bool:
+    """Lets all `ModelSaver`s among callbacks write a checkpoint of this moment; see `ModelSaver.save_now`.
+
+    Args:
+        callbacks: of a run; those inside others, such as `PeriodicTrigger`, are found.
+
+    Returns:
+        Whether there is one.
+    """
+    savers = [saver for saver in map(_innermost, callbacks) if isinstance(saver, ModelSaver)]
+    for saver in savers:
+        saver.save_now()
+    return bool(savers)
+
+
+def _innermost(callback: Callback) -> Callback:
+    while isinstance(callback, ProxyCallback):
+        callback = callback.callback
+    return callback

@@ -17,8 +17,9 @@ import tensorflow.compat.v1 as tf
 from .._errors import CheckpointWriteError
 from ._layout import MANIFEST, STATE, VARIABLES, hidden_name
 from ._swap import put_in_place, sync
+from ._tensor_file import TensorFile
 
-__all__ = ["FORMAT", "crc32", "encode_state", "point_to", "write_checkpoint", "write_files"]
+__all__ = ["FORMAT", "encode_state", "file_crc32", "point_to", "write_checkpoint", "write_files"]
 
 FORMAT = 1
 
@@ -43,7 +44,8 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _not_written(path, str(error)) from error
-    write_files(path, variables, encoded)
+    with TensorFile() as tensor_file:
+        write_files(path, variables, encoded, tensor_file)
     return path
 
 
@@ -62,8 +64,16 @@ def encode_state(path: Path, state: Mapping[str, Any]) -> str:
         ) from error
 
 
-def write_files(path: Path, variables: Mapping[str, np.ndarray], encoded_state: str) -> None:
+def write_files(
+    path: Path, variables: Mapping[str, np.ndarray], encoded_state: str, tensor_file: TensorFile
+) -> None:
     """Does the work of `write_checkpoint`, in a directory that is there.
+
+    Args:
+        path: the directory to make.
+        variables: arrays by variable name.
+        encoded_state: from `encode_state`.
+        tensor_file: what writes the variables.
 
     Raises:
         CheckpointWriteError: whatever the operating system or TensorFlow refused; nothing was changed.
@@ -71,7 +81,7 @@ def write_files(path: Path, variables: Mapping[str, np.ndarray], encoded_state: 
     aside = hidden_name(path)
     try:
         aside.mkdir()
-        _save_variables(aside / VARIABLES, variables)
+        tensor_file.write(aside / VARIABLES, variables)
         (aside / STATE).write_text(encoded_state, encoding="utf-8")
         (aside / MANIFEST).write_text(json.dumps(_manifest(aside), indent=1), encoding="utf-8")
         for file in aside.iterdir():
@@ -133,28 +143,18 @@ def _find_culprit(value: Any, where: str = "state") -> str:
     return f"{where} is {value!r} of type {type(value).__name__}"
 
 
-def _save_variables(prefix: Path, variables: Mapping[str, np.ndarray]) -> None:
-    # A graph and session of its own: the training graph is final, and may be running.
-    with tf.Graph().as_default(), tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as sess:
-        names = sorted(variables)
-        arrays = [np.asarray(variables[name]) for name in names]
-        tensors = [tf.placeholder(array.dtype, array.shape) for array in arrays]
-        save = tf.raw_ops.SaveV2(
-            prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=tensors
-        )
-        sess.run(save, dict(zip(tensors, arrays)))
-
-
 def _manifest(directory: Path) -> dict[str, Any]:
-    files = {
-        file.name: {"bytes": file.stat().st_size, "crc32": crc32(file)}
-        for file in sorted(directory.iterdir())
-    }
+    files = {}
+    for file in sorted(directory.iterdir()):
+        files[file.name] = {"bytes": file.stat().st_size}
+        # In TensorFlow's index is a checksum of each tensor, which its reader compares.
+        if not file.name.startswith(f"{VARIABLES}.data-"):
+            files[file.name]["crc32"] = file_crc32(file)
     versions = {"python": platform.python_version(), "numpy": np.__version__, "tensorflow": tf.__version__}
     return {"format": FORMAT, "files": files, "versions": versions}
 
 
-def crc32(file: Path) -> int:
+def file_crc32(file: Path) -> int:
     """The CRC-32 of a file's bytes."""
     checksum = 0
     with file.open("rb") as stream:
