@@ -21,7 +21,7 @@ WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
 LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless", "psutil")
-LOADERS += ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "six")
+LOADERS += ("scikit-image", "tabulate", "termcolor", "tqdm", "msgpack-numpy", "six")
 
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {

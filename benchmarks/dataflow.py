@@ -4,7 +4,12 @@
     nox -s bench -- dataflow                        with the peers installed
 
 Each subject (see _loaders.py) has a process of its own and is warmed up; they are measured in turn, one at a
-time, every second round in the opposite order. Prints Markdown: medians, ranges, ratios against the targets.
+time, every second round in the opposite order. One that crashes or hangs is reported as such and left
+out from there on. All of it takes about ten minutes, and less than fifteen on a busy machine: what takes too
+long gets fewer rounds, and the table says so.
+
+Prints Markdown for RESULTS.md: first how all targets stand, then each scenario with medians and ranges. Each
+scenario is also printed to the standard error as soon as it is done.
 """
 
 from __future__ import annotations
@@ -30,7 +35,8 @@ from _loaders import SUBJECTS  # noqa: PLC2701  # underscored, so that nox does 
 from _rounds import load  # noqa: PLC2701
 
 ROUNDS = 5
-SECONDS_TO_START, SECONDS_TO_MEASURE = 120.0, 90.0
+SECONDS_TO_START, SECONDS_TO_MEASURE = 60.0, 40.0
+SECONDS = {"A1": 90, "A2": 150, "B": 90, "C": 150, "D": 120, "E": 70, "F resume": 50, "F uneven": 60}
 PEERS = ("torch", "grain", "spdl-core", "tensorpack", "opencv-python-headless")
 TITLES = {
     "A1": "A1. Transport: one ready 38.5 MB array a datapoint, 1 worker (batches/s)",
@@ -72,8 +78,7 @@ class Target(NamedTuple):
             values = [one / other for one, other in zip(values, others)]
         middle = median(values)
         kept = middle <= self.limit if self.at_most else middle >= self.limit
-        found = f"{middle:.3g} ({min(values):.3g} to {max(values):.3g})"
-        return f"| {what} | {asked} | {found} | {'met' if kept else '**not met**'} |"
+        return f"| {what} | {asked} | {spread(values)} | {'met' if kept else '**not met**'} |"
 
 
 TARGETS = {
@@ -161,7 +166,9 @@ class Subject:
         os.killpg(self._process.pid, signal.SIGSTOP if on else signal.SIGCONT)
 
     def stop(self) -> None:
-        """Ends it, and all that it started."""
+        """Ends it, and all that it started; once."""
+        if self._log.closed:
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -187,52 +194,69 @@ def compared(scenario: str) -> tuple[Table, dict[str, str]]:
     """All figures of a scenario, and why some subjects have none."""
     table: Table = {}
     failures: dict[str, str] = {}
-    ready: list[Subject] = []
+    started: list[Subject] = []
+    deadline = time.monotonic() + SECONDS[scenario]
     try:
         for name in SUBJECTS[scenario]:
             subject = Subject(scenario, name)
-            ready.append(subject)
+            started.append(subject)
             if subject.wait_until_ready():
                 subject.pause(True)
             else:
                 failures[name] = subject.failure
                 subject.stop()
-                ready.remove(subject)
+        ready = [subject for subject in started if not subject.failure]
         for number in range(ROUNDS):
+            if number and time.monotonic() > deadline:
+                break
             for subject in ready[:: -1 if number % 2 else 1]:
-                if subject.failure:
-                    continue
-                subject.pause(False)
-                figures = subject.measure()
-                if figures is None:
-                    failures[subject.name] = subject.failure
-                    table.pop(subject.name, None)
-                    continue
-                subject.pause(True)
-                for figure, value in figures.items():
-                    table.setdefault(subject.name, {}).setdefault(figure, []).append(value)
+                measure_once(subject, table, failures)
+            ready = [subject for subject in ready if not subject.failure]
     finally:
-        for subject in ready:
+        for subject in started:
             subject.stop()
     return table, failures
 
 
-def report(scenario: str, table: Table, failures: dict[str, str]) -> None:
-    """Prints what was measured, then how it stands against the targets."""
-    print(f"\n## {TITLES[scenario]}\n\n| | median (range) | also |\n| --- | ---: | --- |")
+def measure_once(subject: Subject, table: Table, failures: dict[str, str]) -> None:
+    """Adds a round's figures of one subject to the table, or takes it out if it fails."""
+    subject.pause(False)
+    figures = subject.measure()
+    if figures is None:
+        failures[subject.name] = f"{subject.failure} in round {len_of(table, subject.name) + 1}"
+        table.pop(subject.name, None)
+        subject.stop()
+        return
+    subject.pause(True)
+    for figure, value in figures.items():
+        table.setdefault(subject.name, {}).setdefault(figure, []).append(value)
+
+
+def len_of(table: Table, name: str) -> int:
+    """Rounds of a subject so far."""
+    return max(map(len, table.get(name, {}).values()), default=0)
+
+
+def described(scenario: str, table: Table, failures: dict[str, str]) -> str:
+    """What was measured."""
+    rounds = max((len_of(table, name) for name in table), default=0)
+    lines = [f"## {TITLES[scenario]}", "", "| | median (range) | also |", "| --- | ---: | --- |"]
     for name in SUBJECTS[scenario]:
         if name in failures:
-            print(f"| {name} | {failures[name]} | |")
+            lines.append(f"| {name} | {failures[name]} | |")
             continue
         main, *others = table[name]
         also = ", ".join(
             f"{figure} {median(table[name][figure]):.3g}" for figure in others if wanted(scenario, figure)
         )
-        print(f"| {name} | {spread(table[name][main])} | {also} |")
-    print("\n| target | asked | measured | |\n| --- | --- | --- | --- |")
-    for target in TARGETS[scenario]:
-        print(target.judged(table))
-    print(f"\n{load()}", flush=True)
+        lines.append(f"| {name} | {spread(table[name][main])} | {also} |")
+    return "\n".join([*lines, "", f"{rounds} rounds; {load()} at the end."])
+
+
+def judged(scenario: str, table: Table) -> list[str]:
+    """How that stands against the targets, as lines of a table."""
+    name = TITLES[scenario].partition(".")[0]
+    return [f"| {name} {target.judged(table)}" for target in TARGETS[scenario]]
 
 
 def wanted(scenario: str, figure: str) -> bool:
@@ -246,7 +270,7 @@ def spread(values: list[float]) -> str:
     return f"{form(median(values))} ({form(min(values))} to {form(max(values))})"
 
 
-def heading() -> None:
+def heading() -> str:
     """Where, when and what."""
     with open("/proc/cpuinfo") as file:
         model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "?")
@@ -258,21 +282,42 @@ def heading() -> None:
         except PackageNotFoundError:
             versions.append(f"{name} not installed")
     machine = f"{os.cpu_count()} x {model}, {memory:.0f} GB, {platform.system()} {platform.release()}"
-    print(f"{datetime.date.today().isoformat()}; {machine}; {', '.join(versions)}.")
-    print(f"Medians of {ROUNDS} interleaved rounds (range). {load()} before the start.", flush=True)
+    return (
+        f"{datetime.date.today().isoformat()}; {machine}; {', '.join(versions)}.\n"
+        f"Medians of interleaved rounds (range). {load().capitalize()} before the start."
+    )
+
+
+def import_time() -> str:
+    """What benchmarks/import_time.py prints."""
+    script = str(Path(__file__).with_name("import_time.py"))
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    return f"## Import\n\n```\n{(done.stdout + done.stderr).strip()}\n```"
 
 
 def main() -> None:
     """Runs the scenarios asked for, or all."""
-    asked = sys.argv[1:] or ["A1", "A2", "B", "C", "D", "E", "F", "import"]
-    heading()
+    names = [scenario.split()[0] for scenario in SUBJECTS]
+    asked = sys.argv[1:] or [*names, "import"]
+    if unknown := set(asked).difference([*names, "import"]):
+        known = ", ".join([*dict.fromkeys(names), "import"])
+        sys.exit(f"no scenario {', '.join(sorted(unknown))}; there are {known}")
+    first, sections, targets = heading(), [], []
     begin = time.monotonic()
-    for scenario in SUBJECTS:
-        if scenario.split()[0] in asked:
-            report(scenario, *compared(scenario))
-    if "import" in asked:
-        print("\n## Import\n", flush=True)
-        subprocess.run([sys.executable, str(Path(__file__).with_name("import_time.py"))], check=False)
+    try:
+        for scenario in SUBJECTS:
+            if scenario.split()[0] in asked:
+                table, failures = compared(scenario)
+                sections.append(described(scenario, table, failures))
+                targets += judged(scenario, table)
+                print(sections[-1], *judged(scenario, table), "", sep="\n", file=sys.stderr, flush=True)
+        if "import" in asked:
+            sections.append(import_time())
+    except KeyboardInterrupt:
+        sections.append("Interrupted here.")
+    print(f"# towerpack-dataflow beside other loaders\n\n{first}\n")
+    print("| scenario | target | asked | measured | |", "| --- | --- | --- | --- | --- |", *targets, sep="\n")
+    print("", *sections, sep="\n\n")
     print(f"\nAll of it took {time.monotonic() - begin:.0f} s.")
 
 
