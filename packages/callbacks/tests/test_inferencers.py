@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from towerpack_callbacks import ClassificationError, InferenceRunner, ScalarStats
+from towerpack_callbacks import (
+    BinaryClassificationStats,
+    ClassificationError,
+    DataParallelInferenceRunner,
+    InferenceRunner,
+    ScalarStats,
+)
 
 
 def round_of(inferencer, batches):
@@ -46,3 +52,34 @@ def test_a_vector_is_wanted():
 def test_inferencers_are_wanted():
     with pytest.raises(TypeError, match="takes Inferencer objects such as ScalarStats, received 'cost'"):
         InferenceRunner([], ["cost"])
+
+
+def test_binary_classification_counts_elements_over_all_batches():
+    stats = BinaryClassificationStats("pred", "label", prefix="edges")
+    batches = [
+        ([np.array([[1, 1], [0, 0]]), np.array([[1, 0], [1, 0]])], 2),
+        ([np.array([True, True]), np.array([1.0, 0.0])], 2),
+    ]
+    values = round_of(stats, batches)
+    assert values == {"edges_precision": 2 / 4, "edges_recall": 2 / 3, "edges_f1": pytest.approx(4 / 7)}
+    assert list(values) == stats.produces()
+
+
+def test_binary_classification_where_nothing_is_true():
+    stats = BinaryClassificationStats("pred", "label")
+    assert set(round_of(stats, [([np.zeros(3), np.zeros(3)], 3)]).values()) == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("pred", "message"),
+    [([0, 1, 1], "has shape .3,., 'label' has .2,."), ([0.3, 1], "'pred' has other values")],
+)
+def test_binary_classification_takes_yes_and_no(pred, message):
+    with pytest.raises(ValueError, match=message):
+        round_of(BinaryClassificationStats("pred", "label"), [([np.array(pred), np.array([0, 1])], 2)])
+
+
+@pytest.mark.parametrize("devices", [[], "/cpu:0", None])
+def test_devices_come_in_a_list(devices):
+    with pytest.raises(ValueError, match=r"expected a list such as"):
+        DataParallelInferenceRunner([], ScalarStats("cost"), devices)

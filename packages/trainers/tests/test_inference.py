@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
     ClassificationError,
+    DataParallelInferenceRunner,
     Inferencer,
     InferenceRunner,
     MaxSaver,
@@ -223,3 +224,60 @@ def test_its_tower_shares_and_does_not_train(kit, configure):
         trainer.build_inference_tower(kit.net_data(), "check")
     assert {variable.name for variable in trainer.graph.get_collection("variables")} == names
     assert [tower.context.is_training for tower in trainer.tower_func.towers] == [True, False]
+
+
+# ---- on several devices
+
+
+@pytest.mark.parametrize("source", ["list", "unknown length"])
+@pytest.mark.parametrize("devices", [1, 2, 3, 5])
+def test_several_devices_see_each_datapoint_once_and_in_order(configure, source, devices):
+    seen = Seen()
+    places = [f"/cpu:{index}" for index in range(devices)]
+    runner = DataParallelInferenceRunner(SOURCES[source](), [seen, ScalarStats("cost")], places)
+    alone = InferenceRunner(RAGGED, ScalarStats("cost", prefix="alone"))
+    trainer = SimpleTrainer(configure(callbacks=[runner, alone], max_epoch=3))
+    trainer.train()
+    assert seen.rounds == [list(range(9))] * 3
+    assert trainer.loop.global_step == 15
+    history = trainer.monitors.get_history("validation_cost")
+    assert history == trainer.monitors.get_history("alone_cost")
+
+
+def test_replicas_are_on_their_devices(configure):
+    runner = DataParallelInferenceRunner(RAGGED, Seen(), ["/cpu:0", "/cpu:1"])
+    trainer = SyncMultiGPUTrainer(configure(callbacks=[runner]), ["/cpu:0", "/cpu:1"])
+    trainer.train()
+    placed = {
+        name: trainer.graph.get_operation_by_name(f"{name}/error").device
+        for name in ("InferenceTower0", "InferenceTower1")
+    }
+    assert [tf.DeviceSpec.from_string(device).device_index for device in placed.values()] == [0, 1]
+
+
+def test_an_error_in_the_data_of_several_devices(configure):
+    runner = DataParallelInferenceRunner(Fails(RAGGED, 1), Seen(), ["/cpu:0", "/cpu:1"])
+    with pytest.raises(OSError, match="the disk is gone"):
+        SimpleTrainer(configure(callbacks=[runner])).train()
+
+
+def test_several_devices_share_a_flow_and_no_input_source(configure):
+    runner = DataParallelInferenceRunner(QueueInput(RAGGED, infinite=False), Seen(), ["/cpu:0", "/cpu:1"])
+    with pytest.raises(ConfigError, match=r"share the datapoints of a DataFlow.*Give the DataFlow itself"):
+        SimpleTrainer(configure(callbacks=[runner])).train()
+
+
+def test_several_devices_that_are_one(configure):
+    runner = DataParallelInferenceRunner(RAGGED, Seen(), ["/cpu:0", "/cpu:0"])
+    with pytest.raises(ConfigError, match="names a device twice"):
+        SimpleTrainer(configure(callbacks=[runner])).train()
+
+
+@pytest.mark.parametrize("devices", [[], ["/cpu:0", "/cpu:1"]])
+def test_a_rehearsal_evaluates_a_little(configure, devices):
+    seen = Seen()
+    runner = DataParallelInferenceRunner(RAGGED, seen, devices) if devices else InferenceRunner(RAGGED, seen)
+    trainer = SimpleTrainer(configure(callbacks=[runner], max_epoch=2))
+    trainer.loop.evaluation_batches = 1
+    trainer.train()
+    assert seen.rounds == [list(range(4))] * 2

@@ -21,8 +21,8 @@ from ._explain import explain_callbacks
 from ._factory import CallbackFactory
 from ._gradient_norm import GradientNorm
 from ._graph_ops import CheckNumerics, RunOp, RunUpdateOps
-from ._inference import Inferencer, InferenceRunner
-from ._inferencers import ClassificationError, ScalarStats
+from ._inference import DataParallelInferenceRunner, Inferencer, InferenceRunner
+from ._inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
 from ._loop_state import LoopState
 from ._moving_average import SimpleMovingAverage
 from ._period import Every
@@ -64,6 +64,7 @@ from .profile import (
 __all__ = [
     "EMA",
     "MOVING_SUMMARIES",
+    "BinaryClassificationStats",
     "CSVWriter",
     "Callback",
     "CallbackFactory",
@@ -73,6 +74,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointWriteError",
     "ClassificationError",
+    "DataParallelInferenceRunner",
     "DumpTensorAsImage",
     "DumpTensors",
     "EarlyStopping",

@@ -146,7 +146,7 @@ class _HookLoop:
         feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
         return make_predictor(lambda: self.sess, feeds, fetches)
 
-    def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         raise CallbackStateError(
             "These callbacks run on session hooks, which do not know how to build another replica of the "
             "model. Use a trainer with a ModelDesc for InferenceRunner."

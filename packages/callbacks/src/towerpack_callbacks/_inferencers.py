@@ -9,7 +9,7 @@ import numpy as np
 
 from ._inference import Inferencer
 
-__all__ = ["ClassificationError", "ScalarStats"]
+__all__ = ["BinaryClassificationStats", "ClassificationError", "ScalarStats"]
 
 
 @final
@@ -87,3 +87,55 @@ class ClassificationError(Inferencer):
 
     def produces(self) -> Sequence[str]:
         return [self._summary_name]
+
+
+@final
+class BinaryClassificationStats(Inferencer):
+    """Precision, recall and F1 of yes-or-no answers, over all elements of the round.
+
+    A value without meaning, such as the precision where nothing was answered with yes, is 0.
+
+    Args:
+        pred_tensor_name: the answers, an array of any shape with 0 or 1 (or bool) in each element.
+        label_tensor_name: the truth, of the same shape.
+        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`.
+    """
+
+    def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
+        self._names = [pred_tensor_name, label_tensor_name]
+        self._prefix = prefix
+
+    def _get_fetches(self) -> Sequence[str]:
+        return self._names
+
+    def _before_inference(self) -> None:
+        self._predicted = self._labelled = self._both = 0
+
+    def _on_fetches(self, values: list[Any], batch_size: int) -> None:
+        pred, label = (np.asarray(value) for value in values)
+        if pred.shape != label.shape:
+            raise ValueError(
+                f"BinaryClassificationStats compares element by element; {self._names[0]!r} has shape "
+                f"{pred.shape}, {self._names[1]!r} has {label.shape}."
+            )
+        for name, array in zip(self._names, (pred, label)):
+            if array.dtype != bool and not np.isin(array, (0, 1)).all():
+                raise ValueError(
+                    f"BinaryClassificationStats takes 0 and 1; {name!r} has other values. "
+                    "Decide in the model, for example by tf.cast(probability > 0.5, tf.int32)."
+                )
+        pred, label = pred.astype(bool), label.astype(bool)
+        self._predicted += int(pred.sum())
+        self._labelled += int(label.sum())
+        self._both += int((pred & label).sum())
+
+    def _after_inference(self) -> dict[str, float]:
+        values = (
+            self._both / max(self._predicted, 1),
+            self._both / max(self._labelled, 1),
+            2 * self._both / max(self._predicted + self._labelled, 1),
+        )
+        return dict(zip(self.produces(), values))
+
+    def produces(self) -> Sequence[str]:
+        return [f"{self._prefix}_{what}" for what in ("precision", "recall", "f1")]

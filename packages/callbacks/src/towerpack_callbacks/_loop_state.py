@@ -28,6 +28,8 @@ class LoopState:
         epoch_num: the running epoch, from 1.
         local_step: the running step within the epoch, from 0.
         global_step: finished steps since the training began.
+        evaluation_batches: how many batches an evaluation takes at most; None: its whole input. A loop that
+            only rehearses sets it.
     """
 
     steps_per_epoch: int
@@ -37,6 +39,7 @@ class LoopState:
     epoch_num: int = attrs.field(default=attrs.Factory(lambda self: self.starting_epoch - 1, takes_self=True))
     local_step: int = -1
     global_step: int = 0
+    evaluation_batches: int | None = None
 
     @property
     def is_last_step(self) -> bool:

@@ -76,8 +76,15 @@ class TrainerProtocol(Protocol):
     ) -> Callable[..., list[Any]]:
         """A function from input arrays to output arrays, on the model's current variables."""
 
-    def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
-        """Adds a replica for evaluation over `source`; call it in `_setup_graph`."""
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
+        """Adds a replica for evaluation over `source`; call it in `_setup_graph`.
+
+        Args:
+            source: a DataFlow, or an InputSource that ends after one pass.
+            name: name scope of the replica.
+            devices: several devices: one replica on each, which share the datapoints of `source` (a DataFlow
+                then) among them, and act as one.
+        """
 
     def state_dict(self) -> dict[str, Any]:
         """Everything besides variables that a checkpoint must hold, as JSON values."""

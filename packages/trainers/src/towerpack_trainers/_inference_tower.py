@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -11,7 +12,7 @@ from towerpack_inputsource import InputSource
 
 from ._tower import Tower
 
-__all__ = ["EvaluationTower"]
+__all__ = ["EvaluationTower", "ParallelEvaluation", "take_turns"]
 
 
 class EvaluationTower:
@@ -22,9 +23,11 @@ class EvaluationTower:
     Args:
         tower: the replica.
         source: its input; it ends after each pass.
+        fed_at: the tower's input by the reference of each tensor that the source gives.
     """
 
-    def __init__(self, tower: Tower, source: InputSource) -> None:
+    def __init__(self, tower: Tower, source: InputSource, fed_at: Mapping[Any, tf.Tensor]) -> None:
+        self._fed_at = fed_at
         self._tower = tower
         self._source = source
         self._hooks = source.hooks()
@@ -52,8 +55,8 @@ class EvaluationTower:
 
     def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
         """Runs one whole pass of the input; see `towerpack_callbacks.InferenceTower`."""
-        self._source.reset_state()
-        wanted = [fetches, self._batch_size]
+        self.restart()
+        wanted = self.with_batch_size(fetches)
         call = self._sess.make_callable(wanted)
         while True:
             try:
@@ -64,13 +67,123 @@ class EvaluationTower:
                 return
             yield values, int(batch_size)
 
+    def restart(self) -> None:
+        """Begins a new pass of the input."""
+        self._source.reset_state()
+
+    def with_batch_size(self, fetches: Any) -> list[Any]:
+        """The fetches of one batch, and the number of examples in it."""
+        return [fetches, self._batch_size]
+
+    @property
+    def sess(self) -> tf.Session:
+        """The session, once it is there."""
+        return self._sess
+
+    def next_feeds(self) -> dict[Any, Any] | None:
+        """What to feed for the next batch, for those who run the session themselves; None at the end."""
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs([]), self._sess)
+        try:
+            args = [hook.before_run(context) for hook in self._hooks]
+        except tf.errors.OutOfRangeError:
+            return None
+        return {self._fed_at[tensor.ref()]: value for tensor, value in _feeds_of(args).items()}
+
     def _run(self, wanted: list[Any], call: Any) -> Any:
         context = tf.train.SessionRunContext(tf.train.SessionRunArgs(wanted), self._sess)
         args = [hook.before_run(context) for hook in self._hooks]
-        feeds = {
-            tensor: value for arg in args if arg and arg.feed_dict for tensor, value in arg.feed_dict.items()
-        }
+        feeds = _feeds_of(args)
         results = self._sess.run(wanted, feeds) if feeds else call()
         for hook in self._hooks:
             hook.after_run(context, tf.train.SessionRunValues(None, None, None))
         return results
+
+
+class ParallelEvaluation:
+    """Several towers that evaluate one flow as one; a `towerpack_callbacks.InferenceTower`.
+
+    Each round, every tower gets the next datapoint, and one session call runs them all; in the last round,
+    those that got one. So each datapoint is seen once, and results come in the order of the flow.
+
+    Args:
+        towers: the towers, over the flows of `take_turns` in their order.
+    """
+
+    def __init__(self, towers: Sequence[EvaluationTower]) -> None:
+        self._towers = towers
+        # The tensors of all towers, by that of the first.
+        self._alike: dict[Any, list[tf.Tensor]] = {}
+
+    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+        """Tensors of the first replica; `evaluate` knows those of the others."""
+        by_tower = [tower.get_tensors(names) for tower in self._towers]
+        for alike in zip(*by_tower):
+            self._alike[alike[0].ref()] = list(alike)
+        return by_tower[0]
+
+    def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
+        """Runs one whole pass of the flow; see `towerpack_callbacks.InferenceTower`."""
+        flat = [self._alike[tensor.ref()] for tensor in tf.nest.flatten(fetches)]
+        wanted = [
+            tower.with_batch_size(tf.nest.pack_sequence_as(fetches, [alike[index] for alike in flat]))
+            for index, tower in enumerate(self._towers)
+        ]
+        for tower in self._towers:
+            tower.restart()
+        while True:
+            feeds = list(itertools.takewhile(lambda fed: fed is not None, self._next_feeds()))
+            if feeds:
+                merged = {tensor: value for fed in feeds for tensor, value in fed.items()}
+                for values, batch_size in self._towers[0].sess.run(wanted[: len(feeds)], merged):
+                    yield values, int(batch_size)
+            if len(feeds) < len(self._towers):
+                return
+
+    def _next_feeds(self) -> Iterator[Any]:
+        return (tower.next_feeds() for tower in self._towers)
+
+
+def take_turns(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
+    """Flows whose iterators share one pass of `flow`: each takes the datapoint that comes next.
+
+    A new pass begins when the first of them is iterated anew.
+    """
+    shared = _SharedPass(flow)
+    return [_Turn(shared, first=not index) for index in range(count)]
+
+
+class _SharedPass:
+    """The iterator that turns share."""
+
+    def __init__(self, flow: Iterable[Any]) -> None:
+        self.flow = flow
+        self.datapoints: Iterator[Any] = iter(())
+
+
+class _Turn:
+    """One of several readers of a shared pass."""
+
+    def __init__(self, shared: _SharedPass, first: bool) -> None:
+        self._shared = shared
+        self._first = first
+
+    def reset_state(self) -> None:
+        if self._first and hasattr(self._shared.flow, "reset_state"):
+            self._shared.flow.reset_state()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._first:
+            self._shared.datapoints = iter(self._shared.flow)
+        return self._read()
+
+    def _read(self) -> Iterator[Any]:
+        while True:
+            try:
+                # Looked up each time: the first reader may have begun a new pass after this one was made.
+                yield next(self._shared.datapoints)
+            except StopIteration:
+                return
+
+
+def _feeds_of(args: Sequence[Any]) -> dict[Any, Any]:
+    return {tensor: value for arg in args if arg and arg.feed_dict for tensor, value in arg.feed_dict.items()}

@@ -10,11 +10,11 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, InferenceTower, make_predictor
-from towerpack_inputsource import FeedInput, InputSource, QueueInput
+from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
 from ._errors import ConfigError, TrainerStateError
-from ._inference_tower import EvaluationTower
+from ._inference_tower import EvaluationTower, ParallelEvaluation, take_turns
 from ._model import ModelDesc
 from ._tower import TowerFunc
 from ._trainer import Trainer
@@ -60,7 +60,8 @@ class TowerTrainer(Trainer):
 
     def _make_source(self, dataflow: Any) -> InputSource:
         """Chooses how a DataFlow gets into the graph."""
-        return QueueInput(dataflow)
+        # TensorFlow puts a single tower on the first GPU, if there is one.
+        return input_for(dataflow, on_gpu=bool(tf.config.list_physical_devices("GPU")))
 
     def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
         """The tower context of one of several training towers that share their variables."""
@@ -74,15 +75,36 @@ class TowerTrainer(Trainer):
             step=self.global_step.read_value(),
         )
 
-    def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         """Adds a replica over a DataFlow or an `InputSource` that ends after one pass.
 
+        With several devices, adds one on each, named `<name>0` and so on, which take turns with the
+        datapoints of a DataFlow.
+
         Raises:
-            ConfigError: the source never ends.
+            ConfigError: the source never ends, several replicas shall share an `InputSource`, or a device is
+                not there.
         """
         if source is self.config.dataflow:
             # A flow tells the position of its youngest iterator, and this one's shall stay the training's.
             source = copy.copy(source)
+        if not devices:
+            return self._build_evaluation_tower(source, name)
+        if isinstance(source, InputSource):
+            raise ConfigError(
+                f"Replicas on several devices share the datapoints of a DataFlow, but received {source!r}. "
+                "Give the DataFlow itself."
+            )
+        from .replicate._devices import check_devices  # replicate imports this module
+
+        places, turns = check_devices(devices), take_turns(source, len(devices))
+        towers = []
+        for index, (device, turn) in enumerate(zip(places, turns)):
+            with tf.device(device):
+                towers.append(self._build_evaluation_tower(turn, f"{name}{index}", own_feeds=True))
+        return ParallelEvaluation(towers)
+
+    def _build_evaluation_tower(self, source: Any, name: str, own_feeds: bool = False) -> EvaluationTower:
         if not isinstance(source, InputSource):
             source = FeedInput(source, infinite=False)
         if source.infinite:
@@ -92,10 +114,11 @@ class TowerTrainer(Trainer):
             )
         with self._evaluation_scope():
             source.setup(self.tower_func.specs)
-            tower = self.tower_func.build(
-                TowerContext(name, is_training=False, reuse=True), source.get_input_tensors()
-            )
-            evaluation = EvaluationTower(tower, source)
+            given = source.get_input_tensors()
+            # Placeholders belong to all of the graph; what stands for them can be fed for each tower alone.
+            inputs = [tf.identity(tensor) for tensor in given] if own_feeds else given
+            tower = self.tower_func.build(TowerContext(name, is_training=False, reuse=True), inputs)
+            evaluation = EvaluationTower(tower, source, dict(zip((t.ref() for t in given), inputs)))
         self._evaluation_towers.append(evaluation)
         return evaluation
 

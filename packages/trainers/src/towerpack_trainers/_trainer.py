@@ -111,7 +111,7 @@ class Trainer:
         """Runs one step of the training: each `hooked_sess.run` in it counts as one."""
         self.hooked_sess.run(self.train_op)
 
-    def build_inference_tower(self, source: Any, name: str) -> InferenceTower:
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         """Adds a replica of the model for evaluation."""
         raise TrainerStateError(
             f"{type(self).__name__} does not know how to build another replica of the model. "
