@@ -22,6 +22,7 @@ from towerpack_dataflow import (
     MapData,
     MultiProcessMapData,
     MultiProcessRunner,
+    MultiThreadMapData,
     NotAddressableError,
     SendError,
     UnknownLengthError,
@@ -160,6 +161,21 @@ def test_retrying(make, caplog, tmp_path):
     assert got == [[number] for number in range(4)] and type(error) is KeyError
 
 
+def test_retries_are_counted(caplog):
+    failed = set()
+
+    def flaky(dp):
+        if dp[0] % 3 == 0 and dp[0] not in failed:
+            failed.add(dp[0])
+            raise OSError("busy")
+        return dp
+
+    flow = MultiThreadMapData(numbers(9), 1, flaky, on_error="retry")
+    assert list(flow) == [[number] for number in range(9)]
+    (message,) = (message for message in caplog.messages if "tried" in message)
+    assert message.startswith("MultiThreadMapData(") and "flaky) tried 3 times again in this pass" in message
+
+
 def test_policies_that_cannot_work_are_refused():
     with pytest.raises(ArgumentError, match="MultiProcessMapData"):
         MultiProcessRunner(DataFromGenerator(lambda: iter([])), 1, on_error="skip")
@@ -171,18 +187,25 @@ def test_policies_that_cannot_work_are_refused():
         MultiProcessRunner(numbers(1), 1, start_method="forkserver")
 
 
-def test_a_killed_worker_is_an_error_that_names_it_soon():
-    def victim(dp):
-        if dp[0] == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return dp
+def victim(dp):
+    if dp[0] == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return dp
 
-    flow = forked(MapData(numbers(9), victim), 1)
-    got, error = read_until_error(flow)
+
+@both
+def test_a_killed_worker_is_an_error_that_names_it(make):
+    got, error = read_until_error(make(numbers(9), victim))
     assert isinstance(error, WorkerDiedError)
-    assert (
-        "worker 0 (process" in str(error) and "killed by SIGKILL" in str(error) and "of epoch 0" in str(error)
-    )
+    assert re.search(r"worker [01] \(process \d+\) was killed by SIGKILL.* of epoch [01]", str(error)), error
+    assert got == [[number] for number in range(len(got))]
+
+
+def test_a_killed_worker_of_a_worker_is_an_error_that_names_it():
+    flow = forked(forked(MapData(numbers(9), victim), 1), 1)
+    got, error = read_until_error(flow)
+    assert isinstance(error, WorkerDiedError) and "was killed by SIGKILL" in str(error)
+    assert "in the worker" in str(error.__cause__)
     assert got == [[number] for number in range(len(got))]
 
 

@@ -29,6 +29,7 @@ for number, datapoint in enumerate(flow):
 """
 SINGLE = "MultiProcessRunner(flow, 2)"
 NESTED = "MultiProcessMapData(MultiProcessRunner(MultiProcessRunner(flow, 1), 2), 2, list)"
+TOWER = "MultiProcessRunner(MultiProcessRunner(MultiProcessRunner(flow, 1), 1), 1)"
 FORKED = 'MultiProcessRunner(MultiProcessRunner(flow, 1, start_method="fork"), 1, start_method="fork")'
 
 
@@ -39,6 +40,10 @@ def script(build, hang="pass"):
 def heed_interrupts():
     """What shells start in the background ignores Ctrl-C, and so does everything below it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def parent_of(pid):
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 class Running:
@@ -106,6 +111,18 @@ def test_workers_end_with_their_parent(run, build, how):
     assert running.popen.wait(5) == -how
     assert running.gone_after(1.0)
     assert running.popen.stderr.read() == ""
+
+
+def test_workers_of_a_killed_worker_end_with_it(run):
+    running = run(script(TOWER))
+    running.wait_until_running()
+    family = running.alive()
+    (worker,) = (pid for pid in family if parent_of(pid) == running.popen.pid)
+    assert len(family) == 4
+    os.kill(worker, signal.SIGKILL)
+    _, errors = running.popen.communicate(timeout=10)
+    assert f"WorkerDiedError: worker 0 (process {worker}) was killed by SIGKILL" in errors
+    assert running.gone_after(1.0)
 
 
 def test_workers_that_hang_end_with_their_parent(run):

@@ -1,11 +1,14 @@
+import contextlib
 import gc
 import os
 import pickle
+import resource
 import socket
 
 import numpy as np
 import pytest
 
+from towerpack_dataflow.runtime._anonymous import mapped
 from towerpack_dataflow.runtime._slots import SlotPool
 from towerpack_dataflow.runtime._table import Table, packed, unpacked
 from towerpack_dataflow.runtime._wire import Channel, PeerGoneError
@@ -133,6 +136,36 @@ def test_descriptors_are_not_used_up():
     del one, other
     gc.collect()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_running_out_of_descriptors_is_said_clearly(ends):
+    ends[0].send("head", np.ones(BIG, np.uint8))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    opened = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 4, hard))
+        with contextlib.suppress(OSError):
+            while True:
+                opened.append(os.dup(0))
+        with pytest.raises(OSError, match="ulimit -n"):
+            ends[1].receive()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def test_without_memfd_nothing_named_stays(ends, monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    value = np.arange(BIG)
+    received = pass_on(ends, value).open()
+    assert same(received, value)
+    assert not [name for name in os.listdir("/dev/shm") if "towerpack" in name]
+
+
+def test_memory_that_cannot_be_mapped_is_an_error():
+    with pytest.raises(OSError, match="cannot map 4096 bytes"):
+        mapped(0, 4096)
 
 
 def test_a_batch_that_was_built_in_a_slot_is_not_copied(ends):
