@@ -1,6 +1,7 @@
 """Bring data into a TensorFlow graph, prefetched, for any session loop."""
 
 from ._batch_queue import BatchQueueInput
+from ._choose import input_for
 from ._constant import DummyConstantInput
 from ._errors import (
     DatapointError,
@@ -50,5 +51,6 @@ __all__ = [
     "TFDatasetInput",
     "TensorInput",
     "ThreadActivity",
+    "input_for",
     "remap_input_source",
 ]

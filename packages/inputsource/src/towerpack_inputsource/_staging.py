@@ -76,6 +76,7 @@ class StagingInput(ProxyInputSource):
         self._device = device
         self._resumes = False
         self._feeder: Feeder | None = None
+        self._taken: list[tf.Tensor] = []
         self._final: dict[str, Any] | None = None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -107,7 +108,9 @@ class StagingInput(ProxyInputSource):
             self._ops = StagingOps(self._stages)
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        tensors = super()._get_input_tensors(specs)
+        # In the order of the towers, so that each of them gets the same datapoints each time.
+        with tf.control_dependencies(self._taken):
+            tensors = self._taken = list(super()._get_input_tensors(specs))
         with tf.name_scope("StagingInput"):
             staged = self._ops.take(tensors, self._device)
             return [tf.identity(tensor, spec.name) for tensor, spec in zip(staged, specs)]

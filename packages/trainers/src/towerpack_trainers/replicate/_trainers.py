@@ -10,7 +10,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
-from towerpack_inputsource import InputSource, QueueInput, StagingInput
+from towerpack_inputsource import InputSource, input_for
 
 from .._config import TrainConfig
 from .._errors import ConfigError
@@ -59,8 +59,7 @@ class _MultiDeviceTrainer(SingleCostTrainer):
         """Makes the builder for `devices`, with the trainer's seed."""
 
     def _make_source(self, dataflow: Any) -> InputSource:
-        # On GPUs the copy to the device takes time; on a CPU there is nothing to copy.
-        return StagingInput(QueueInput(dataflow)) if are_gpus(self.devices) else QueueInput(dataflow)
+        return input_for(dataflow, on_gpu=are_gpus(self.devices))
 
     def _build_train_op(self) -> tf.Operation:
         assert self.source is not None
