@@ -93,6 +93,13 @@ def torch(session: nox.Session) -> None:
 
 
 @nox.session
+def trackers(session: nox.Session) -> None:
+    """Records to TensorBoard, W&B, MLflow and Comet, without network. Not usual: their clients are large."""
+    install(session, ["callbacks[comet,mlflow,wandb]"], *TEST_TOOLS, "tensorboard")
+    run_copied_tests(session, ROOT / "integration_tests", ["test_trackers.py"])
+
+
+@nox.session
 def browser(session: nox.Session) -> None:
     """Looks at the page of curves in headless Chromium, Debian's, which it installs if it is not there."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):

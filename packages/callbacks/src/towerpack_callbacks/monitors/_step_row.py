@@ -20,9 +20,7 @@ class StepRow:
 
     def add(self, name: str, value: float, epoch_num: int, global_step: int) -> Row | None:
         """Takes one value, and returns the row of an earlier step if this one ends it."""
-        finished = None
-        if self._row and self._row["global_step"] != global_step:
-            finished = self.take()
+        finished = self.take_before(global_step)
         if not self._row:
             self._row = {"epoch_num": epoch_num, "global_step": global_step}
         self._row[name] = value
@@ -32,6 +30,10 @@ class StepRow:
         """The row as it is; the next value starts another. None if there is nothing in it."""
         row, self._row = self._row, {}
         return row or None
+
+    def take_before(self, global_step: int) -> Row | None:
+        """The row, if it is of another step than this one."""
+        return self.take() if self._row and self._row["global_step"] != global_step else None
 
     def last_recorded_step(self, global_step: int) -> int:
         """Up to which step files are complete, for a run that goes on after `global_step`."""
