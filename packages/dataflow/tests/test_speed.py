@@ -55,7 +55,10 @@ def test_errors(capsys):
         TestDataSpeed([[1]], size=0)
     with pytest.raises(ArgumentError, match="warmup is an integer from 0 up; got -1"):
         TestDataSpeed([[1]], warmup=-1)
-    with pytest.raises(EmptyFlowError, match="nothing to time: DataFromList gave 1 datapoints, and warmup=3"):
+    with pytest.raises(
+        EmptyFlowError,
+        match="nothing to time: DataFromList gave 1 datapoints, all of them to warm up: warmup=3",
+    ):
         TestDataSpeed([[1]], warmup=3).start()
     with pytest.raises(ZeroDivisionError) as caught:
         TestDataSpeed(MapData([0], lambda dp: 1 / dp)).start()

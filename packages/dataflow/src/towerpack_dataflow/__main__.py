@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import runpy
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
+from ._sources import as_dataflow, known_length
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m towerpack_dataflow", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m towerpack_dataflow", description="Looks into flows.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     bench = commands.add_parser(
         "bench",
@@ -29,7 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="a flow, or a function that returns one; the module by name or as the path of a .py file",
     )
     bench.add_argument("--size", type=int, default=1000, help="datapoints to time (default: %(default)s)")
-    bench.add_argument("--warmup", type=int, default=10, help="datapoints before (default: %(default)s)")
+    bench.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="time fewer datapoints if that many seconds are over (default: %(default)g)",
+    )
+    bench.add_argument("--warmup", type=int, help="datapoints before (default: 10, fewer of a short flow)")
     bench.add_argument(
         "--consumer-ms",
         type=float,
@@ -38,28 +48,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        flow = found(options.flow)
-        TestDataSpeed(flow, options.size, options.warmup).diagnose(options.consumer_ms / 1e3)
+        flow = as_dataflow(found(options.flow))
+        warmup = _usual_warmup(flow) if options.warmup is None else options.warmup
+        TestDataSpeed(flow, options.size, warmup, options.seconds).diagnose(options.consumer_ms / 1e3)
     except (_NotFoundError, DataFlowError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
     return 0
 
 
-def found(address: str) -> DataFlow:
+def _usual_warmup(flow: DataFlow) -> int:
+    length = known_length(flow)
+    return 10 if length is None else min(10, length // 10)
+
+
+def found(address: str) -> Any:
     """The flow at `module:name`."""
     module, colon, name = address.rpartition(":")
     if not (module and colon and name):
         raise _NotFoundError(f"MODULE:NAME expected, like my_project.data:train_flow; got {address!r}")
     made: Any = _namespace(module, name)
     if callable(made) and not isinstance(made, DataFlow):
-        factory: Callable[[], Any] = made
-        made = factory()
+        made = _called(address, made)
     if not hasattr(made, "__iter__"):
         raise _NotFoundError(
             f"{address} is {type(made).__name__}, not a flow nor a function that returns one"
         )
-    return made  # type: ignore[no-any-return]
+    return made
+
+
+def _called(address: str, factory: Callable[[], Any]) -> Any:
+    try:
+        with suppress(ValueError):  # from a built-in that does not say what it takes
+            inspect.signature(factory).bind()
+    except TypeError as error:
+        raise _NotFoundError(
+            f"{address} cannot be called without arguments ({error}); name a function that can"
+        ) from None
+    return factory()
 
 
 def _namespace(module: str, name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from . import _arguments as arguments
 from ._diagnosis import Diagnosis, SpeedResult
-from ._errors import EmptyFlowError, explain
+from ._errors import ArgumentError, EmptyFlowError, explain
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
 from ._stages import stages, watched
@@ -27,9 +28,11 @@ class TestDataSpeed(ProxyDataFlow):
         ds: the flow below.
         size: how many datapoints to time.
         warmup: how many to take before that.
+        seconds: time fewer if that many seconds are over; no limit if not given.
 
     Raises:
-        ArgumentError: if `size` is not an integer above 0, or `warmup` not one from 0 up.
+        ArgumentError: if `size` is not an integer above 0, `warmup` not one from 0 up, or `seconds` no number
+            above 0.
 
     Example:
         >>> result = TestDataSpeed([[1], [2], [3]], size=2).start()  # doctest: +ELLIPSIS
@@ -42,11 +45,14 @@ class TestDataSpeed(ProxyDataFlow):
     _transparent = True
     _passes_on = True
 
-    def __init__(self, ds: Any, size: int = 5000, warmup: int = 0) -> None:
+    def __init__(self, ds: Any, size: int = 5000, warmup: int = 0, seconds: float | None = None) -> None:
         """Measures nothing yet."""
         super().__init__(ds)
         self._size = arguments.count("size", size)
         self._warmup = arguments.count("warmup", warmup, least=0)
+        if seconds is not None and not seconds > 0:
+            raise ArgumentError(f"seconds is a number above 0, or None for no limit; got {seconds!r}")
+        self._seconds = seconds
         self._done = False
 
     def start(self) -> SpeedResult:
@@ -76,7 +82,8 @@ class TestDataSpeed(ProxyDataFlow):
         with self._explaining():
             result = self._timed(self._current().epoch)
             with watched(self) as watches:
-                _taken(islice(self._from_the_start(self._current().epoch), self._warmup + self._size))
+                again = self._from_the_start(self._current().epoch)
+                _taken(islice(again, self._warmup + self._size), self._seconds)
                 measured = tuple(stages(watches))
             diagnosis = Diagnosis(result, measured, self.ds.addressable, consumer)
         print(f"TestDataSpeed: {diagnosis}")
@@ -103,11 +110,10 @@ class TestDataSpeed(ProxyDataFlow):
         self._done = True
         datapoints = self._from_the_start(epoch)
         warmed_up = sum(1 for _ in islice(datapoints, self._warmup))
-        taken, seconds, size = _taken(islice(datapoints, self._size))
+        taken, seconds, size = _taken(islice(datapoints, self._size), self._seconds)
         if not taken:
-            raise EmptyFlowError(
-                f"nothing to time: {self.ds._name()} gave {warmed_up} datapoints, and warmup={self._warmup}"
-            )
+            others = f", all of them to warm up: warmup={self._warmup}" if warmed_up else ""
+            raise EmptyFlowError(f"nothing to time: {self.ds._name()} gave {warmed_up} datapoints{others}")
         processes = family()
         return SpeedResult(taken, seconds, size, proportional_memory(processes), len(processes))
 
@@ -121,14 +127,17 @@ class TestDataSpeed(ProxyDataFlow):
         return super()._datapoints(epoch, start)
 
 
-def _taken(datapoints: Iterator[Any]) -> tuple[int, float, int]:
-    """How many came, in how many seconds, and their bytes."""
+def _taken(datapoints: Iterator[Any], limit: float | None) -> tuple[int, float, int]:
+    """How many came, in how many seconds, and their bytes; stops when the limit is reached."""
     taken = size = 0
     begin = perf_counter()
+    late = begin + (inf if limit is None else limit)
     for datapoint in datapoints:
         taken += 1
         size += payload(datapoint)
         del datapoint  # its memory is for the next one
+        if perf_counter() > late:
+            break
     return taken, max(perf_counter() - begin, 1e-9), size
 
 
