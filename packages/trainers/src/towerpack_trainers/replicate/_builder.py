@@ -105,8 +105,9 @@ class DataParallelBuilder(abc.ABC):
         index = len(self.towers)
         context = self._context(index)
         with tf.device(self._placement(index)):
-            # One take after the other, so that each run gives each tower the same datapoints.
-            with tf.control_dependencies(self._inputs):
+            # One take after the other, so that each run gives each tower the same datapoints. What is staged
+            # was taken before the run, and cannot wait for what the run does.
+            with tf.control_dependencies([] if any(map(_is_staged, self._inputs)) else self._inputs):
                 self._inputs = list(take_inputs())
             with self._making_variables(index):
                 tower = function.build(context, self._inputs)
@@ -148,6 +149,13 @@ class DataParallelBuilder(abc.ABC):
     def _making_variables(self, index: int) -> AbstractContextManager[Any]:
         """Around the building of a tower."""
         return contextlib.nullcontext()
+
+
+def _is_staged(tensor: tf.Tensor) -> bool:
+    op = tensor.op
+    while op.type == "Identity":
+        op = op.inputs[0].op
+    return bool(op.type == "Unstage")
 
 
 def make_optimizer(optimizer: tf.train.Optimizer | MakeOptimizer) -> tf.train.Optimizer:

@@ -15,7 +15,7 @@ __all__ = ["Copies", "Originals", "independent_optimizer"]
 
 _SHARE_INSTEAD = (
     "Every tower must make the same variables, by tf.get_variable, under names that do not depend on the "
-    "tower. A Keras layer that is kept needs towers that share variables, as those of "
+    "tower. What is made once and kept needs towers that share variables, as those of "
     "SyncMultiGPUTrainerParameterServer do."
 )
 

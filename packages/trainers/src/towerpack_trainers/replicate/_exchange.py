@@ -73,7 +73,7 @@ class CrossTowerSum:
         def total(tensor: tf.Tensor) -> tf.Tensor:
             number = self._asked[tower]
             self._asked[tower] += 1
-            place = tf.get_default_graph().get_name_scope().removeprefix(f"{name}/")
+            place = f"{tf.get_default_graph().get_name_scope()}/".removeprefix(f"{name}/").rstrip("/")
             self._check_place(tower, number, place, tensor)
             return self._differentiable(number, tensor)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
-from towerpack_callbacks import Callback, Every
+from towerpack_callbacks import Callback
 
 from ._replicated import SyncMultiGPUReplicatedBuilder
 
@@ -15,9 +15,9 @@ __all__ = ["KeepReplicasEqual"]
 class KeepReplicasEqual(Callback):
     """Copies the first tower's variables to the others: all before training, statistics again and again.
 
-    Statistics are copied when triggers are done, at the end of each epoch and wherever else something was
-    triggered. A trainer's own callbacks are the first in the list, so that is before any checkpoint is
-    written. A resumed run, whose replicas begin as copies of what was saved, goes on as it would have.
+    Statistics are copied after each epoch and for each checkpoint: one that is written asks all callbacks for
+    their states. So a resumed run, whose replicas begin as copies of what was saved, goes on as the run that
+    saved it has.
 
     Args:
         builder: has built the towers.
@@ -27,18 +27,25 @@ class KeepReplicasEqual(Callback):
 
     def __init__(self, builder: SyncMultiGPUReplicatedBuilder) -> None:
         self._builder = builder
-        self._copied_at: int | None = None
+        self._equal_at: int | None = None
+        self._runs = False
 
     def _before_train(self) -> None:
+        self._runs = True
         if self._builder.copy_variables is not None:
             self.trainer.sess.run(self._builder.copy_variables)
 
-    def _after_triggers(self) -> None:
+    def _trigger_epoch(self) -> None:
         statistics = self._builder.copy_statistics
-        if statistics is not None and self._copied_at != self.global_step:
+        if statistics is not None and self._equal_at != self.global_step:
             self.trainer.sess.run(statistics)
-            self._copied_at = self.global_step
+            self._equal_at = self.global_step
 
-    def epoch_period(self) -> Every:
-        """Each epoch, and before whatever is saved in between."""
-        return Every(epochs=1)
+    def _after_train(self) -> None:
+        self._runs = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing; but the replicas are equal then, as they will be in a run that begins from it."""
+        if self._runs:
+            self._trigger_epoch()
+        return {}
