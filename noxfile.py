@@ -33,6 +33,7 @@ COMBINATIONS = {
         ["dataflow[datasets]", "trainers"],
         ["test_own_graph.py", "test_full_stack.py", "test_bad_input.py", "test_examples.py"],
     ),
+    "hosts": (["dataflow[datasets]", "trainers[mpi]"], ["test_distributed.py"]),
 }
 
 nox.needs_version = ">=2025.2"
@@ -77,7 +78,9 @@ def isolated(session: nox.Session, wheel: str) -> None:
 def integration(session: nox.Session, combination: str) -> None:
     """Composes installed wheels on real data; each combination in an environment of its own."""
     wanted, files = COMBINATIONS[combination]
-    install(session, wanted, *TEST_TOOLS)
+    # mpi4py looks for the machine's MPI; here, one that installs as a package.
+    mpi = ["mpich"] if combination == "hosts" else []
+    install(session, wanted, *TEST_TOOLS, *mpi)
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 
@@ -108,6 +111,13 @@ def browser(session: nox.Session) -> None:
         session.run("apt-get", "install", "--yes", "--no-install-recommends", *packages, external=True)
     install(session, ["callbacks"], *TEST_TOOLS, "selenium")
     run_copied_tests(session, ROOT / "integration_tests", ["test_plot_in_browser.py"])
+
+
+@nox.session
+def ray(session: nox.Session) -> None:
+    """Trains on a local Ray cluster. Not among the usual sessions: Ray starts a dozen processes."""
+    install(session, ["dataflow", "trainers[ray]"], *TEST_TOOLS)
+    run_copied_tests(session, ROOT / "integration_tests", ["test_distributed_ray.py"])
 
 
 @nox.session
@@ -145,7 +155,7 @@ def bench(session: nox.Session) -> None:
         session.run("python", "-m", "pip", "install", "--quiet", "--no-deps", "tensorpack==0.11")
         session.run("python", "benchmarks/dataflow.py", *names[1:])
         return
-    install(session, ["dataflow[datasets]", "trainers"])
+    install(session, ["dataflow[datasets]", "trainers[mpi]"], "mpich")
     for name in names:
         session.run("python", f"benchmarks/{name}.py", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 

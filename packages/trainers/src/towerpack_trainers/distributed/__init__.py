@@ -15,6 +15,7 @@ from ._gradients import Averaged, average_over_processes, broadcast_variables
 from ._group import ProcessGroup
 from ._launch import launch
 from ._mpi import MPICommunicator
+from ._ray import launch_on_ray
 from ._trainer import DistributedTrainer, ExchangeTrainer, MPITrainer
 
 __all__ = [
@@ -36,5 +37,6 @@ __all__ = [
     "average_over_processes",
     "broadcast_variables",
     "launch",
+    "launch_on_ray",
     "resolve_cluster",
 ]
