@@ -7,6 +7,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,8 @@ class Step(Callback):
                 raise StopTraining("it has seen enough")
             if args.fail:
                 raise ValueError("a mistake in the user's code")
+            if args.block:
+                threading.Event().wait()
             if args.signal:
                 os.kill(os.getpid(), getattr(signal, args.signal))
 
@@ -130,6 +133,7 @@ def main():
     parser.add_argument("--signal")
     parser.add_argument("--stop", action="store_true")
     parser.add_argument("--fail", action="store_true")
+    parser.add_argument("--block", action="store_true")
     parser.add_argument("--rich", action="store_true")
     parser.add_argument("--shard-batches", action="store_true")
     args = parser.parse_args()

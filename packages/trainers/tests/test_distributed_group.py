@@ -72,7 +72,7 @@ def test_a_group_of_one():
 
 def test_a_dead_process_is_named_by_all_others():
     with joined(3) as groups:
-        groups[2]._watch.step(17)
+        groups[2]._watch.note(17, in_step=True)
         time_of_death = time.monotonic()
         die(groups[2])
         errors = [wait_for_error(group) for group in groups[:2]]
@@ -160,13 +160,18 @@ def test_a_block_is_interrupted_while_it_runs_and_not_after():
         assert not cancelled.is_set()
 
 
-def test_progress_is_told():
-    with joined(2) as groups:
-        groups[1]._watch.step(41)
+def test_who_does_not_come_is_named_by_its_progress():
+    with joined(3) as groups:
+        groups[0]._watch.note(41, in_step=True)
+        groups[1]._watch.note(41, in_step=False)
+        groups[2]._watch.note(41, in_step=True)
         deadline = time.monotonic() + 10
-        while "41" not in groups[0].describe_progress() and time.monotonic() < deadline:
-            groups[0]._watch.decided.wait(0.05)
-        assert groups[0].describe_progress().endswith(": 41")
+        while len(groups[2]._watch.progress) < 3 and time.monotonic() < deadline:
+            groups[2]._watch.decided.wait(0.05)
+        error = groups[2].late()
+        assert error.rank == 1
+        assert str(error).startswith("rank 1 (127.0.0.1:")
+        assert str(error).count("41 finished steps") == 3
 
 
 def test_reasons_to_stop_are_told():

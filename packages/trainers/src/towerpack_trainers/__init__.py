@@ -1,6 +1,6 @@
 """Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
 
-from . import optimize, predict, replicate
+from . import distributed, optimize, predict, replicate
 from ._config import TrainConfig, default_callbacks, default_monitors
 from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
@@ -12,6 +12,7 @@ from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower import Tower, TowerFunc
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
+from .distributed import DistributedTrainer, MPITrainer
 from .optimize import (
     LAMB,
     LARS,
@@ -54,12 +55,14 @@ __all__ = [
     "ConfigError",
     "DataParallelBuilder",
     "DictRestore",
+    "DistributedTrainer",
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
     "FilterNoneGrad",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",
+    "MPITrainer",
     "MapGradient",
     "ModelDesc",
     "ModelError",
@@ -95,6 +98,7 @@ __all__ = [
     "default_monitors",
     "default_session_config",
     "describe_trainable_variables",
+    "distributed",
     "gpu_session_config",
     "mixed_precision",
     "optimize",

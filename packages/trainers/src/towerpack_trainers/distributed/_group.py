@@ -13,7 +13,7 @@ from typing import Any
 from ._cluster import Cluster, split_address
 from ._errors import PeerLostError
 from ._rendezvous import Lines, call_chief, receive_calls
-from ._watch import Watch
+from ._watch import Progress, Watch
 
 __all__ = ["ProcessGroup", "join_cluster"]
 
@@ -108,7 +108,7 @@ class ProcessGroup:
         Raises:
             PeerLostError: one was lost before, or while, the block ran.
         """
-        self._watch.step(step)
+        self._watch.note(step, in_step=True)
         self._cancel = cancel
         try:
             self.check()
@@ -116,6 +116,7 @@ class ProcessGroup:
         finally:
             with self._cancelling:
                 self._cancel = None
+        self._watch.note(step + 1, in_step=False)
         self.check()
 
     def _on_verdict(self) -> None:
@@ -145,18 +146,28 @@ class ProcessGroup:
                 verdict.rank,
             )
         name = "Another process" if verdict.rank is None else self.names[verdict.rank]
-        step = self._watch.steps.get(-1 if verdict.rank is None else verdict.rank)
-        far = "" if step is None else f" It had last reported {step} finished steps."
+        progress = self._watch.progress.get(-1 if verdict.rank is None else verdict.rank)
+        far = "" if progress is None else f" It had last reported {progress.steps} finished steps."
         return PeerLostError(
             f"{name} is lost: {verdict.why}.{far} Nothing of an unfinished step was saved; start all "
             'processes again with resume="auto", or let a launcher do it.',
             verdict.rank,
         )
 
-    def describe_progress(self) -> str:
-        """How many steps each process has reported, for the report of one that waits in vain."""
-        steps = self._watch.steps
-        return ", ".join(f"{name}: {steps.get(rank, 0)}" for rank, name in enumerate(self.names))
+    def late(self) -> PeerLostError:
+        """The error of a process that waits in vain for others that live."""
+        progress = {rank: self._watch.progress.get(rank, Progress(0, False)) for rank in range(self.size)}
+        far = ", ".join(
+            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
+            for rank, (steps, in_step) in progress.items()
+        )
+        absent = [rank for rank, (_, in_step) in progress.items() if rank != self.rank and not in_step]
+        names = " and ".join(self.names[rank] for rank in absent) or "Another process"
+        return PeerLostError(
+            f"{names} did not come to an exchange in time, though all give signs of life. Does a callback "
+            f"wait there, or the data? As last reported: {far}. The time allowed is step_timeout=.",
+            absent[0] if len(absent) == 1 else None,
+        )
 
     # ---- ending
 

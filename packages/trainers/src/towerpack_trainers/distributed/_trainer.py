@@ -221,11 +221,7 @@ class ExchangeTrainer(SingleCostTrainer):
         except PeerLostError as lost:
             return lost
         if isinstance(caught, tf.errors.DeadlineExceededError):
-            return PeerLostError(
-                "Another process did not take part in an exchange in time, though all of them give signs of "
-                f"life. Finished steps, as last reported: {group.describe_progress()}. Does one wait for "
-                "something in a callback or in its data? The time is step_timeout=."
-            )
+            return group.late()
         return None
 
     @contextlib.contextmanager

@@ -14,13 +14,13 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
 from ._wire import Line
 
-__all__ = ["Verdict", "Watch"]
+__all__ = ["Progress", "Verdict", "Watch"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -31,6 +31,13 @@ class Verdict:
 
     rank: int | None
     why: str
+
+
+class Progress(NamedTuple):
+    """How many steps a process has finished, and whether it is in the next one."""
+
+    steps: int
+    in_step: bool
 
 
 class Watch:
@@ -54,7 +61,7 @@ class Watch:
     ) -> None:
         self.verdict: Verdict | None = None
         self.decided = threading.Event()
-        self.steps: dict[int, int] = {}
+        self.progress: dict[int, Progress] = {}
         self.reasons: dict[int, str] = {}
         self._rank, self._names = rank, names
         self._lines = dict(lines)
@@ -69,9 +76,9 @@ class Watch:
 
     # ---- called by the training
 
-    def step(self, number: int) -> None:
-        """Notes how many steps this process has finished; costs next to nothing."""
-        self.steps[self._rank] = number
+    def note(self, steps: int, in_step: bool) -> None:
+        """Notes how far this process is; costs next to nothing."""
+        self.progress[self._rank] = Progress(steps, in_step)
 
     def say(self, **message: Any) -> None:
         """Tells all others something at once."""
@@ -124,8 +131,9 @@ class Watch:
         self._woken.close()
 
     def _beat(self) -> dict[str, Any]:
-        steps = self.steps if self._rank == 0 else {self._rank: self.steps.get(self._rank, 0)}
-        return {"from": self._rank, "steps": [*steps.items()]}
+        known = {**self.progress}
+        told = known if self._rank == 0 else {self._rank: known[self._rank]} if self._rank in known else {}
+        return {"from": self._rank, "progress": [[rank, *progress] for rank, progress in told.items()]}
 
     def _read(self, rank: int) -> None:
         try:
@@ -141,9 +149,9 @@ class Watch:
 
     def _take(self, rank: int, message: dict[str, Any]) -> None:
         sender = message.get("from", rank)
-        for who, step in message.get("steps", ()):
+        for who, steps, in_step in message.get("progress", ()):
             if who != self._rank:
-                self.steps[who] = step
+                self.progress[who] = Progress(steps, in_step)
         if "stops" in message:
             self.reasons[sender] = message["stops"]
         if "lost" in message:

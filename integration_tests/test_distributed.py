@@ -1,0 +1,357 @@
+"""Training in several processes: real ones, really killed, stopped, cut off, with a limit on every wait."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from towerpack_callbacks.checkpoint import all_checkpoints, latest_checkpoint, read_checkpoint
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "distributed_training.py"
+EXAMPLE = HERE.parent / "examples" / "distributed.py"
+LAUNCH = (sys.executable, "-m", "towerpack_trainers", "launch", "--grace", "20")
+
+# Importing TensorFlow in three processes takes most of it.
+LIMIT = 400
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3 * LIMIT)]
+
+PEER_TIMEOUT = 5.0
+
+
+def run(directory, *command):
+    """Exit code and output of a command, both streams in one."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT,
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+    )
+    return done.returncode, done.stdout
+
+
+def launch(directory, processes, name, *options, restarts=()):
+    """A training of so many processes, which must end well."""
+    code, output = run(directory, *LAUNCH, "--processes", processes, *restarts, SCRIPT, name, *options)
+    assert code == 0, output
+    return output
+
+
+def weights(directory, name, rank=0):
+    """All variables as a process had them at its end."""
+    with np.load(directory / f"{name}-rank{rank}.npz") as archive:
+        return dict(archive)
+
+
+def assert_equal(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def assert_close(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """The end of a training of three processes that nothing happens to, and of one alone."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    launch(directory, 3, "three")
+    code, output = run(directory, sys.executable, SCRIPT, "alone", "--engine", "simple")
+    assert code == 0, output
+    three = [weights(directory, "three", rank) for rank in range(3)]
+    return three, weights(directory, "alone")
+
+
+def test_three_processes_end_as_one_alone(undisturbed):
+    three, alone = undisturbed
+    assert_equal(three[0], three[1])
+    assert_equal(three[0], three[2])
+    assert_close(three[0], alone)
+
+
+# ---- faults
+
+
+def named_by(output, ranks, lost):
+    """Whether each of some processes ended with the error that names the lost one."""
+    return all(
+        re.search(rf"^\[{rank}\] .*PeerLostError: rank {lost} \(", output, re.MULTILINE) for rank in ranks
+    )
+
+
+def test_after_a_kill_the_same_number_ends_with_the_very_same_weights(tmp_path, undisturbed):
+    output = launch(
+        tmp_path, 3, "run", "--victim", 2, "--at", 12, "--signal", "SIGKILL", restarts=("--max-restarts", 1)
+    )
+    assert "[launch] rank 2 was killed by SIGKILL" in output
+    assert named_by(output, (0, 1), lost=2)
+    assert output.count("[0] started") == 2
+    # It went on from the checkpoint of step 10, and nothing of the steps in between was saved.
+    second = output.split("[launch] restart 1 of 1, with 3 processes")[1]
+    assert re.findall(r"^\[0\] step (\d+)$", second, re.MULTILINE)[0] == "11"
+    assert_equal(weights(tmp_path, "run"), undisturbed[0][0])
+
+
+def test_after_a_killed_chief_fewer_end_with_the_same_curve(tmp_path, undisturbed):
+    """The total batch stays, so the weights do, but for the order of sums."""
+    restarts = ("--max-restarts", 1, "--min-processes", 2)
+    options = ("--victim", 0, "--at", 12, "--signal", "SIGKILL")
+    output = launch(tmp_path, 3, "run", *options, restarts=restarts)
+    assert named_by(output, (1, 2), lost=0)
+    assert "[launch] restart 1 of 1, with 2 processes" in output
+    assert_close(weights(tmp_path, "run"), undisturbed[0][0])
+
+
+def test_a_stopped_process_is_named_within_the_time_out(tmp_path):
+    options = ("--victim", 1, "--at", 12, "--signal", "SIGSTOP", "--peer-timeout", PEER_TIMEOUT)
+    code, output = run(tmp_path, *LAUNCH, "--processes", 3, SCRIPT, "run", *options)
+    assert code == 1
+    assert named_by(output, (0, 2), lost=1)
+    assert f"gave no sign of life for {PEER_TIMEOUT:g} s" in output
+    assert "rank 1 did not end by itself" in output
+    assert_only_whole_steps(tmp_path / "run", before=12)
+
+
+def assert_only_whole_steps(log_dir, before):
+    """Checkpoints are of finished steps, readable, and hold what their names say."""
+    paths = all_checkpoints(log_dir)
+    assert paths
+    for path in paths:
+        checkpoint = read_checkpoint(path)
+        step = checkpoint.state["loop"]["global_step"]
+        assert path.name == f"model-{step}"
+        assert step <= before
+        assert checkpoint.variables["global_step"] == step
+
+
+def test_a_failing_process_is_named_with_its_error(tmp_path):
+    options = ("--victim", 2, "--at", 7, "--fail")
+    code, output = run(tmp_path, *LAUNCH, "--processes", 3, SCRIPT, "run", *options)
+    assert code == 1
+    assert "[2] ValueError: a mistake in the user's code" in output
+    assert named_by(output, (0, 1), lost=2)
+    assert output.count("it failed: ValueError: a mistake in the user's code") >= 2
+
+
+def test_a_process_that_lives_and_does_not_come_is_named(tmp_path):
+    options = ("--victim", 1, "--at", 7, "--block", "--step-timeout", 8, "--peer-timeout", 3)
+    code, output = run(tmp_path, *LAUNCH, "--processes", 3, SCRIPT, "run", *options)
+    assert code == 1
+    assert re.search(r"PeerLostError: rank 1 \(.*\) did not come to an exchange in time", output)
+    assert "7 finished steps, outside of the next" in output
+
+
+def test_who_stops_stops_all(tmp_path):
+    output = launch(tmp_path, 3, "run", "--victim", 1, "--at", 7, "--stop")
+    for rank in range(3):
+        assert re.findall(rf"^\[{rank}\] step (\d+)$", output, re.MULTILINE)[-1] == "7"
+        assert weights(tmp_path, "run", rank)["global_step"] == 7
+        assert_equal(weights(tmp_path, "run", rank), weights(tmp_path, "run"))
+
+
+# ---- a network that is cut
+
+
+class Network:
+    """Hosts of this machine, each in a network namespace, on one bridge."""
+
+    def __init__(self, size):
+        self.key = f"tp{os.getpid() % 10000}"
+        self.size = size
+        self.made = []
+
+    def __enter__(self):
+        self._ip("link", "add", self.key, "type", "bridge", undo=("link", "del", self.key))
+        self._ip("link", "set", self.key, "up")
+        for rank in range(self.size):
+            space, outside, inside = self.space(rank), f"{self.key}o{rank}", f"{self.key}i{rank}"
+            self._ip("netns", "add", space, undo=("netns", "del", space))
+            self._ip("link", "add", outside, "type", "veth", "peer", "name", inside)
+            self._ip("link", "set", inside, "netns", space)
+            self._ip("link", "set", outside, "master", self.key, "up")
+            self._ip("-n", space, "addr", "add", f"{self.host(rank)}/24", "dev", inside)
+            self._ip("-n", space, "link", "set", inside, "up")
+            self._ip("-n", space, "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *error):
+        for undo in reversed(self.made):
+            subprocess.run(["ip", *undo], check=False, timeout=30)
+
+    def _ip(self, *arguments, undo=None):
+        subprocess.run(["ip", *arguments], check=True, timeout=30, capture_output=True)
+        if undo:
+            self.made.append(undo)
+
+    def space(self, rank):
+        return f"{self.key}n{rank}"
+
+    def host(self, rank):
+        return f"10.213.77.{rank + 1}"
+
+    def cut(self, rank):
+        """Pulls the plug: packets are lost, and nobody is told."""
+        self._ip("link", "set", f"{self.key}o{rank}", "nomaster")
+
+
+@pytest.fixture
+def network():
+    """Three hosts, if this machine lets us make any."""
+    if shutil.which("ip") is None:
+        pytest.skip("cutting a network needs `ip`, from the package iproute2")
+    if os.geteuid() != 0:
+        pytest.skip("making network namespaces needs root")
+    made = Network(3)
+    try:
+        made.__enter__()
+    except subprocess.CalledProcessError as error:
+        made.__exit__()
+        pytest.skip(f"this machine allows no network namespaces: {error.stderr.decode().strip()}")
+    yield made
+    made.__exit__()
+
+
+def test_a_cut_network_is_noticed_on_both_sides(tmp_path, network):
+    addresses = [f"{network.host(rank)}:23456" for rank in range(3)]
+    processes = []
+    options = ("--peer-timeout", str(PEER_TIMEOUT), "--max-epoch", "100000", "--save", "20")
+    try:
+        for rank in range(3):
+            task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+            command = [sys.executable, str(SCRIPT), "run", *options]
+            with (tmp_path / f"output{rank}").open("w") as output:
+                processes.append(
+                    subprocess.Popen(
+                        ["ip", "netns", "exec", network.space(rank), *command],
+                        cwd=tmp_path,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        env={**os.environ, "TF_CONFIG": json.dumps(task), "TF_CPP_MIN_LOG_LEVEL": "2"},
+                    )
+                )
+        wait_for(lambda: latest_checkpoint(tmp_path / "run") is not None, processes)
+        network.cut(2)
+        cut = time.monotonic()
+        codes = [process.wait(LIMIT) for process in processes]
+        took = time.monotonic() - cut
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    texts = [(tmp_path / f"output{rank}").read_text() for rank in range(3)]
+    assert codes == [1, 1, 1], texts
+    for rank, lost in ((0, 2), (1, 2), (2, 0)):
+        assert (
+            f"PeerLostError: rank {lost} ({addresses[lost]}) is lost: it gave no sign of life" in texts[rank]
+        )
+    # What comes on top of the time-out is the end of three Python processes.
+    assert took < PEER_TIMEOUT + 60
+    assert_only_whole_steps(tmp_path / "run", before=10**9)
+
+
+def wait_for(condition, processes):
+    """Until something is so, while all processes live."""
+    deadline = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < deadline
+        for process in processes:
+            assert process.poll() is None, "a process has ended too early"
+        # Somebody who ends wakes us; otherwise it is time to look again.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            processes[0].wait(0.2)
+
+
+# ---- another number, another order of operators
+
+
+def seen(directory, name):
+    """The datapoints that each process of each start has made, in their order."""
+    return [
+        [int(line) for line in path.read_text().split()] for path in sorted(directory.glob(f"{name}-seen-*"))
+    ]
+
+
+def test_batch_normalisation_and_dropout_resume_too(tmp_path):
+    launch(tmp_path, 2, "whole", "--rich")
+    restarts = ("--max-restarts", 1)
+    options = ("--victim", 1, "--at", 12, "--signal", "SIGKILL", "--rich")
+    launch(tmp_path, 2, "killed", *options, restarts=restarts)
+    assert_equal(weights(tmp_path, "whole"), weights(tmp_path, "killed"))
+    one, other = weights(tmp_path, "killed"), weights(tmp_path, "killed", 1)
+    local = [name for name in one if "EMA" in name]
+    assert local
+    assert_equal({n: one[n] for n in one if n not in local}, {n: other[n] for n in one if n not in local})
+
+
+def test_an_epoch_is_covered_exactly(tmp_path):
+    """Each datapoint once in each epoch, whoever has it."""
+    launch(tmp_path, 3, "run", "--max-epoch", 1)
+    shards = seen(tmp_path, "run")
+    assert len(shards) == 3
+    firsts = [shard[:80] for shard in shards]  # what is prefetched of the next epoch comes after
+    assert sorted(number for shard in firsts for number in shard) == list(range(240))
+
+
+# ---- MPI
+
+
+@pytest.fixture(scope="module")
+def mpiexec():
+    """The command that starts MPI's processes."""
+    pytest.importorskip("mpi4py")
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return shutil.which("mpiexec", path=path) or pytest.skip("there is no mpiexec")
+
+
+def test_mpi_ends_as_one_process_alone(tmp_path, mpiexec, undisturbed):
+    code, output = run(tmp_path, mpiexec, "-n", 2, sys.executable, SCRIPT, "run", "--engine", "mpi")
+    assert code == 0, output
+    assert_equal(weights(tmp_path, "run"), weights(tmp_path, "run", 1))
+    assert_close(weights(tmp_path, "run"), undisturbed[1])
+
+
+@pytest.mark.parametrize("number", ["SIGSTOP", "SIGKILL"])
+def test_mpi_does_not_hang(tmp_path, mpiexec, number):
+    options = (
+        "--engine",
+        "mpi",
+        "--victim",
+        1,
+        "--at",
+        7,
+        "--signal",
+        number,
+        "--peer-timeout",
+        PEER_TIMEOUT,
+    )
+    code, output = run(tmp_path, mpiexec, "-n", 3, sys.executable, SCRIPT, "run", *options)
+    assert code != 0
+    # When a process dies, mpiexec itself kills the others, who may not come to say anything.
+    assert "PeerLostError: rank 1 (" in output or number == "SIGKILL"
+    assert_only_whole_steps(tmp_path / "run", before=7)
+
+
+# ---- the example
+
+
+def test_the_example(tmp_path):
+    code, output = run(tmp_path, *LAUNCH, "--processes", 2, EXAMPLE, "--max-epoch", 2)
+    assert code == 0, output
+    accuracy = [float(value) for value in re.findall(r"validation_accuracy ([0-9.]+)", output)]
+    assert len(accuracy) == 2
+    assert accuracy[-1] > 0.8
