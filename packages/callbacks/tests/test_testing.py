@@ -1,24 +1,76 @@
-"""The conformance kit accepts what is right, and finds what is wrong."""
+"""The conformance kit finds what is wrong, and all of our own callbacks are held to it."""
+
+import inspect
+import threading
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+import towerpack_callbacks
 from towerpack_callbacks import (
+    EMA,
+    BinaryClassificationStats,
     Callback,
+    CallbackFactory,
+    CheckNumerics,
+    CSVWriter,
+    DataParallelInferenceRunner,
+    DumpTensorAsImage,
+    DumpTensors,
+    EarlyStopping,
+    EnableCallbackIf,
+    EstimatedTimeLeft,
+    Every,
+    GPUMemoryTracker,
+    GPUUtilizationTracker,
+    GradientNorm,
+    GraphProfiler,
+    HookToCallback,
+    HostMemoryTracker,
+    HumanHyperParamSetter,
+    HyperParamSetterWithFunc,
+    InferenceRunner,
+    JSONWriter,
     MaxSaver,
     MergeAllSummaries,
     MinSaver,
     ModelSaver,
     MovingAverageSummary,
+    PeriodicCallback,
     PeriodicTrigger,
+    ProcessTensors,
     ProgressBar,
+    ProxyCallback,
+    RunOp,
     RunUpdateOps,
+    ScalarPrinter,
+    ScalarStats,
+    ScheduledHyperParamSetter,
+    Seed,
+    SendStat,
+    SessionRunTimeout,
+    SimpleMovingAverage,
+    StartProcOrThread,
+    StatMonitorParamSetter,
+    StepFetch,
+    StopTraining,
+    TensorBoardProfiler,
+    TerminateOnNaN,
+    TFEventWriter,
+    ThroughputTracker,
+    add_moving_summary,
 )
-from towerpack_callbacks.testing import check_callback
+from towerpack_callbacks.testing import check_callback, idle_seconds
 
 
 class Stat(Callback):
-    """Puts the statistic that savers watch."""
+    """Puts the statistic that others read, and has the model record its own."""
+
+    def _setup_graph(self):
+        with tf.name_scope(None):
+            (cost,) = self.trainer.get_tensors(["cost"])
+            add_moving_summary(cost)
+            tf.summary.scalar("cost_now", cost)
 
     def _trigger(self):
         self.trainer.monitors.put_scalar("stat", self.global_step)
@@ -27,21 +79,119 @@ class Stat(Callback):
         return ["stat"]
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        ModelSaver,
-        lambda: MaxSaver("stat"),
-        lambda: MinSaver("stat"),
-        lambda: PeriodicTrigger(ModelSaver(), every_k_steps=2),
-        lambda: ProgressBar(["cost"], every_k_steps=2),
-        RunUpdateOps,
-        MovingAverageSummary,
-        MergeAllSummaries,
-    ],
-)
-def test_our_own_callbacks_conform(make, tmp_path):
-    check_callback(make, tmp_path, before=[Stat()])
+class Worker(threading.Thread):
+    """Lives until it is told to stop."""
+
+    def __init__(self):
+        super().__init__()
+        self._end = threading.Event()
+
+    def run(self):
+        self._end.wait()
+
+    def stop(self):
+        self._end.set()
+
+
+# One way at least to make each public callback; the loop of the kit has "weight", "cost" and "costs".
+OURS = {
+    "CSVWriter": CSVWriter,
+    "CallbackFactory": lambda: CallbackFactory(trigger=lambda self: None),
+    "CheckNumerics": CheckNumerics,
+    "DataParallelInferenceRunner": lambda: DataParallelInferenceRunner(
+        range(3), ScalarStats("cost"), ["/cpu:0"]
+    ),
+    "DumpTensorAsImage": lambda: DumpTensorAsImage("costs", map_func=lambda value: value[None]),
+    "DumpTensors": lambda: DumpTensors(["cost"]),
+    "EMA": EMA,
+    "EarlyStopping": lambda: EarlyStopping("stat", patience=9),
+    "EnableCallbackIf": lambda: EnableCallbackIf(SimpleMovingAverage(["cost"], 2), lambda gate: True),
+    "EstimatedTimeLeft": EstimatedTimeLeft,
+    "GPUMemoryTracker": GPUMemoryTracker,
+    "GPUUtilizationTracker": GPUUtilizationTracker,
+    "GradientNorm": lambda: GradientNorm(per_variable=True),
+    "GraphProfiler": GraphProfiler,
+    "HookToCallback": lambda: HookToCallback(tf.train.SessionRunHook()),
+    "HostMemoryTracker": HostMemoryTracker,
+    "HumanHyperParamSetter": lambda: HumanHyperParamSetter("weight"),
+    "HyperParamSetterWithFunc": lambda: HyperParamSetterWithFunc("weight", lambda epoch, old: 0.5),
+    "InferenceRunner": lambda: InferenceRunner(range(3), BinaryClassificationStats("bits", "bits")),
+    "JSONWriter": JSONWriter,
+    "MaxSaver": lambda: MaxSaver("stat"),
+    "MergeAllSummaries": lambda: MergeAllSummaries(period=2),
+    "MinSaver": lambda: MinSaver("stat"),
+    "ModelSaver": ModelSaver,
+    "MovingAverageSummary": MovingAverageSummary,
+    "PeriodicCallback": lambda: PeriodicCallback(MergeAllSummaries(), every_k_epochs=2),
+    "PeriodicTrigger": lambda: PeriodicTrigger(ModelSaver(), every_k_steps=2),
+    "ProcessTensors": lambda: ProcessTensors(["cost"], lambda cost: None, every="2 steps"),
+    "ProgressBar": lambda: ProgressBar(["cost"], every_k_steps=2),
+    "ProxyCallback": lambda: ProxyCallback(CheckNumerics()),
+    "RunOp": lambda: RunOp(lambda: tf.no_op()),
+    "RunUpdateOps": RunUpdateOps,
+    "ScalarPrinter": ScalarPrinter,
+    "ScheduledHyperParamSetter": lambda: ScheduledHyperParamSetter("weight", [(0, 0.5), (2, 0.25)]),
+    "Seed": lambda: Seed(1),
+    "SendStat": lambda: SendStat("true {stat}", "stat"),
+    "SessionRunTimeout": lambda: SessionRunTimeout(60_000),
+    "SimpleMovingAverage": lambda: SimpleMovingAverage(["cost"], 4),
+    "StartProcOrThread": lambda: StartProcOrThread(Worker()),
+    "StatMonitorParamSetter": lambda: StatMonitorParamSetter("weight", "stat", lambda old: old, 0.1, 2),
+    "TFEventWriter": TFEventWriter,
+    "TensorBoardProfiler": lambda: TensorBoardProfiler(first_step=2, steps=2),
+    "TerminateOnNaN": TerminateOnNaN,
+    "ThroughputTracker": ThroughputTracker,
+}
+
+# What acts at every step, and says so.
+NEVER_IDLE = {
+    "DumpTensors",
+    "EMA",
+    "EnableCallbackIf",
+    "MovingAverageSummary",
+    "PeriodicCallback",
+    "ProgressBar",
+    "SessionRunTimeout",
+    "SimpleMovingAverage",
+    "TensorBoardProfiler",
+}
+
+
+def test_no_callback_is_forgotten():
+    public = {
+        name
+        for name in towerpack_callbacks.__all__
+        if inspect.isclass(thing := getattr(towerpack_callbacks, name))
+        and issubclass(thing, Callback)
+        and name not in {"Callback", "HyperParamSetter", "Monitor"}
+    }
+    assert public <= OURS.keys()
+    assert all(issubclass(getattr(towerpack_callbacks, name), Callback) for name in OURS)
+
+
+class Bits(Stat):
+    """Also adds a tensor of zeros and ones."""
+
+    def _setup_graph(self):
+        super()._setup_graph()
+        with tf.name_scope(None):
+            tf.constant([0, 1], name="bits")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_own_callbacks_conform(name, tmp_path):
+    check_callback(OURS[name], tmp_path, before=lambda: [Bits()])
+
+
+@pytest.mark.parametrize("name", sorted(OURS.keys() - NEVER_IDLE))
+def test_an_idle_callback_costs_less_than_a_microsecond(name, tmp_path):
+    assert idle_seconds(OURS[name](), tmp_path, before=[Bits()]) < 1e-6
+
+
+@pytest.mark.parametrize("name", sorted(NEVER_IDLE))
+def test_what_acts_at_every_step_says_so(name, tmp_path):
+    with pytest.raises(ValueError, match="acts at every step, so it is never idle"):
+        idle_seconds(OURS[name](), tmp_path, before=[Bits()])
 
 
 def test_ops_after_setup_are_found(tmp_path):
@@ -74,3 +224,43 @@ def test_a_state_that_is_no_json_is_found(tmp_path):
 
     with pytest.raises(AssertionError, match="not made of JSON values"):
         check_callback(Binary, tmp_path)
+
+
+def test_an_undeclared_statistic_is_found(tmp_path):
+    class Secret(Callback):
+        def _trigger(self):
+            self.trainer.monitors.put_scalar("secret", 1)
+
+    with pytest.raises(AssertionError, match="puts secret without declaring it"):
+        check_callback(Secret, tmp_path)
+
+
+def test_an_end_that_needs_a_beginning_is_found(tmp_path):
+    class Eager(Callback):
+        def _before_train(self):
+            self.started = True
+
+        def _after_train(self):
+            assert self.started
+
+    with pytest.raises(
+        AssertionError, match=r"fails in _after_train when another callback has failed in _bef"
+    ):
+        check_callback(Eager, tmp_path)
+
+
+def test_a_training_that_is_stopped_is_found(tmp_path):
+    class Stops(Callback):
+        def _trigger_epoch(self):
+            raise StopTraining
+
+    with pytest.raises(AssertionError, match="Training stopped after 3 of 6 steps with Stops"):
+        check_callback(Stops, tmp_path)
+
+
+def test_a_periodic_fetch_is_idle_in_between(tmp_path):
+    class Rare(Callback):
+        def step_fetches(self):
+            return [StepFetch(self.trainer.get_tensors(["cost"]), every=Every(steps=1000))]
+
+    assert idle_seconds(Rare(), tmp_path) < 1e-6

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import tensorflow.compat.v1 as tf
-
-from ._bridge import as_session_hooks
 from ._callback import Callback
+from ._callbacks import Callbacks
+from ._period import EVERY_STEP
+from ._plain_loop import PlainLoop
+from .monitors import Monitor
 
-__all__ = ["check_callback"]
+__all__ = ["check_callback", "idle_seconds"]
 
 _STEPS, _EPOCHS = 3, 2
 
@@ -27,66 +30,161 @@ class _GraphWatcher(Callback):
             raise AssertionError("The callback added ops to the graph after _setup_graph.")
 
 
-def check_callback(
-    make_callback: Callable[[], Callback], log_dir: str | Path, before: Sequence[Callback] = ()
-) -> None:
-    """Runs a callback in a small training and checks that it keeps to the rules.
+class _Names(Monitor):
+    """Keeps the names of all statistics that are put."""
 
-    It trains a straight line for 2 epochs of 3 steps, with a scalar tensor "cost" and a variable "weight".
-    Checked are: the callback sets up and runs; no op is added after `_setup_graph`; its state is JSON and
-    survives a round trip into a new callback.
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def process_scalar(self, name: str, value: float, global_step: int) -> None:
+        self.names.add(name)
+
+
+class _Failure(Exception):
+    """What the kit raises where a training shall fail."""
+
+
+class _FailsIn(Callback):
+    """Raises in one of its methods."""
+
+    def __init__(self, method: str) -> None:
+        self._method = method
+        setattr(self, method, self._fail)
+
+    def _fail(self, *_: Any) -> None:
+        raise _Failure(self._method)
+
+    def overrides(self, method: str) -> bool:
+        return method == self._method or super().overrides(method)
+
+
+def check_callback(
+    make_callback: Callable[[], Callback],
+    log_dir: str | Path,
+    before: Sequence[Callback] | Callable[[], Sequence[Callback]] = (),
+) -> None:
+    """Runs a callback in small trainings and checks that it keeps to the rules.
+
+    They train a straight line for 2 epochs of 3 steps, with a scalar tensor "cost", a vector "costs" and a
+    variable "weight"; an evaluation may run over any iterable. Checked are:
+
+    - the callback sets up and runs, and no op is added after `_setup_graph`;
+    - its state is JSON and survives a round trip into a new callback;
+    - it puts no statistic that it does not declare;
+    - when a training fails, before it had a turn or in the middle of a step or an epoch, its `_after_train`
+      still runs and leaves the error as it is.
 
     Args:
         make_callback: makes a new callback, each time the same.
         log_dir: an empty directory the callback may write to.
-        before: callbacks it relies on, such as the producers of its statistics.
+        before: callbacks it relies on, such as the producers of its statistics; or a function that makes
+            them.
 
     Raises:
         AssertionError: a rule is broken; the message says which.
     """
     directory = Path(log_dir)
+    make_before = before if callable(before) else lambda: before
+    state = _check_training(make_callback, make_before, directory / "whole")
+    _check_state(make_callback, make_before, directory / "again", state)
+    for method in ("_before_train", "_after_run", "_trigger_epoch"):
+        _check_failure(make_callback, make_before, directory / method, method)
+
+
+def _loop(callbacks: Sequence[Callback], log_dir: Path) -> PlainLoop:
+    log_dir.mkdir(parents=True, exist_ok=True)
+    return PlainLoop(callbacks, _STEPS, _EPOCHS, log_dir)
+
+
+def _check_training(
+    make_callback: Callable[[], Callback], make_before: Callable[[], Sequence[Callback]], log_dir: Path
+) -> dict[str, Any]:
+    callback, names = make_callback(), _Names()
+    loop = _loop([*make_before(), callback, _GraphWatcher(), names], log_dir)
+    loop.train()
+    if loop.loop.global_step != _STEPS * _EPOCHS:
+        raise AssertionError(
+            f"Training stopped after {loop.loop.global_step} of {_STEPS * _EPOCHS} steps with {callback}."
+        )
+    declared = {name for cb in loop.callbacks for name in [*cb.produces(), *cb.produces_in_run()]}
+    undeclared = sorted(names.names - declared)
+    if undeclared:
+        raise AssertionError(
+            f"{callback} puts {', '.join(undeclared)} without declaring it. Let produces() name what is put "
+            "in triggers, produces_in_run() what is put while fetches are received."
+        )
+    return callback.state_dict()
+
+
+def _check_state(
+    make_callback: Callable[[], Callback],
+    make_before: Callable[[], Sequence[Callback]],
+    log_dir: Path,
+    state: dict[str, Any],
+) -> None:
     callback = make_callback()
-    with tf.Graph().as_default():
-        train_op = _straight_line()
-        _run_all(train_op, _hooks([*before, callback], directory))
-    state = callback.state_dict()
     try:
         copied = json.loads(json.dumps(state))
     except (TypeError, ValueError) as error:
         raise AssertionError(f"state_dict() of {callback} is not made of JSON values: {error}") from error
-    fresh = make_callback()
-    with tf.Graph().as_default():
-        _straight_line()
-        _hooks([*before, fresh], directory)[0].begin()
+    _loop([*make_before(), callback], log_dir)
     if copied:
-        fresh.load_state_dict(copied)
-    if fresh.state_dict() != copied:
+        callback.load_state_dict(copied)
+    if callback.state_dict() != copied:
         raise AssertionError(
-            f"{callback} does not keep its state: saved {copied!r}, after loading {fresh.state_dict()!r}."
+            f"{callback} does not keep its state: saved {copied!r}, after loading {callback.state_dict()!r}."
         )
 
 
-def _straight_line() -> tf.Operation:
-    weight = tf.get_variable("weight", shape=(), initializer=tf.zeros_initializer())
-    cost = tf.square(weight - 1.0, name="cost")
-    return tf.train.GradientDescentOptimizer(0.1).minimize(cost)
+def _check_failure(
+    make_callback: Callable[[], Callback],
+    make_before: Callable[[], Sequence[Callback]],
+    log_dir: Path,
+    method: str,
+) -> None:
+    callback = make_callback()
+    # In front of it, so that the callback has not had its turn.
+    loop = _loop([*make_before(), _FailsIn(method), callback], log_dir)
+    try:
+        loop.train()
+    except _Failure as error:
+        if error.__context__ is not None:
+            raise AssertionError(
+                f"{callback} fails in _after_train when another callback has failed in {method}: "
+                f"{error.__context__!r}. It must end whatever state it is in, also one that was never begun."
+            ) from error.__context__
 
 
-def _hooks(callbacks: Sequence[Callback], log_dir: Path) -> list[tf.train.SessionRunHook]:
-    return as_session_hooks(
-        [*callbacks, _GraphWatcher()],
-        steps_per_epoch=_STEPS,
-        max_epoch=_EPOCHS,
-        log_dir=log_dir,
-        monitors=[],
-    )
+def idle_seconds(
+    callback: Callback, log_dir: str | Path, before: Sequence[Callback] = (), steps: int = 2000
+) -> float:
+    """What a callback costs the loop in a step at which it has nothing to do, in seconds.
+
+    It is the time by which a step's bookkeeping takes longer with the callback than with none, at its best of
+    several tries. A callback that does something at every step is not idle then; it raises.
+
+    Args:
+        callback: a new callback.
+        log_dir: an empty directory the callback may write to.
+        before: callbacks it relies on, which are idle themselves.
+        steps: how many steps to measure.
+
+    Raises:
+        ValueError: the callback acts at every step.
+    """
+    bare, loaded = _loop([], Path(log_dir) / "bare"), _loop([*before, callback], Path(log_dir) / "loaded")
+    callbacks = loaded.callbacks
+    if callbacks.dynamic or callbacks.every_step_fetches or callback.step_period() == EVERY_STEP:
+        raise ValueError(f"{callback} acts at every step, so it is never idle.")
+    tries = [(_time_steps(bare.callbacks, steps), _time_steps(callbacks, steps)) for _ in range(7)]
+    return (min(with_it for _, with_it in tries) - min(without for without, _ in tries)) / steps
 
 
-def _run_all(train_op: tf.Operation, hooks: list[tf.train.SessionRunHook]) -> None:
-    with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
-        steps = 0
-        while not sess.should_stop():
-            sess.run(train_op)
-            steps += 1
-    if steps != _STEPS * _EPOCHS:
-        raise AssertionError(f"Training stopped after {steps} of {_STEPS * _EPOCHS} steps.")
+def _time_steps(callbacks: Callbacks, steps: int) -> float:
+    callbacks.due_fetches(1, 1, False)
+    callbacks.trigger_step(1, 1, False)
+    start = time.perf_counter()
+    for _ in range(steps):
+        callbacks.due_fetches(1, 1, False)
+        callbacks.trigger_step(1, 1, False)
+    return time.perf_counter() - start
