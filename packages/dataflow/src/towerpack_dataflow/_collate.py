@@ -81,6 +81,7 @@ class Collator:
         self._allocate = allocate
         self._number = number
         self._columns: list[_Column] = []
+        self._puts: list[tuple[Any, Callable[[int, Any], None]]] = []
         self._kind: type[Any] = list
         self.count = 0
 
@@ -95,25 +96,26 @@ class Collator:
         Raises:
             BatchError: if it does not go with those before it.
         """
-        if self.count == 0:
+        row = self.count
+        if row == 0:
             self._open(datapoint)
         elif type(datapoint) is not self._kind or len(datapoint) != len(self._columns):
             raise self._other_outline(datapoint)
         try:
-            for column in self._columns:
-                column.put(self.count, datapoint[column.key])
+            for key, put in self._puts:
+                put(row, datapoint[key])
         except KeyError:
             raise self._other_outline(datapoint) from None
         except _UnlikeError as error:
             raise self._unlike(str(error)) from None
-        self.count += 1
-        self._number += 1
+        self.count = row + 1
 
     def take(self) -> Any:
         """The batch, of the datapoints' own type; the next one starts empty."""
         columns = self._columns
         values = [column.finish(self.count) for column in columns]
-        self._columns = []
+        self._number += self.count
+        self._columns, self._puts = [], []
         self.count = 0
         return assembled(self._kind, [column.key for column in columns], values)
 
@@ -129,6 +131,7 @@ class Collator:
             self._columns = [self._column(key, datapoint[key]) for key in keys]
         except _UnlikeError as error:
             raise self._unlike(str(error)) from None
+        self._puts = [(column.key, column.put) for column in self._columns]
         arrays = [column for column in self._columns if isinstance(column, _Arrays)]
         fields = [((self._size, *column.shape), column.dtype) for column in arrays]
         for column, buffer in zip(arrays, self._allocate(fields)):
@@ -143,7 +146,7 @@ class Collator:
         return self._unlike(f"is {_outline(datapoint)}; the batch began with {began}")
 
     def _unlike(self, what: str) -> BatchError:
-        return BatchError(f"cannot batch: datapoint {self._number} of the pass {what}")
+        return BatchError(f"cannot batch: datapoint {self._number + self.count} of the pass {what}")
 
 
 class _UnlikeError(Exception):
@@ -215,14 +218,14 @@ class _Arrays(_Column):
         self.dtype = dtype
 
     def put(self, row: int, value: Any) -> None:
-        if not isinstance(value, (np.ndarray, np.generic)):
+        if type(value) is not np.ndarray and not isinstance(value, (np.ndarray, np.generic)):
             value = _as_array(self.key, value)
         if value.shape != self.shape:
             raise _UnlikeError(
                 f"has shape {value.shape} in component {self.key!r}, and the batch began with {self.shape}; "
                 f"{_USE_LIST}"
             )
-        if value.dtype != self.dtype:
+        if value.dtype is not self.dtype and value.dtype != self.dtype:
             raise _UnlikeError(
                 f"has dtype {value.dtype} in component {self.key!r}, and the batch began with {self.dtype}; "
                 f"{_USE_LIST}"
