@@ -153,7 +153,9 @@ def test_decay_waits_for_the_gradient():
         busy = given = tf.placeholder(tf.float32, [300, 300])
         for _ in range(10):
             busy = tf.matmul(busy, given)
-        with tf.control_dependencies([busy]):
+        # An op with an effect, since TensorFlow does not wait for one without.
+        kept = tf.get_variable("kept", initializer=tf.ones([300, 300]), trainable=False)
+        with tf.control_dependencies([kept.assign(busy, read_value=False)]):
             gradient = weight.read_value()
         seen = tf.get_variable("seen", [], initializer=tf.zeros_initializer(), trainable=False)
         look = seen.assign(tf.reduce_mean(gradient))
