@@ -14,6 +14,7 @@ from towerpack_callbacks import (
     StepFetch,
     StopTraining,
 )
+from towerpack_callbacks._plain_loop import PlainLoop
 
 
 class Recorder(Callback):
@@ -371,3 +372,23 @@ def test_a_predictor_is_made_before_the_session_and_called_in_it(line):
     predict = Predict()
     line.run([predict])
     assert predict.doubled == [8.0]
+
+
+def test_a_rehearsal_triggers_everything_once(tmp_path):
+    class Note(Recorder):
+        def _trigger(self):
+            self.note("trigger")
+
+    rare, often = Note(), Note()
+    loop = PlainLoop([PeriodicTrigger(rare, every_k_epochs=100), often], 2, 1, tmp_path)
+    loop.callbacks.trigger_all()
+    assert [call[0] for call in rare.calls] == ["setup_graph", "trigger", "after_triggers"]
+    assert [call[0] for call in often.calls] == ["setup_graph", "trigger", "after_triggers"]
+
+
+def test_a_rehearsal_that_is_stopped_finishes_what_was_triggered(tmp_path):
+    recorder = Recorder()
+    loop = PlainLoop([StopAt("_trigger"), recorder], 2, 1, tmp_path)
+    with pytest.raises(StopTraining):
+        loop.callbacks.trigger_all()
+    assert recorder.calls[-1][0] == "after_triggers"

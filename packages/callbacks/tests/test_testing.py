@@ -115,7 +115,7 @@ OURS = {
     "HostMemoryTracker": HostMemoryTracker,
     "HumanHyperParamSetter": lambda: HumanHyperParamSetter("weight"),
     "HyperParamSetterWithFunc": lambda: HyperParamSetterWithFunc("weight", lambda epoch, old: 0.5),
-    "InferenceRunner": lambda: InferenceRunner(range(3), BinaryClassificationStats("bits", "bits")),
+    "InferenceRunner": lambda: InferenceRunner(range(3), BinaryClassificationStats("binary", "binary")),
     "JSONWriter": JSONWriter,
     "MaxSaver": lambda: MaxSaver("stat"),
     "MergeAllSummaries": lambda: MergeAllSummaries(period=2),
@@ -175,7 +175,7 @@ class Bits(Stat):
     def _setup_graph(self):
         super()._setup_graph()
         with tf.name_scope(None):
-            tf.constant([0, 1], name="bits")
+            tf.constant([0, 1], name="binary")
 
 
 @pytest.mark.parametrize("name", OURS)
