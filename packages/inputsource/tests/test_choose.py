@@ -15,12 +15,19 @@ from towerpack_inputsource import QueueInput, StagingInput, input_for
 SPECS = [tf.TensorSpec([2], tf.int32, "x")]
 
 
-def busy(number):
-    """Two milliseconds of work."""
-    end = time.thread_time() + 2e-3
-    while time.thread_time() < end:
-        number += 0
-    return [np.int32(number)]
+def make_busy():
+    """Local, so that a worker needs not import this module, and TensorFlow with it."""
+
+    def busy(number):
+        end = time.thread_time() + 2e-3
+        while time.thread_time() < end:
+            number += 0
+        return [np.int32(number)]
+
+    return busy
+
+
+busy = make_busy()
 
 
 def slow_flow(function=busy, **options):
