@@ -6,6 +6,9 @@ import os
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from towerpack_callbacks import (
     Callback,
@@ -25,6 +28,7 @@ from towerpack_callbacks.checkpoint import (
     snapshot_variables,
     write_checkpoint,
 )
+from towerpack_callbacks.checkpoint._aligned import aligned_copies
 from towerpack_callbacks.checkpoint._tensor_file import TensorFile
 
 VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
@@ -168,6 +172,26 @@ def test_variables_go_out_and_in_without_new_ops():
             assign_variables(sess, {"y": mine})
         with pytest.raises(ValueError, match=r"'x' has shape \(3,\); received \(2,\)"):
             assign_variables(sess, {"x": mine[:2]})
+
+
+@given(
+    st.lists(
+        arrays(
+            st.sampled_from([np.float32, np.int64, np.bool_, np.uint8, "<f2"]),
+            array_shapes(min_dims=0, min_side=0, max_side=5),
+        ),
+        max_size=6,
+    )
+)
+def test_copies_are_equal_aligned_and_apart(originals):
+    copies = aligned_copies(originals)
+    for original, copy in zip(originals, copies, strict=True):
+        np.testing.assert_array_equal(copy, original, strict=True)
+        assert not copy.size or copy.ctypes.data % 64 == 0
+        assert not any(np.shares_memory(copy, other) for other in originals)
+    for one in range(len(copies)):
+        for other in range(one):
+            assert not np.shares_memory(copies[one], copies[other])
 
 
 class Accuracy(Callback):

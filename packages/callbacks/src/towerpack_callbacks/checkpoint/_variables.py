@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from ._aligned import aligned_copies
+
 __all__ = ["assign_variables", "snapshot_variables"]
 
 
@@ -31,17 +33,19 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
     # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
     with sess.graph.as_default():
         variables = {v.op.name: v for v in [*tf.global_variables(), *tf.local_variables()]}
-        feeds, initializers = {}, []
+        initials, arrays, initializers = [], [], []
         for name, value in values.items():
             if name not in variables:
                 raise KeyError(f"The graph has no variable {name!r}.")
             variable = variables[name]
             if not variable.shape.is_compatible_with(value.shape):
                 raise ValueError(f"Variable {name!r} has shape {variable.shape}; received {value.shape}.")
-            # An initializer assigns its second input, so feeding that assigns anything. A fresh copy,
-            # because TensorFlow aliases aligned arrays: the caller's array and the variable would be one.
+            # An initializer assigns its second input, so feeding that assigns anything.
             initial = variable.initializer.inputs[1]
-            feeds[initial] = np.array(value, dtype=initial.dtype.as_numpy_dtype)
+            initials.append(initial)
+            arrays.append(np.asarray(value, dtype=initial.dtype.as_numpy_dtype))
             initializers.append(variable.initializer)
         if initializers:
-            sess.run(initializers, feeds)
+            # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable
+            # would be one.
+            sess.run(initializers, dict(zip(initials, aligned_copies(arrays))))

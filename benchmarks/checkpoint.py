@@ -1,0 +1,202 @@
+"""What checkpoints cost: the pause of the step loop, the time until one is written, and resuming.
+
+python benchmarks/checkpoint.py [MEGABYTES]
+
+Each figure is taken in turn with what it is compared to: a copy of the same variables in memory,
+`tf.train.Saver`, and a fresh start of the same training.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import _rounds  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, ModelSaver
+from towerpack_callbacks.checkpoint import latest_checkpoint, load_variables
+from towerpack_trainers import TrainConfig, Trainer
+
+ROUNDS = 9
+PAUSE_RATIO, PAUSE_SECONDS = 1.2, 0.020
+TOTAL_RATIO = 1.5
+# Of what takes seconds, on a busy machine: so much more than the limit is within the measurement's noise.
+NOISE = 0.1
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Wall time of a call, with no garbage collection in it."""
+    gc.collect()
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+class Saving(Callback):
+    """Measures in a running training, where each step takes little time.
+
+    Args:
+        rounds: how often.
+        saver: the saver to measure.
+        place: a directory for TensorFlow's saver.
+    """
+
+    def __init__(self, rounds: int, saver: ModelSaver, place: Path) -> None:
+        self._rounds, self._saver, self._place = rounds, saver, place
+
+    def _setup_graph(self) -> None:
+        self._theirs = tf.train.Saver(max_to_keep=1)
+
+    def _trigger(self) -> None:
+        variables = self.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+        self._arrays = [np.asarray(array) for array in self.trainer.sess.run(variables)]
+        self._copies = [array.copy() for array in self._arrays]
+        self.pauses: list[float] = []
+        subjects = {
+            "one memcpy": lambda: seconds(self._copy),
+            "tf.train.Saver": lambda: seconds(self._save_theirs),
+            "ModelSaver, all of it": lambda: seconds(self._save_ours),
+        }
+        _rounds.measure(subjects, 2)
+        self.pauses.clear()
+        self.figures = _rounds.measure(subjects, self._rounds)
+        self.figures["ModelSaver, pause"] = self.pauses
+
+    def _copy(self) -> None:
+        for copy, array in zip(self._copies, self._arrays):
+            np.copyto(copy, array)
+
+    def _save_theirs(self) -> None:
+        self._theirs.save(self.trainer.sess, str(self._place / "theirs"), write_meta_graph=False)
+
+    def _save_ours(self) -> None:
+        self.trainer.loop.global_step += 1  # so that it is another checkpoint
+        # As the loop calls it after a step that triggers it.
+        self._saver.trigger()
+        begin = time.perf_counter()
+        self._saver._after_triggers()
+        self.pauses.append(time.perf_counter() - begin)
+        self._saver.save_now()
+
+
+class FirstStep(Callback):
+    """Notes when the first step is done."""
+
+    def _trigger_step(self) -> None:
+        if not hasattr(self, "at"):
+            self.at = time.perf_counter()
+
+
+def shapes(megabytes: float) -> list[list[int]]:
+    """Shapes of variables such as a network's: those of ResNet-50, as many times as it takes."""
+    kernels, last = [[7, 7, 3, 64]], 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            kernels += [[1, 1, last, 4 * width]] if block == 0 else []
+            kernels += [[1, 1, last, width], [3, 3, width, width], [1, 1, width, 4 * width]]
+            last = 4 * width
+    network = [*kernels, *([kernel[-1]] for kernel in kernels for _ in range(4)), [2048, 1000], [1000]]
+    chosen: list[list[int]] = []
+    for shape in itertools.cycle(network):
+        if sum(map(math.prod, chosen)) * 4e-6 >= megabytes:
+            return chosen
+        chosen.append(shape)
+    raise AssertionError("a cycle has no end")
+
+
+def build(megabytes: float) -> tf.Operation:
+    """A graph with so many megabytes of variables, and a step that changes all of them a little."""
+    tf.train.get_or_create_global_step()
+    updates = []
+    for number, shape in enumerate(shapes(megabytes)):
+        variable = tf.get_variable(f"v{number}", shape, initializer=tf.random_normal_initializer())
+        updates.append(variable.assign_sub(0.01 * variable))
+    return tf.group(*updates)
+
+
+def train(megabytes: float, callbacks: list[Callback], log_dir: Path, **changes: object) -> None:
+    """Runs a training of few steps."""
+    options = {"steps_per_epoch": 3, "max_epoch": 1, "monitors": [], "extra_callbacks": [], **changes}
+    trainer = Trainer(TrainConfig(callbacks=callbacks, log_dir=log_dir, seed=1, **options))
+    with trainer.graph.as_default():
+        trainer.train_op = build(megabytes)
+    trainer.train()
+
+
+def measure_saving(megabytes: float, place: Path) -> list[str]:
+    """Prints pause and total time; returns what is over its limit."""
+    saver = ModelSaver(keep_last=1)
+    saving = Saving(ROUNDS, saver, place)
+    train(megabytes, [saver, saving], place / "saving")
+    for name, values in saving.figures.items():
+        print(f"  {name:<24} {_rounds.summary([1000 * value for value in values], '.1f')} ms")
+    middle = {name: statistics.median(values) for name, values in saving.figures.items()}
+    pause, limit = middle["ModelSaver, pause"], PAUSE_RATIO * middle["one memcpy"] + PAUSE_SECONDS
+    total = statistics.median(
+        _rounds.ratios(saving.figures["ModelSaver, all of it"], saving.figures["tf.train.Saver"])
+    )
+    print(f"  the step loop waits {1000 * pause:.1f} ms; the limit is {1000 * limit:.1f} ms")
+    print(f"  all of it takes {total:.2f} times tf.train.Saver; the limit is {TOTAL_RATIO}")
+    return [
+        *([f"the step loop waits {1000 * pause:.1f} ms"] if pause > limit else []),
+        *([f"saving takes {total:.2f} times tf.train.Saver"] if total > TOTAL_RATIO else []),
+    ]
+
+
+def measure_resuming(megabytes: float, place: Path) -> list[str]:
+    """Prints the time to the first step; returns what is over its limit."""
+    template = place / "template"
+    train(megabytes, [ModelSaver()], template)
+    checkpoint = latest_checkpoint(template)
+    assert checkpoint is not None
+
+    def start(**changes: object) -> float:
+        gc.collect()
+        first, begin = FirstStep(), time.perf_counter()
+        train(megabytes, [first], place / "start", max_epoch=2, **changes)
+        return first.at - begin
+
+    subjects = {
+        "a fresh start": start,
+        "loading": lambda: seconds(lambda: load_variables(checkpoint)),
+        "resuming": lambda: start(resume=checkpoint),
+    }
+    _rounds.measure(subjects, 1)
+    figures = _rounds.measure(subjects, ROUNDS)
+    for name, values in figures.items():
+        print(f"  {name:<24} {_rounds.summary([1000 * value for value in values], '.1f')} ms")
+    sums = [a + b for a, b in zip(figures["a fresh start"], figures["loading"])]
+    ratio = statistics.median(_rounds.ratios(figures["resuming"], sums))
+    print(f"  resuming takes {ratio:.2f} times a fresh start and loading together; the limit is 1")
+    return [f"resuming takes {ratio:.2f} times fresh start and loading"] if ratio > 1 + NOISE else []
+
+
+def main() -> None:
+    """Measures and prints; the exit code says whether the limits are kept."""
+    megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 100.0
+    place = Path(tempfile.mkdtemp(prefix="towerpack-checkpoint-"))
+    try:
+        count = len(shapes(megabytes))
+        print(f"{megabytes:g} MB in {count} variables, {ROUNDS} interleaved rounds; {_rounds.load()}")
+        print("saving, median (range):")
+        over = measure_saving(megabytes, place)
+        print("to the first step, median (range):")
+        over += measure_resuming(megabytes, place)
+    finally:
+        shutil.rmtree(place)
+    if over:
+        sys.exit("over the limit: " + "; ".join(over))
+
+
+if __name__ == "__main__":
+    main()
