@@ -93,7 +93,7 @@ def run(request, tmp_path):
     started = []
 
     def start(code, path=None):
-        started.append(Running(code, f"{request.node.name}-{os.getpid()}", path))
+        started.append(Running(code, f"{request.node.name}-{os.getpid()}-{len(started)}", path))
         return started[-1]
 
     yield start
@@ -185,9 +185,9 @@ def test_a_script_needs_no_main_guard(run, tmp_path, as_file):
 
 
 def test_leaving_with_an_error_or_exit_takes_the_workers_along(run):
-    for last in ("sys.exit(7)", "raise ValueError('mine')", "del runner; import gc; gc.collect()"):
-        running = run(GOOD + last)
-        _, errors = running.popen.communicate(timeout=30)
+    endings = ("sys.exit(7)", "raise ValueError('mine')", "del runner; import gc; gc.collect()")
+    for last, running in [(last, run(GOOD + last)) for last in endings]:
+        _, errors = running.popen.communicate(timeout=60)
         assert running.gone_after(0.5)
         assert errors.count("Traceback") == ("mine" in last)
 

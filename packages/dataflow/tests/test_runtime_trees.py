@@ -107,7 +107,7 @@ def close(flow):
 
 def check(plain, parallel, data, seed):
     # Forked workers start in no time; the others differ only in how the flow gets there.
-    method = data.draw(st.sampled_from(["fork"] * 9 + ["spawn"]), label="start method")
+    method = data.draw(st.sampled_from(["fork"] * 19 + ["spawn"]), label="start method")
     for runner in {parallel, getattr(parallel, "ds", parallel), getattr(parallel.ds, "ds", parallel)}:
         if hasattr(runner, "_start_method"):
             runner._start_method = method

@@ -1,21 +1,20 @@
-"""Functions called in parallel, over a flow that stays in one place."""
+"""`MultiProcessMapData`: a function called in parallel, over a flow that stays in one place."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .._batch import BatchData
 from .._map import MapData
-from .._proxy import ProxyDataFlow
 from .._seeding import Epoch
-from .._sources import as_dataflow
 from ._ledger import MapLedger, UnorderedMapLedger
 from ._parallel_flow import Counts, ParallelFlow
-from ._runner import MultiProcessRunner, _drained
+from ._runner import drained
 
 if TYPE_CHECKING:
     from ._answer import Answer
+    from ._dispatch import Dispatcher
+    from ._pass import Chunk, Pass
     from ._work import Work
 
 
@@ -86,20 +85,10 @@ class MultiProcessMapData(ParallelFlow):
         return Mapping(ours._func, ours._rng, self._on_error)
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
-        from ._answer import Spec, copied
-        from ._pass import Pass
-
         ours = self._map
-        place = ours._below(epoch)
-        # Marks of its own, because it is read ahead; the consumer's follow when it has come that far.
-        below = Epoch(place, place.seed, place.path, copied(place.marks), place.era)
         ledger, ordered = self._ledger(epoch, start, stop)
-        this = Pass(
-            Spec.of(epoch, None),
-            self._dispatcher(ledger.start, stop, ordered, ledger.done),
-            source=ours.ds._datapoints(below, ledger.start),
-            source_marks=below.marks,
-        )
+        dispatcher = self._dispatcher(ledger.start, stop, ordered, ledger.done)
+        this = self._pass(epoch, dispatcher, ledger.start)
         counts = Counts()
         for chunk in self._running_crew().chunks(this):
             answer = chunk.answer
@@ -109,7 +98,7 @@ class MultiProcessMapData(ParallelFlow):
             del chunk
             if ours._drops:  # perhaps another iterator has found that out
                 epoch.marks[epoch.key] = ledger.of_map
-            for datapoint in _drained(datapoints):
+            for datapoint in drained(datapoints):
                 if datapoint is None and not ours._drops:
                     ours._surprise(epoch, start)
                     epoch.marks[epoch.key] = ledger.of_map
@@ -119,8 +108,25 @@ class MultiProcessMapData(ParallelFlow):
             ledger.leave(answer)
             if answer.failure is not None:
                 self._raise(answer)
-        epoch.marks.update(below.marks)
+        epoch.marks.update(this.source_marks)
         counts.log(self)
+
+    def _pass(
+        self,
+        epoch: Epoch,
+        dispatcher: Dispatcher[Chunk],
+        first: int,
+        arrange: Callable[[Iterator[Any]], Iterator[Any]] = iter,
+    ) -> Pass:
+        """A pass whose inputs are the datapoints of the flow below from `first` on, as arranged."""
+        from ._answer import Spec, copied
+        from ._pass import Pass
+
+        place = self._map._below(epoch)
+        # Marks of its own, because it is read ahead; the consumer's follow when it has come that far.
+        below = Epoch(place, place.seed, place.path, copied(place.marks), place.era)
+        source = arrange(self._map.ds._datapoints(below, first))
+        return Pass(Spec.of(epoch, None), dispatcher, source=source, source_marks=below.marks)
 
     @property
     def _map(self) -> MapData:
@@ -145,54 +151,3 @@ class MultiProcessMapData(ParallelFlow):
 
     def _name(self) -> str:
         return f"MultiProcess{self.ds._name()}"
-
-
-class MultiProcessMapAndBatchData(ProxyDataFlow):
-    """`BatchData` over `MapData`, made in worker processes.
-
-    The batches are those of `BatchData(MapData(ds, func), batch_size)`, in order. If `ds` is addressable,
-    workers read it themselves and write each item into the batch where the consumer will read it. A stream is
-    read in this process, its datapoints are mapped in the workers, and batched here.
-
-    Args:
-        ds: the flow below.
-        num_workers: how many processes, or "auto".
-        func: as in `MapData`.
-        batch_size: as in `BatchData`.
-        remainder: as in `BatchData`.
-        rng: as in `MapData`.
-        drops: as in `MapData`.
-        options: the other arguments of `MultiProcessMapData`.
-
-    Raises:
-        ArgumentError: if an argument cannot work.
-
-    Example:
-        >>> flow = MultiProcessMapAndBatchData([[1], [2], [3], [4]], 2, lambda dp: [dp[0] * 10], 2)
-        >>> [numbers.tolist() for numbers, in flow]
-        [[10, 20], [30, 40]]
-    """
-
-    _transparent = True
-    _passes_on = True
-
-    def __init__(
-        self,
-        ds: Any,
-        num_workers: int | str,
-        func: Callable[..., Any],
-        batch_size: int,
-        *,
-        remainder: bool = False,
-        rng: bool = False,
-        drops: bool = False,
-        **options: Any,
-    ) -> None:
-        """Puts the three together; starts nothing."""
-        ds = as_dataflow(ds)
-        if ds.addressable and not drops:
-            batches = BatchData(MapData(ds, func, rng=rng), batch_size, remainder)
-            super().__init__(MultiProcessRunner(batches, num_workers, **options))
-        else:
-            mapped = MultiProcessMapData(ds, num_workers, func, rng=rng, drops=drops, **options)
-            super().__init__(BatchData(mapped, batch_size, remainder))

@@ -66,14 +66,14 @@ class Pass:
         self.final_marks: Marks | None = None
         self.source_error: Exception | None = None
         self._source_at = dispatcher.due
-        self._source_marks = source_marks
+        self.source_marks: Marks = {} if source_marks is None else source_marks
         self._marks_before: dict[int, Marks] = {}
 
     def inputs(self, begin: int, end: int) -> list[Any]:
         """What the source gives for a stretch: less if it ends there, and then so does the pass."""
         assert self.source is not None
         inputs: list[Any] = []
-        before = copied(self._source_marks or {})
+        before = copied(self.source_marks)
         skipped = begin - self._source_at  # what the consumer has had already
         try:
             for datapoint in islice(self.source, skipped, skipped + end - begin):
@@ -83,8 +83,8 @@ class Pass:
         self._source_at = begin + len(inputs)
         if len(inputs) < end - begin:
             self.dispatcher.end_at(self._source_at)
-        if self._source_marks:
-            self._marks_before[begin] = marks_for(before, self._source_marks)
+        if self.source_marks:
+            self._marks_before[begin] = marks_for(before, self.source_marks)
         return inputs
 
     def answer(self, answer: Answer, delivery: Delivery | Handed | None) -> None:

@@ -153,7 +153,7 @@ class MultiProcessRunner(ParallelFlow):
             unseen = ledger.enter(answer)
             datapoints = chunk.open(self._read_only)
             del chunk  # what the consumer lets go of must not be held here
-            yield from _drained(datapoints[unseen:] if unseen else datapoints)
+            yield from drained(datapoints[unseen:] if unseen else datapoints)
             ledger.leave()
             if answer.final_marks:
                 epoch.marks.update(answer.final_marks)
@@ -231,7 +231,7 @@ class MultiProcessRunner(ParallelFlow):
             answer = chunk.answer
             datapoints = chunk.open(self._read_only)
             del chunk
-            yield from _drained(datapoints)
+            yield from drained(datapoints)
             if answer.failure is not None:
                 self._raise(answer)
 
@@ -239,7 +239,7 @@ class MultiProcessRunner(ParallelFlow):
         return f"MultiProcessRunner({self._num_workers})"
 
 
-def _drained(datapoints: list[Any]) -> Iterator[Any]:
+def drained(datapoints: list[Any]) -> Iterator[Any]:
     """The members of a list; large ones are let go of as they are handed out."""
     if len(datapoints) > _FEW:
         return iter(datapoints)
