@@ -29,7 +29,7 @@ from towerpack_callbacks.checkpoint import (
 from towerpack_callbacks.monitors import CometMonitor, MLflowMonitor, WandbMonitor
 
 # What their own code and its dependencies warn of.
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
 
 
 HPARAMS = {"learning rate": 0.1, "depth": 50, "optimizer": "Momentum", "warm-up": True}
@@ -120,7 +120,7 @@ def comet(log_dir):
 def interrupted(log_dir, make_monitor):
     """A run that is killed at step 4, and goes on from its checkpoint of step 2."""
     command = [sys.executable, __file__, make_monitor.__name__, str(log_dir)]
-    assert subprocess.run(command, timeout=200, cwd=log_dir).returncode == -signal.SIGKILL
+    assert subprocess.run(command, timeout=280, cwd=log_dir).returncode == -signal.SIGKILL
     train(log_dir, make_monitor(log_dir), before=[GoOn()])
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from towerpack_callbacks.__main__ import main
 from towerpack_callbacks.checkpoint import load_variables, write_checkpoint
+from towerpack_callbacks.monitors import ScalarHistory
 
 ERRORS = [
     (["plot", "nowhere"], "there is no nowhere; expected the log directory"),
@@ -167,6 +168,20 @@ def test_a_difference_names_variables_and_states(place, capsys):
     ]
 
 
+def test_a_difference_of_histories_is_in_words(place, capsys):
+    history = ScalarHistory()
+    for step, name in ((1, "a"), (2, "b")):
+        history.process_scalar("cost", 1 / step, step)
+        write_checkpoint(
+            place / name / "model-1",
+            {"x": np.ones(1)},
+            {"callbacks": {"ScalarHistory": history.state_dict()}},
+        )
+    last = out_of(capsys, "checkpoint", "diff", "a", "b").splitlines()[-1]
+    expected = 'callbacks / ScalarHistory / cost  "1 values, the last 1" -> "2 values, the last 0.5"'
+    assert last.strip() == expected
+
+
 def test_a_checkpoint_does_not_differ_from_itself(place, capsys):
     lines = out_of(capsys, "checkpoint", "diff", "run", "run/latest").splitlines()
     assert lines[3:] == [
@@ -214,6 +229,7 @@ def test_types_that_numpy_lacks_are_exported_as_float32(place, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # it imports TensorFlow twice
 def test_ctrl_c_and_a_reader_that_has_seen_enough_leave_no_traceback(place):
     # What shells start in the background ignores Ctrl-C, and so does everything below it, but for env.
     program = ["env", "--default-signal=INT", sys.executable, "-m", "towerpack_callbacks"]

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from towerpack_callbacks.monitors import _background
-from towerpack_callbacks.monitors._background import BackgroundWriter
+from towerpack_callbacks.monitors._background import BackgroundWriter, Batches
 
 
 def fail():
@@ -74,6 +74,37 @@ def test_a_writer_that_is_forgotten_finishes_its_work():
     gc.collect()
     assert done == [1]
     assert threading.active_count() == before
+
+
+def test_what_comes_while_a_batch_is_written_is_the_next_batch():
+    batches, writer = [], BackgroundWriter("test")
+    busy, gate = threading.Event(), threading.Event()
+
+    def write(batch):
+        batches.append(batch)
+        busy.set()
+        gate.wait()
+
+    items = Batches(writer, write)
+    items.put(0)
+    busy.wait()
+    for number in range(1, 100):
+        items.put(number)
+    gate.set()
+    writer.close()
+    assert batches == [[0], list(range(1, 100))]
+
+
+def test_too_many_items_wait_for_room_and_keep_their_order():
+    written, writer = [], BackgroundWriter("test")
+    items = Batches(writer, written.extend)
+    longest = 0
+    for number in range(3 * _background._CAPACITY):
+        items.put(number)
+        longest = max(longest, len(items._items))
+    writer.close()
+    assert written == list(range(3 * _background._CAPACITY))
+    assert longest <= _background._CAPACITY + 1
 
 
 @pytest.mark.slow

@@ -56,16 +56,16 @@ def test_cutting_an_empty_file(tmp_path):
 def test_a_full_disk_leaves_whole_lines_and_what_was_kept_goes_out_later(tmp_path):
     path = tmp_path / "stats.jsonl"
     file = LineFile(path)
-    file.append("a" * 60)
+    file.append(["a" * 60])
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # a write past it is cut short, then fails
     try:
         with pytest.raises(OSError, match="File too large"):
-            file.append("b" * 60)
+            file.append(["b" * 60])
         assert path.read_text() == "a" * 60 + "\n"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    file.append("c")
+    file.append(["c"])
     file.close()
     assert path.read_text().split("\n") == ["a" * 60, "b" * 60, "c", ""]
 
@@ -77,7 +77,7 @@ def test_a_killed_writer_leaves_lines_in_order_and_at_most_the_last_one_torn(tmp
 import itertools, json, runpy
 file = runpy.run_path({_line_file.__file__!r})["LineFile"]({str(path)!r})
 for step in itertools.count(1):
-    file.append(json.dumps({{"global_step": step, "padding": "x" * 5000}}))
+    file.append([json.dumps({{"global_step": step, "padding": "x" * 5000}})])
     if step == 200:
         print(flush=True)
 """
@@ -142,7 +142,7 @@ def test_a_table_goes_on_after_a_crash(tmp_path, torn):
     path.write_text("epoch_num,global_step,a,b\n1,3,0.5,\n2,6,0.25,1.0\n" + torn)
     table = _Table(path)
     table.drop_after(3)
-    table.append({"epoch_num": 2, "global_step": 6, "b": 8.0, "c": 9.0})
+    table.append([{"epoch_num": 2, "global_step": 6, "b": 8.0, "c": 9.0}])
     table.close()
     assert read_table(path) == [
         ["epoch_num", "global_step", "a", "b", "c"],

@@ -6,12 +6,15 @@ import os
 import queue
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
 
-__all__ = ["BackgroundWriter"]
+__all__ = ["BackgroundWriter", "Batches"]
+
+Item = TypeVar("Item")
 
 # Enough for any burst; a disk that stands still shall slow the loop down, not fill the memory.
 _CAPACITY = 10_000
@@ -70,6 +73,41 @@ class BackgroundWriter:
             error = self._shared.errors[0]
             self._shared.errors.clear()
             raise error
+
+
+class Batches(Generic[Item]):
+    """Hands items to a background writer in batches, each of what has come since it was last free.
+
+    That is one call at a time when little comes, and few calls of many items when much does.
+
+    Args:
+        writer: who makes the calls.
+        write: called with items in their order, in the writer's thread.
+    """
+
+    def __init__(self, writer: BackgroundWriter, write: Callable[[list[Item]], None]) -> None:
+        self._writer = writer
+        self._write = write
+        self._items: deque[Item] = deque()
+        self._asked = False
+
+    def put(self, item: Item) -> None:
+        """Has an item written soon. Waits only while ten thousand others are still to be written."""
+        self._items.append(item)
+        if not self._asked:
+            self._asked = True
+            self._writer.submit(self._drain)
+        elif len(self._items) > _CAPACITY:
+            self._writer.flush()
+
+    def _drain(self) -> None:
+        # First: an item that comes from here on asks again.
+        self._asked = False
+        batch = []
+        while self._items:
+            batch.append(self._items.popleft())
+        if batch:
+            self._write(batch)
 
 
 def _work(shared: _Shared) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ._background import BackgroundWriter
+from ._background import BackgroundWriter, Batches
 from ._line_file import LineFile
 from ._monitor import Monitor
 from ._step_row import Row, StepRow
@@ -37,6 +37,7 @@ class CSVWriter(Monitor):
         self._filename = filename
         self._row = StepRow()
         self._writer = BackgroundWriter(f"CSVWriter({filename})")
+        self._rows: Batches[Row] = Batches(self._writer, self._append)
         self._table: _Table | None = None
 
     def _setup_graph(self) -> None:
@@ -57,8 +58,11 @@ class CSVWriter(Monitor):
 
     def _write(self, row: Row | None) -> None:
         if row is not None:
-            table = self._open()
-            self._writer.submit(lambda: table.append(row))
+            self._open()
+            self._rows.put(row)
+
+    def _append(self, rows: list[Row]) -> None:
+        self._open().append(rows)
 
     def flush(self) -> None:
         """Waits until the rows of finished steps are in the file."""
@@ -92,11 +96,11 @@ class _Table:
         self._file = LineFile(path)
         self._columns: list[str] = []
 
-    def append(self, row: Row) -> None:
-        new = [name for name in row if name not in self._columns]
+    def append(self, rows: Sequence[Row]) -> None:
+        new = dict.fromkeys(name for row in rows for name in row if name not in self._columns)
         if new:
-            self._widen(new)
-        self._file.append(_line([_cell(row.get(name)) for name in self._columns]))
+            self._widen(list(new))
+        self._file.append(_line([_cell(row.get(name)) for name in self._columns]) for row in rows)
 
     def close(self) -> None:
         self._file.close()

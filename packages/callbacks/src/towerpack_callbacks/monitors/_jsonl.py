@@ -7,7 +7,7 @@ import math
 from functools import partial
 from typing import Any, final
 
-from ._background import BackgroundWriter
+from ._background import BackgroundWriter, Batches
 from ._line_file import LineFile, cut_lines_after
 from ._monitor import Monitor
 from ._step_row import Row, StepRow
@@ -32,6 +32,7 @@ class JSONWriter(Monitor):
         self._filename = filename
         self._row = StepRow()
         self._writer = BackgroundWriter(f"JSONWriter({filename})")
+        self._rows: Batches[Row] = Batches(self._writer, self._append)
         self._file: LineFile | None = None
 
     def _setup_graph(self) -> None:
@@ -56,8 +57,11 @@ class JSONWriter(Monitor):
 
     def _write(self, row: Row | None) -> None:
         if row is not None:
-            file = self._open()
-            self._writer.submit(lambda: file.append(_encode(row)))
+            self._open()
+            self._rows.put(row)
+
+    def _append(self, rows: list[Row]) -> None:
+        self._open().append(map(_encode, rows))
 
     def flush(self) -> None:
         """Waits until the lines of finished steps are in the file."""

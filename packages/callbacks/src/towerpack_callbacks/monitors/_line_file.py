@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 __all__ = ["LineFile", "cut_lines_after"]
@@ -22,13 +22,13 @@ class LineFile:
         self._unwritten = b""
         self._descriptor: int | None = None
 
-    def append(self, line: str) -> None:
-        """Writes one line, given without its end.
+    def append(self, lines: Iterable[str]) -> None:
+        """Writes lines, given without their ends.
 
         Raises:
-            OSError: it cannot be written. The file ends with a whole line all the same.
+            OSError: they cannot be written. The file ends with a whole line all the same.
         """
-        self._unwritten += line.encode("utf-8") + b"\n"
+        self._unwritten += "".join(f"{line}\n" for line in lines).encode("utf-8")
         self._write()
 
     def _write(self) -> None:

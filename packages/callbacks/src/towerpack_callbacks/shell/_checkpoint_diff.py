@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, read_checkpoint
+from ..monitors import ScalarHistory
 from ._errors import CommandError
 from ._table import align
 
@@ -83,12 +84,22 @@ def _kind(array: np.ndarray) -> str:
 
 def _flat(value: Any, where: str = "") -> dict[str, Any]:
     """Entries of nested dicts, by path; lists and what else there is stay whole."""
+    if where.endswith(f"/ {ScalarHistory.__name__}"):
+        return {f"{where} / {name}": words for name, words in _histories(value)}
     if not isinstance(value, dict) or not value:
         return {where: value}
     entries: dict[str, Any] = {}
     for key, part in value.items():
         entries |= _flat(part, f"{where} / {key}" if where else str(key))
     return entries
+
+
+def _histories(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Statistics in words; they are packed in the checkpoint."""
+    history = ScalarHistory()
+    history.load_state_dict(state)
+    for name in history.names():
+        yield name, f"{len(history.pairs(name))} values, the last {history.latest(name):.6g}"
 
 
 def _states(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[list[str]]:
