@@ -119,20 +119,23 @@ class MapData(ProxyDataFlow):
         """This map and the one below in one loop: the second generator costs more than the bookkeeping."""
         first, second = lower._func, self._func
         below = self._below(epoch)
-        called = self
         try:
             for datapoint in lower.ds._datapoints(lower._below(below), start):
-                called = lower
-                datapoint = first(datapoint)
+                try:
+                    datapoint = first(datapoint)
+                except Exception as error:
+                    blame(error, lower)
+                    raise
+                if datapoint is None:
+                    lower._surprise(below, start)
+                    continue
+                datapoint = second(datapoint)
                 if datapoint is not None:
-                    called = self
-                    datapoint = second(datapoint)
-                    if datapoint is not None:
-                        yield datapoint
-                        continue
-                called._surprise(epoch if called is self else below, start)
+                    yield datapoint
+                else:
+                    self._surprise(epoch, start)
         except Exception as error:
-            blame(error, called)
+            blame(error, self)
             raise
 
     def _randomised(self, epoch: Epoch, start: int) -> Iterator[Any]:

@@ -61,6 +61,8 @@ class DataFromList(DataFlow):
             raise
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        if type(self._lst) is range and not self._shuffle:
+            return iter(self._lst[start:])
         if type(self._lst) in _READY:
             return chain.from_iterable(self._chunks(epoch, start))
         return self._one_by_one(epoch, start)
