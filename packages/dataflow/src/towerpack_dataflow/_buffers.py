@@ -12,8 +12,8 @@ from ._collate import Field
 
 _ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
 _LEAST = 2**16  # bytes; smaller arrays are what malloc keeps warm by itself
-_KEEP = 2**28
-_SIZES = 16
+_KEEP = 2**27
+_SIZES = 8
 
 
 class BufferPool:
