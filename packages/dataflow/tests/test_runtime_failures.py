@@ -183,7 +183,7 @@ def test_policies_that_cannot_work_are_refused():
         MultiProcessRunner(numbers(1), 1, on_error="skip", ordered=False)
     with pytest.raises(ArgumentError, match="'raise' or 'skip' or 'retry'"):
         MultiProcessRunner(numbers(1), 1, on_error="ignore")
-    with pytest.raises(ArgumentError, match="'spawn' or 'fork'"):
+    with pytest.raises(ArgumentError, match="'spawn' or 'fork' or 'thread'"):
         MultiProcessRunner(numbers(1), 1, start_method="forkserver")
 
 

@@ -1,4 +1,6 @@
 import gc
+import os
+import sys
 import threading
 
 import numpy as np
@@ -7,12 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from towerpack_dataflow import (
+    ArgumentError,
     BatchData,
     DataFromGenerator,
     DataFromList,
     MapData,
+    MultiProcessMapData,
+    MultiProcessRunner,
     MultiThreadMapData,
     MultiThreadRunner,
+    get_worker_info,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -93,6 +99,48 @@ def test_threads_hand_over_what_was_made_and_nothing_else():
         True,
         True,
     ]
+
+
+def test_without_a_global_lock_workers_are_threads(monkeypatch):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    flow = MultiProcessRunner(MapData(numbers(9, shuffle=False), lambda dp: [*dp, threading.Lock()]), 2)
+    assert [number for number, _ in flow] == list(range(9))
+    flow = MultiProcessMapData(numbers(9, shuffle=False), 2, lambda dp: [threading.get_ident(), os.getpid()])
+    found = list(flow)
+    assert {process for _, process in found} == {os.getpid()}
+    assert threading.get_ident() not in {thread for thread, _ in found}
+    asked = MultiProcessRunner(MapData(numbers(1), lambda dp: [os.getpid()]), 1, start_method="fork")
+    assert list(asked) != [[os.getpid()]]
+
+
+def test_copies_are_never_threads(monkeypatch):
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    assert MultiProcessRunner(numbers(9), 2, replicate=True)._start_method == "spawn"
+    with pytest.raises(ArgumentError, match="threads share one flow"):
+        MultiProcessRunner(numbers(9), 2, replicate=True, start_method="thread")
+
+
+def test_threads_know_who_they_are_and_begin_with_the_users_function():
+    begun = []
+
+    def begin(number):
+        begun.append((number, get_worker_info()))
+
+    flow = MultiProcessMapData(
+        numbers(40), 2, lambda dp: [get_worker_info()], start_method="thread", worker_init_fn=begin
+    )
+    assert {tuple(info) for (info,) in flow} <= {(0, 2), (1, 2)}
+    assert sorted(begun) == [(0, (0, 2)), (1, (1, 2))]
+    assert get_worker_info() is None
+
+
+def test_what_fails_at_the_start_of_a_thread_is_the_users_error():
+    def begin(number):
+        raise FileNotFoundError("no data here")
+
+    flow = MultiProcessMapData(numbers(9), 2, list, start_method="thread", worker_init_fn=begin)
+    with pytest.raises(FileNotFoundError, match="no data here"):
+        list(flow)
 
 
 def test_threads_end_with_their_runner():

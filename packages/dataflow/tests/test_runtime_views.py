@@ -129,9 +129,9 @@ def test_no_growth_over_many_passes_left_early():
         gc.collect()
         return len(os.listdir("/proc/self/fd"))
 
-    use(50)
+    use(20)
     before = descriptors(), len(gc.get_objects())
-    use(100)
+    use(30)
     assert descriptors() <= before[0] + 16
     assert len(gc.get_objects()) <= before[1] + 3000
     assert len(flow._crew._passes) <= 3

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 
 class WorkerInfo(NamedTuple):
-    """Tells code that runs in a worker process where it is.
+    """Tells code that runs in a worker where it is.
 
     Attributes:
         number: from 0 to `num_workers - 1`.
@@ -17,14 +18,21 @@ class WorkerInfo(NamedTuple):
     num_workers: int
 
 
-class _Process:
-    """What is true of this process alone; a worker learns it once, when it starts."""
+class _Here(threading.local):
+    """What is true of this thread alone."""
 
     info: WorkerInfo | None = None
 
 
+class _Process:
+    """What is true of a worker process, in all of its threads; it learns that once, when it starts."""
+
+    info: WorkerInfo | None = None
+    here = _Here()
+
+
 def get_worker_info() -> WorkerInfo | None:
-    """The worker that this code runs in; `None` in the main process.
+    """The worker, a process or a thread, that this code runs in; `None` outside of workers.
 
     Datapoints do not depend on it, since the same ones come whatever the number of workers. It is good for
     file names, log messages and the choice of a device.
@@ -33,9 +41,14 @@ def get_worker_info() -> WorkerInfo | None:
         >>> get_worker_info() is None
         True
     """
-    return _Process.info
+    return _Process.here.info or _Process.info
 
 
 def set_worker_info(info: WorkerInfo) -> None:
-    """Called once in each worker."""
+    """Called once in each worker process."""
     _Process.info = info
+
+
+def set_thread_info(info: WorkerInfo) -> None:
+    """Called once in each worker thread."""
+    _Process.here.info = info

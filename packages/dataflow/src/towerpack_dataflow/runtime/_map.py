@@ -61,7 +61,7 @@ class MultiProcessMapData(ParallelFlow):
         drops: bool = False,
         ordered: bool = True,
         prefetch_bytes: int = 2**28,
-        start_method: str = "spawn",
+        start_method: str | None = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         on_error: str = "raise",
         stall_warning: float = 60.0,

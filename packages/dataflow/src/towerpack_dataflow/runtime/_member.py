@@ -9,7 +9,8 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from .._errors import WorkerDiedError
-from ._info import WorkerInfo
+from . import _failures
+from ._info import WorkerInfo, set_thread_info
 from ._process import Process, fork, spawn
 from ._sending import Package
 from ._threads import Thread, ThreadEnd, connect
@@ -155,8 +156,17 @@ def _forked(
 def _thread(options: Options, number: int, work: Work) -> Member:
     from ._worker import Loop
 
+    def live(end: ThreadEnd) -> None:
+        set_thread_info(info)
+        try:
+            if options.worker_init_fn is not None:
+                options.worker_init_fn(number)
+        except Exception as error:
+            end.send(_failures.pack(error))
+            return
+        # Threads share what the work is about, but not where they are in it.
+        Loop(end, copy.copy(work).in_thread()).run()
+
     ours, theirs = connect()
     info = WorkerInfo(number, options.num_workers)
-    # Threads share what the work is about, but not where they are in it.
-    thread = Thread(info, theirs, lambda end: Loop(end, copy.copy(work).in_thread()).run())
-    return Member(number, thread, ours)
+    return Member(number, Thread(info, theirs, live), ours)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger("towerpack_dataflow")
 _WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
 _POLICIES = ("raise", "skip", "retry")
-_METHODS = ("spawn", "fork")
+_METHODS = ("spawn", "fork", "thread")
 _OWN = frozenset({"_crew", "_read_only"})
 
 
@@ -38,7 +39,8 @@ class ParallelFlow(ProxyDataFlow):
         num_workers: how many processes; "auto" for as many as `autotune` finds worth it, but one.
         ordered: whether datapoints come in the order of the single-process flow.
         prefetch_bytes: bound on the bytes made ahead of the consumer, and on those it holds in views.
-        start_method: "spawn" or "fork".
+        start_method: "spawn", "fork" or "thread"; by default "thread" where the interpreter has no lock that
+            all threads share, else "spawn".
         worker_init_fn: called in each worker with its number, before anything else.
         on_error: "raise", "skip" or "retry".
         stall_warning: seconds without any progress after which to log who waits for whom.
@@ -56,7 +58,7 @@ class ParallelFlow(ProxyDataFlow):
         *,
         ordered: bool = True,
         prefetch_bytes: int = 2**28,
-        start_method: str = "spawn",
+        start_method: str | None = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         on_error: str = "raise",
         stall_warning: float = 60.0,
@@ -70,7 +72,7 @@ class ParallelFlow(ProxyDataFlow):
         )
         self._ordered = ordered
         self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
-        self._start_method = arguments.one_of("start_method", start_method, _METHODS)
+        self._start_method = arguments.one_of("start_method", start_method or _default_method(), _METHODS)
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
         self._worker_init_fn = worker_init_fn
         self._stall_warning = stall_warning
@@ -119,9 +121,11 @@ class ParallelFlow(ProxyDataFlow):
         """From the next datapoint on, large arrays come as read-only views of shared memory.
 
         Up to four times `prefetch_bytes` of them may be held before more are copied: a queue is filled and
-        emptied.
+        emptied. Arrays that threads have made change hands as they are, so then the flow below is told.
         """
         self._read_only = True
+        if self._start_method == "thread":
+            self.ds.lend_read_only()
 
     @abstractmethod
     def _work(self) -> Work:
@@ -167,6 +171,11 @@ class ParallelFlow(ProxyDataFlow):
 
         window = _WINDOW * self._num_workers
         return Dispatcher(start, stop, window=window, budget=self._prefetch_bytes, ordered=ordered, done=done)
+
+
+def _default_method() -> str:
+    # A free-threaded build computes in threads as fast as in processes, and nothing has to be sent.
+    return "spawn" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"
 
 
 class Counts:

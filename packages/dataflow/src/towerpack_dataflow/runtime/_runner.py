@@ -52,7 +52,8 @@ class MultiProcessRunner(ParallelFlow):
             from each in turn, `len(ds)` a pass if that is known. As Tensorpack's runners did.
         prefetch_bytes: bound on the bytes made ahead of the consumer. The same number of bytes it may hold in
             views; what it keeps beyond them is copied.
-        start_method: "spawn", or "fork" for workers that inherit this process's memory as it is.
+        start_method: "spawn", "fork" for workers that inherit this process's memory as it is, or "thread" as
+            in `MultiThreadRunner`. By default "thread" on free-threaded builds of Python, else "spawn".
         worker_init_fn: called in each worker with its number, before `ds` is reset there.
         on_error: what to do with a datapoint that fails: "raise" its error here, "skip" the datapoint, or
             "retry" it, three times in all. The last two need an addressable flow, and what they did is logged
@@ -79,7 +80,7 @@ class MultiProcessRunner(ParallelFlow):
         ordered: bool = True,
         replicate: bool = False,
         prefetch_bytes: int = 2**28,
-        start_method: str = "spawn",
+        start_method: str | None = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         on_error: str = "raise",
         stall_warning: float = 60.0,
@@ -90,12 +91,17 @@ class MultiProcessRunner(ParallelFlow):
             num_workers,
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
-            start_method=start_method,
+            # Copies of a flow cannot share what it keeps from one datapoint to the next.
+            start_method="spawn" if replicate and start_method is None else start_method,
             worker_init_fn=worker_init_fn,
             on_error=on_error,
             stall_warning=stall_warning,
         )
         self._replicate = replicate
+        if replicate and self._start_method == "thread":
+            raise ArgumentError(
+                'replicate=True needs start_method="spawn" or "fork": threads share one flow instead'
+            )
         if on_error != "raise" and (replicate or not self.ds.addressable):
             raise ArgumentError(
                 f"on_error={on_error!r} needs an addressable flow, of which one datapoint can be left out or "
@@ -112,7 +118,9 @@ class MultiProcessRunner(ParallelFlow):
         return not self._replicate and super().addressable
 
     def reset_state(self) -> None:
-        """Nothing in this process: the flow below is reset in each worker, when that starts."""
+        """The flow below is reset in each worker, when that starts; here only if workers are threads."""
+        if self._start_method == "thread":
+            super().reset_state()
         self._ready = True
 
     def _work(self) -> Work:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from ._map import MultiProcessMapData
-from ._parallel_flow import ParallelFlow
 from ._runner import MultiProcessRunner
 
 
@@ -54,16 +53,8 @@ class MultiThreadRunner(MultiProcessRunner):
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
             stall_warning=stall_warning,
+            start_method="thread",
         )
-        self._start_method = "thread"
-
-    def reset_state(self) -> None:
-        """As for any flow: the one below is used in this process."""
-        ParallelFlow.reset_state(self)
-
-    def lend_read_only(self) -> None:
-        """As the flow below, whose arrays change hands as they are."""
-        self.ds.lend_read_only()
 
     def _name(self) -> str:
         return f"MultiThreadRunner({self._num_workers})"
@@ -115,8 +106,8 @@ class MultiThreadMapData(MultiProcessMapData):
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
             stall_warning=stall_warning,
+            start_method="thread",
         )
-        self._start_method = "thread"
 
     def _name(self) -> str:
         return f"MultiThread{self.ds._name()}"
