@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from towerpack_callbacks.checkpoint import all_checkpoints, latest_checkpoint, read_checkpoint
+from towerpack_trainers.distributed import launch
 
 HERE = Path(__file__).parent
 SCRIPT = HERE / "distributed_training.py"
 EXAMPLE = HERE.parent / "examples" / "distributed.py"
-LAUNCH = (sys.executable, "-m", "towerpack_trainers", "launch", "--grace", "20")
-
 # Importing TensorFlow in three processes takes most of it.
 LIMIT = 400
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3 * LIMIT)]
@@ -41,11 +40,18 @@ def run(directory, *command):
     return done.returncode, done.stdout
 
 
-def launch(directory, processes, name, *options, restarts=()):
-    """A training of so many processes, which must end well."""
-    code, output = run(directory, *LAUNCH, "--processes", processes, *restarts, SCRIPT, name, *options)
-    assert code == 0, output
-    return output
+@pytest.fixture
+def launched(tmp_path, monkeypatch, capfd):
+    """Trains in processes of this machine; returns exit code and output, both streams in one."""
+    monkeypatch.chdir(tmp_path)
+
+    def begin(processes, *arguments, **options):
+        capfd.readouterr()
+        # In this process: one that only launches would import TensorFlow, too.
+        code = launch([sys.executable, *map(str, arguments)], processes, grace=20, **options)
+        return code, "".join(capfd.readouterr())
+
+    return begin
 
 
 def weights(directory, name, rank=0):
@@ -70,7 +76,7 @@ def assert_close(one, other):
 def undisturbed(tmp_path_factory):
     """The end of a training of three processes that nothing happens to, and of one alone."""
     directory = tmp_path_factory.mktemp("undisturbed")
-    launch(directory, 3, "three")
+    assert launch([sys.executable, str(SCRIPT), str(directory / "three")], 3) == 0
     code, output = run(directory, sys.executable, SCRIPT, "alone", "--engine", "simple")
     assert code == 0, output
     three = [weights(directory, "three", rank) for rank in range(3)]
@@ -94,10 +100,10 @@ def named_by(output, ranks, lost):
     )
 
 
-def test_after_a_kill_the_same_number_ends_with_the_very_same_weights(tmp_path, undisturbed):
-    output = launch(
-        tmp_path, 3, "run", "--victim", 2, "--at", 12, "--signal", "SIGKILL", restarts=("--max-restarts", 1)
-    )
+def test_after_a_kill_the_same_number_ends_with_the_very_same_weights(tmp_path, undisturbed, launched):
+    options = ("--victim", 2, "--at", 12, "--signal", "SIGKILL")
+    code, output = launched(3, SCRIPT, "run", *options, max_restarts=1)
+    assert code == 0, output
     assert "[launch] rank 2 was killed by SIGKILL" in output
     assert named_by(output, (0, 1), lost=2)
     assert output.count("[0] started") == 2
@@ -107,19 +113,19 @@ def test_after_a_kill_the_same_number_ends_with_the_very_same_weights(tmp_path, 
     assert_equal(weights(tmp_path, "run"), undisturbed[0][0])
 
 
-def test_after_a_killed_chief_fewer_end_with_the_same_curve(tmp_path, undisturbed):
+def test_after_a_killed_chief_fewer_end_with_the_same_curve(tmp_path, undisturbed, launched):
     """The total batch stays, so the weights do, but for the order of sums."""
-    restarts = ("--max-restarts", 1, "--min-processes", 2)
     options = ("--victim", 0, "--at", 12, "--signal", "SIGKILL")
-    output = launch(tmp_path, 3, "run", *options, restarts=restarts)
+    code, output = launched(3, SCRIPT, "run", *options, max_restarts=1, min_processes=2)
+    assert code == 0, output
     assert named_by(output, (1, 2), lost=0)
     assert "[launch] restart 1 of 1, with 2 processes" in output
     assert_close(weights(tmp_path, "run"), undisturbed[0][0])
 
 
-def test_a_stopped_process_is_named_within_the_time_out(tmp_path):
+def test_a_stopped_process_is_named_within_the_time_out(tmp_path, launched):
     options = ("--victim", 1, "--at", 12, "--signal", "SIGSTOP", "--peer-timeout", PEER_TIMEOUT)
-    code, output = run(tmp_path, *LAUNCH, "--processes", 3, SCRIPT, "run", *options)
+    code, output = launched(3, SCRIPT, "run", *options)
     assert code == 1
     assert named_by(output, (0, 2), lost=1)
     assert f"gave no sign of life for {PEER_TIMEOUT:g} s" in output
@@ -139,25 +145,26 @@ def assert_only_whole_steps(log_dir, before):
         assert checkpoint.variables["global_step"] == step
 
 
-def test_a_failing_process_is_named_with_its_error(tmp_path):
+def test_a_failing_process_is_named_with_its_error(tmp_path, launched):
     options = ("--victim", 2, "--at", 7, "--fail")
-    code, output = run(tmp_path, *LAUNCH, "--processes", 3, SCRIPT, "run", *options)
+    code, output = launched(3, SCRIPT, "run", *options)
     assert code == 1
     assert "[2] ValueError: a mistake in the user's code" in output
     assert named_by(output, (0, 1), lost=2)
     assert output.count("it failed: ValueError: a mistake in the user's code") >= 2
 
 
-def test_a_process_that_lives_and_does_not_come_is_named(tmp_path):
+def test_a_process_that_lives_and_does_not_come_is_named(tmp_path, launched):
     options = ("--victim", 1, "--at", 7, "--block", "--step-timeout", 8, "--peer-timeout", 3)
-    code, output = run(tmp_path, *LAUNCH, "--processes", 3, SCRIPT, "run", *options)
+    code, output = launched(3, SCRIPT, "run", *options)
     assert code == 1
     assert re.search(r"PeerLostError: rank 1 \(.*\) did not come to an exchange in time", output)
     assert "7 finished steps, outside of the next" in output
 
 
-def test_who_stops_stops_all(tmp_path):
-    output = launch(tmp_path, 3, "run", "--victim", 1, "--at", 7, "--stop")
+def test_who_stops_stops_all(tmp_path, launched):
+    code, output = launched(3, SCRIPT, "run", "--victim", 1, "--at", 7, "--stop")
+    assert code == 0, output
     for rank in range(3):
         assert re.findall(rf"^\[{rank}\] step (\d+)$", output, re.MULTILINE)[-1] == "7"
         assert weights(tmp_path, "run", rank)["global_step"] == 7
@@ -286,11 +293,10 @@ def seen(directory, name):
     ]
 
 
-def test_batch_normalisation_and_dropout_resume_too(tmp_path):
-    launch(tmp_path, 2, "whole", "--rich")
-    restarts = ("--max-restarts", 1)
+def test_batch_normalisation_and_dropout_resume_too(tmp_path, launched):
+    assert launched(2, SCRIPT, "whole", "--rich")[0] == 0
     options = ("--victim", 1, "--at", 12, "--signal", "SIGKILL", "--rich")
-    launch(tmp_path, 2, "killed", *options, restarts=restarts)
+    assert launched(2, SCRIPT, "killed", *options, max_restarts=1)[0] == 0
     assert_equal(weights(tmp_path, "whole"), weights(tmp_path, "killed"))
     one, other = weights(tmp_path, "killed"), weights(tmp_path, "killed", 1)
     local = [name for name in one if "EMA" in name]
@@ -298,9 +304,9 @@ def test_batch_normalisation_and_dropout_resume_too(tmp_path):
     assert_equal({n: one[n] for n in one if n not in local}, {n: other[n] for n in one if n not in local})
 
 
-def test_an_epoch_is_covered_exactly(tmp_path):
+def test_an_epoch_is_covered_exactly(tmp_path, launched):
     """Each datapoint once in each epoch, whoever has it."""
-    launch(tmp_path, 3, "run", "--max-epoch", 1)
+    assert launched(3, SCRIPT, "run", "--max-epoch", 1)[0] == 0
     shards = seen(tmp_path, "run")
     assert len(shards) == 3
     firsts = [shard[:80] for shard in shards]  # what is prefetched of the next epoch comes after
@@ -350,7 +356,18 @@ def test_mpi_does_not_hang(tmp_path, mpiexec, number):
 
 
 def test_the_example(tmp_path):
-    code, output = run(tmp_path, *LAUNCH, "--processes", 2, EXAMPLE, "--max-epoch", 2)
+    code, output = run(
+        tmp_path,
+        sys.executable,
+        "-m",
+        "towerpack_trainers",
+        "launch",
+        "--processes",
+        2,
+        EXAMPLE,
+        "--max-epoch",
+        2,
+    )
     assert code == 0, output
     accuracy = [float(value) for value in re.findall(r"validation_accuracy ([0-9.]+)", output)]
     assert len(accuracy) == 2

@@ -174,6 +174,16 @@ def test_who_does_not_come_is_named_by_its_progress():
         assert str(error).count("41 finished steps") == 3
 
 
+def test_a_block_that_takes_too_long_is_interrupted():
+    with join_cluster(Cluster.of(["a:1"], 0), 1, QUICK, step_timeout=0.3) as group:
+        cancelled = threading.Event()
+        with (
+            pytest.raises(PeerLostError, match="did not come to an exchange in time"),
+            group.interruptible(3, cancelled.set),
+        ):
+            assert cancelled.wait(20)
+
+
 def test_reasons_to_stop_are_told():
     with joined(3) as groups:
         groups[1].announce_stop("enough")

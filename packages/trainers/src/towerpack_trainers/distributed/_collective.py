@@ -17,6 +17,9 @@ __all__ = ["CollectiveCommunicator"]
 
 _GROUP_KEY = 1
 
+# The ops' own `timeout_seconds` is not used: TensorFlow 2.21 starts a thread for each exchange that has one,
+# and lets it sleep to the end of the time, though the exchange is over. The group's watch does it instead.
+
 
 @final
 class CollectiveCommunicator(Communicator):
@@ -49,15 +52,12 @@ class CollectiveCommunicator(Communicator):
     ) -> None:
         if hint not in ("auto", "ring", "nccl"):
             raise ClusterError(f'hint={hint!r}: expected "auto", "ring" or "nccl".')
-        if not step_timeout > 0:
-            raise ValueError(f"step_timeout={step_timeout!r}: expected a number of seconds above 0.")
         self.cluster = cluster
-        self.step_timeout = step_timeout
         self._hint = hint
         self._keys = itertools.count(1)
         self._latest: list[int] = []
         self._server: tf.distribute.Server | None = None
-        self.group = join_cluster(cluster, start_timeout, peer_timeout)
+        self.group = join_cluster(cluster, start_timeout, peer_timeout, step_timeout)
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         self._latest = [next(self._keys) for _ in tensors]
@@ -80,7 +80,6 @@ class CollectiveCommunicator(Communicator):
                         merge_op="Add",
                         final_op="Id",
                         communication_hint=self._hint,
-                        timeout_seconds=self.step_timeout,
                     )
                 )
         return reduced
@@ -96,7 +95,6 @@ class CollectiveCommunicator(Communicator):
             "group_key": _GROUP_KEY,
             "instance_key": key,
             "communication_hint": self._hint,
-            "timeout_seconds": self.step_timeout,
         }
         if self.group.is_chief:
             return tf.raw_ops.CollectiveBcastSendV2(input=tensor, **common)

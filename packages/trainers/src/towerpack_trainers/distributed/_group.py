@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,17 +32,27 @@ class ProcessGroup:
         names: how to call each rank.
         lines: the connections from the rendezvous.
         peer_timeout: seconds of silence after which a process is lost.
+        step_timeout: seconds that an `interruptible` block may take.
     """
 
-    def __init__(self, rank: int, names: Sequence[str], lines: Lines, peer_timeout: float) -> None:
+    def __init__(
+        self,
+        rank: int,
+        names: Sequence[str],
+        lines: Lines,
+        peer_timeout: float,
+        step_timeout: float = math.inf,
+    ) -> None:
         self.rank, self.size = rank, len(names)
         self.names = tuple(names)
-        self.peer_timeout = peer_timeout
+        self.peer_timeout, self.step_timeout = peer_timeout, step_timeout
         self._talk = lines.talk
         self._cancel: Callable[[], None] | None = None
         self._cancelling = threading.Lock()
+        self._since = 0.0
+        self._late: PeerLostError | None = None
         self._closed = False
-        self._watch = Watch(rank, names, lines.beat, peer_timeout, self._on_verdict)
+        self._watch = Watch(rank, names, lines.beat, peer_timeout, self._on_verdict, self._on_beat)
 
     @property
     def is_chief(self) -> bool:
@@ -96,18 +107,21 @@ class ProcessGroup:
         """
         if self._watch.verdict is not None:
             raise self.error()
+        if self._late is not None:
+            raise self._late
 
     @contextlib.contextmanager
     def interruptible(self, step: int, cancel: Callable[[], None]) -> Iterator[None]:
-        """Runs a block that waits for others; `cancel` wakes it as soon as one of them is lost.
+        """Runs a block that waits for others; `cancel` wakes it if one of them is lost, or it takes too long.
 
         Args:
             step: how many steps this process has finished, for reports.
             cancel: called in another thread, and only while the block runs.
 
         Raises:
-            PeerLostError: one was lost before, or while, the block ran.
+            PeerLostError: one was lost before, or while, the block ran; or the time was over.
         """
+        self._since = time.monotonic()
         self._watch.note(step, in_step=True)
         self._cancel = cancel
         try:
@@ -125,6 +139,14 @@ class ProcessGroup:
                 self._cancel()
         for line in list(self._talk.values()):
             line.close()
+
+    def _on_beat(self) -> None:
+        with self._cancelling:
+            waiting = self._cancel is not None and self._late is None
+            if waiting and time.monotonic() - self._since > self.step_timeout:
+                self._late = self.late()
+                assert self._cancel is not None
+                self._cancel()
 
     def wait_for_verdict(self) -> None:
         """After a failed exchange: gives the watch the time it needs to find out who caused it.
@@ -210,20 +232,21 @@ class ProcessGroup:
             raise PeerLostError(f"The connection between the processes broke: {broken}.") from broken
 
 
-def join_cluster(cluster: Cluster, start_timeout: float = 600.0, peer_timeout: float = 30.0) -> ProcessGroup:
+def join_cluster(
+    cluster: Cluster, start_timeout: float = 600.0, peer_timeout: float = 30.0, step_timeout: float = math.inf
+) -> ProcessGroup:
     """Waits until all processes of a cluster are there.
 
     Args:
         cluster: who takes part.
         start_timeout: seconds to wait for all of them.
         peer_timeout: seconds of silence after which one counts as lost, from then on.
+        step_timeout: seconds that an exchange may take.
 
     Raises:
         RendezvousError: some are not there in time.
     """
-    for name, value in (("start_timeout", start_timeout), ("peer_timeout", peer_timeout)):
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
-            raise ValueError(f"{name}={value!r}: expected a number of seconds above 0.")
+    check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
     names = [f"rank {rank} ({address})" for rank, address in enumerate(cluster.addresses)]
     host, port = split_address(cluster.addresses[0])
     if cluster.size == 1:
@@ -233,7 +256,18 @@ def join_cluster(cluster: Cluster, start_timeout: float = 600.0, peer_timeout: f
     else:
         lines = call_chief([host], port, cluster.rank, names, cluster.fingerprint, start_timeout)
     _log.info("Rank %d of %d; all processes are there.", cluster.rank, cluster.size)
-    return ProcessGroup(cluster.rank, names, lines, peer_timeout)
+    return ProcessGroup(cluster.rank, names, lines, peer_timeout, step_timeout)
+
+
+def check_times(**times: float) -> None:
+    """Checks time-outs.
+
+    Raises:
+        ValueError: one is no positive number.
+    """
+    for name, value in times.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
+            raise ValueError(f"{name}={value!r}: expected a number of seconds above 0.")
 
 
 def describe(error: BaseException) -> str:

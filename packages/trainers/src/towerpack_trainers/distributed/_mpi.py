@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from ._communicator import Communicator
 from ._errors import MissingExtraError
-from ._group import ProcessGroup
+from ._group import ProcessGroup, check_times
 from ._rendezvous import Lines, call_chief, receive_calls
 
 __all__ = ["MPICommunicator"]
@@ -47,9 +47,9 @@ class MPICommunicator(Communicator):
     ) -> None:
         self._mpi = mpi = _import_mpi()
         self._comm = (mpi.COMM_WORLD if comm is None else comm).Dup()
-        self.step_timeout = step_timeout
+        check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
         self._pending: list[Any] = []
-        self.group = _join(mpi, self._comm, start_timeout, peer_timeout)
+        self.group = _join(mpi, self._comm, start_timeout, peer_timeout, step_timeout)
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._in_turn(tensors, self._sum)
@@ -107,8 +107,6 @@ class MPICommunicator(Communicator):
             if waited > _SPIN_SECONDS:
                 try:
                     self.group.check()
-                    if waited > self.step_timeout:
-                        raise TimeoutError(f"an exchange took more than step_timeout={self.step_timeout:g} s")
                 except BaseException:
                     # MPI may still write to them.
                     self._pending += [request, buffers]
@@ -129,12 +127,14 @@ def _abort(mpi: Any, comm: Any) -> None:
         comm.Abort(1)
 
 
-def _join(mpi: Any, comm: Any, start_timeout: float, peer_timeout: float) -> ProcessGroup:
+def _join(
+    mpi: Any, comm: Any, start_timeout: float, peer_timeout: float, step_timeout: float
+) -> ProcessGroup:
     rank, size = comm.Get_rank(), comm.Get_size()
     hosts = comm.allgather(mpi.Get_processor_name())
     names = [f"rank {number} ({host})" for number, host in enumerate(hosts)]
     if size == 1:
-        return ProcessGroup(0, names, Lines({}, {}), peer_timeout)
+        return ProcessGroup(0, names, Lines({}, {}), peer_timeout, step_timeout)
     key = f"mpi of {size}"
     if rank == 0:
 
@@ -146,4 +146,4 @@ def _join(mpi: Any, comm: Any, start_timeout: float, peer_timeout: float) -> Pro
         port = comm.bcast(None)
         local = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
         lines = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
-    return ProcessGroup(rank, names, lines, peer_timeout)
+    return ProcessGroup(rank, names, lines, peer_timeout, step_timeout)

@@ -220,8 +220,6 @@ class ExchangeTrainer(SingleCostTrainer):
             group.wait_for_verdict()
         except PeerLostError as lost:
             return lost
-        if isinstance(caught, tf.errors.DeadlineExceededError):
-            return group.late()
         return None
 
     @contextlib.contextmanager

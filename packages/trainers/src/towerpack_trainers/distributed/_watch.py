@@ -49,6 +49,7 @@ class Watch:
         lines: by rank: the chief's to all others, the others' to the chief.
         timeout: seconds of silence after which a process is lost.
         on_verdict: called in the thread, once, when a process is lost.
+        on_beat: called in the thread, about every second.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Watch:
         lines: dict[int, Line],
         timeout: float,
         on_verdict: Callable[[], None],
+        on_beat: Callable[[], None],
     ) -> None:
         self.verdict: Verdict | None = None
         self.decided = threading.Event()
@@ -66,7 +68,7 @@ class Watch:
         self._rank, self._names = rank, names
         self._lines = dict(lines)
         self._timeout = timeout
-        self._on_verdict = on_verdict
+        self._on_verdict, self._on_beat = on_verdict, on_beat
         self._interval = min(1.0, timeout / 5)
         self._outbox: list[dict[str, Any]] = []
         self._leaving = False
@@ -106,6 +108,7 @@ class Watch:
         while True:
             if time.monotonic() >= next_beat:
                 self._send_all(self._beat())
+                self._on_beat()
                 next_beat = time.monotonic() + self._interval
             ready = selector.select(max(next_beat - time.monotonic(), 0))
             # What has arrived is read before anyone is judged: this process may have been stopped itself.
