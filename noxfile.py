@@ -31,7 +31,13 @@ COMBINATIONS = {
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
     "full": (
         ["dataflow[datasets]", "trainers"],
-        ["test_own_graph.py", "test_full_stack.py", "test_bad_input.py", "test_examples.py"],
+        [
+            "test_own_graph.py",
+            "test_full_stack.py",
+            "test_bad_input.py",
+            "test_examples.py",
+            "test_replication.py",
+        ],
     ),
     "hosts": (["dataflow[datasets]", "trainers[mpi]"], ["test_distributed.py"]),
 }

@@ -102,10 +102,13 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     def _add_copying(self) -> None:
         trained = {id(variable) for variable in self.towers[0].trainable_variables}
         model = {id(variable) for variable in self._model.variables}
+        values = {}
         everything, statistics = [], []
         with tf.name_scope("copy_variables"):
             for original, mine in (pair for copies in self._copies for pair in copies.pairs):
-                everything.append(mine.assign(original.read_value(), read_value=False))
+                if id(original) not in values:
+                    values[id(original)] = original.read_value()
+                everything.append(mine.assign(values[id(original)], read_value=False))
                 if id(original) in model and id(original) not in trained:
                     statistics.append(everything[-1])
         if everything:
