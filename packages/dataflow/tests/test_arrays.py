@@ -139,6 +139,17 @@ def test_what_gathers_through():
     assert OneByOne(flow)._columns() is PrintData(flow)._columns() is None
 
 
+def test_shards_of_repeated_shards():
+    tree = ShardData(RepeatedData(ShardData(DataFromArrays([np.arange(40)]), 1, 3), 4), 2, 5)
+    gathered, stacked = BatchData(tree, 3, remainder=True), BatchData(OneByOne(tree), 3, remainder=True)
+    passes = []
+    for flow in (gathered, stacked):
+        flow.load_state_dict({"seed": 0, "epoch": 1, "index": 0})
+        passes.append(list(flow))
+    assert same(*passes)
+    assert len(passes[0]) == 4
+
+
 def test_states_say_how_many_batches_are_out():
     flow = BatchData(RepeatedData(DataFromArrays([np.arange(100)]), -1), 7)
     flow.seed(5)
