@@ -27,7 +27,13 @@ from towerpack_callbacks import (
     find_tensors,
     make_predictor,
 )
-from towerpack_callbacks.checkpoint import Checkpoint, latest_checkpoint, read_checkpoint
+from towerpack_callbacks.checkpoint import (
+    Checkpoint,
+    latest_checkpoint,
+    read_checkpoint,
+    save_now,
+    set_random_state,
+)
 from towerpack_inputsource import InputSource
 
 from ._config import TrainConfig, default_callbacks, default_monitors
@@ -39,6 +45,7 @@ from ._log_dir import prepare_log_dir
 from ._plain_step import PlainStep
 from ._session import create_session, default_session_config
 from ._session_init import restore_exactly
+from ._signals import StopSignals
 from ._stall_watch import StallWatch
 from ._steps_per_run import check_periods, check_position
 
@@ -77,6 +84,7 @@ class Trainer:
         self.config = config
         self.graph = tf.Graph()
         self.coord = tf.train.Coordinator()
+        self._signals = StopSignals(cancel=self.coord.request_stop)
         self.source: InputSource | None = config.data
         self.loop = LoopState(
             steps_per_epoch=0, max_epoch=config.max_epoch, starting_epoch=config.starting_epoch
@@ -87,6 +95,7 @@ class Trainer:
                 "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
             )
         self._checkpoint = self._find_checkpoint()
+        self._random_state: dict[str, Any] | None = None
         self.seed = self._choose_seed()
         monitors = default_monitors() if config.monitors is None else config.monitors
         if config.monitors is None and config.log_dir is None:
@@ -200,6 +209,8 @@ class Trainer:
             StatisticError: a callback consumes a statistic that nothing before it produces.
             RestoreError, CheckpointError: what to start from does not fit, or cannot be read.
             EndOfInputError: the input ended before the training.
+            KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, with the step finished and a checkpoint
+                written if there is a `ModelSaver`; the exit code is 130 or 143. A second one exits at once.
             Exception: whatever the data, a callback or TensorFlow raised, with its own type and traceback.
         """
         if self._started:
@@ -210,22 +221,13 @@ class Trainer:
             raise TrainerStateError(
                 "The graph is final: it was trained before. Build it anew for a new training."
             )
-        plain = self._set_up()
-        self._started = True
-        if self.log_dir is not None:
-            prepare_log_dir(self.log_dir, resuming=self._resumes_in(self.log_dir))
-        _log.info("%s", describe_trainable_variables(self.graph))
-        with self.graph.as_default():
-            try:
-                with self._create_session() as self._sess:
-                    self._restore()
-                    self.loop.global_step = self._counter.value(self._sess)
-                    self._hooked_sess = HookedSession(
-                        self._sess, self.callbacks, self.loop, self._counter, plain
-                    )
-                    self._train_and_clean_up()
-            finally:
-                self._sess = self._hooked_sess = None
+        with self._signals:
+            plain = self._set_up()
+            self._started = True
+            if self.log_dir is not None:
+                prepare_log_dir(self.log_dir, resuming=self._resumes_in(self.log_dir))
+            _log.info("%s", describe_trainable_variables(self.graph))
+            self._train_in_session(plain)
 
     def explain(self) -> str:
         """Says what the training will do: steps, devices, and what each callback does when.
@@ -283,6 +285,19 @@ class Trainer:
         """What one training tower takes of the input; empty where nobody knows."""
         return ()
 
+    def _train_in_session(self, plain: PlainStep) -> None:
+        with self.graph.as_default():
+            try:
+                with self._create_session() as self._sess:
+                    self._restore()
+                    self.loop.global_step = self._counter.value(self._sess)
+                    self._hooked_sess = HookedSession(
+                        self._sess, self.callbacks, self.loop, self._counter, plain
+                    )
+                    self._train_and_clean_up()
+            finally:
+                self._sess = self._hooked_sess = None
+
     def _create_session(self) -> tf.Session:
         return create_session(self.graph, self._session_config())
 
@@ -299,6 +314,7 @@ class Trainer:
             check_position(self.config.steps_per_run, self.loop)
             self.callbacks.load_state_dict(checkpoint.state["callbacks"])
             self._restore_input(checkpoint.state.get("input"))
+            self._random_state = checkpoint.state.get("random")
             _log.info("Going on from %s.", checkpoint.path)
         elif self.config.session_init is not None:
             self.config.session_init.restore(self.sess)
@@ -318,7 +334,10 @@ class Trainer:
         failure: BaseException | None = None
         try:
             with self.sess.as_default():
-                self._run_loop()
+                try:
+                    self._run_loop()
+                finally:
+                    self._signals.leave()
         except StopTraining as reason:
             _log.info("Training stops at step %d: %s", self.loop.global_step, reason)
         except BaseException as caught:
@@ -328,16 +347,21 @@ class Trainer:
         self.coord.request_stop()
         try:
             self.callbacks.after_train()
-        except Exception:
+        except Exception as late:
             if error is None:
                 raise
-            _log.exception("A callback failed in after_train, after the training had failed")
+            if late is not error:  # a thread's, which the loop has raised already
+                _log.exception("A callback failed in after_train, after the training had failed")
         if error is not None:
             raise error
 
     def _run_loop(self) -> None:
         loop, max_epoch, times = self.loop, self.config.max_epoch, self.config.steps_per_run
+        signals, threads_failed = self._signals, self.coord.should_stop
         self.callbacks.before_train()
+        if self._random_state is not None:
+            set_random_state(self._random_state)
+        signals.begin()
         if loop.starting_epoch > max_epoch:
             _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, max_epoch)
         for epoch in range(loop.starting_epoch, max_epoch + 1):
@@ -348,8 +372,21 @@ class Trainer:
                 loop.local_step = local_step
                 self.run_step()
                 self.callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
+                if signals.requested is not None or threads_failed():
+                    self._stop_if_asked(amid_triggers=loop.is_last_step)
             self.callbacks.after_epoch()
             self.callbacks.trigger_epoch()
+            self._stop_if_asked(amid_triggers=False)
+
+    def _stop_if_asked(self, amid_triggers: bool) -> None:
+        """Raises what a thread beside the training has failed with; after a signal, saves and stops."""
+        self.coord.raise_requested_exception()
+        if self._signals.requested is None or amid_triggers:
+            return
+        with self._signals.saving():
+            if not save_now(self.callbacks) and self.is_chief:
+                _log.warning("There is no ModelSaver among the callbacks, so nothing is saved.")
+        raise self._signals.exception()
 
     def _explain(self, caught: BaseException) -> BaseException | None:
         """Finds what really happened when a run failed: a background thread's error wakes it with another."""
