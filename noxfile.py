@@ -127,6 +127,14 @@ def ray(session: nox.Session) -> None:
 
 
 @nox.session
+def kills(session: nox.Session) -> None:
+    """Kills a training 25 times at random moments and resumes it. Not among the usual sessions: minutes."""
+    install(session, COMBINATIONS["full"][0], *TEST_TOOLS)
+    session.env["KILLS"] = "25"
+    run_copied_tests(session, ROOT / "integration_tests", ["test_resume.py"])
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
     install(session, ["dataflow[datasets]", *WHEELS[1:]], "pytest", "pytest-timeout", "pytest-markdown-docs")

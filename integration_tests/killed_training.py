@@ -1,0 +1,100 @@
+"""A training with all that has a state or draws at random, for a process that is killed again and again.
+
+python killed_training.py LOG_DIR
+
+It resumes by itself, prints a line per step, and ends after STEPS steps.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    EMA,
+    Callback,
+    InferenceRunner,
+    MaxSaver,
+    ModelSaver,
+    PeriodicTrigger,
+    ScalarStats,
+    ScheduledHyperParamSetter,
+    add_moving_summary,
+)
+from towerpack_dataflow import BatchData, MapData, MultiProcessRunner
+from towerpack_dataflow.datasets import Digits
+from towerpack_layers import BatchNorm, Conv2D, Dropout, FullyConnected, MaxPooling
+from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+
+EPOCHS, STEPS_PER_EPOCH = 6, 20
+STEPS = EPOCHS * STEPS_PER_EPOCH
+
+
+class Model(ModelDesc):
+    """Convolution, batch normalisation, dropout; momentum, and a learning rate that is set by steps."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 8, 8], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        hidden = Conv2D("conv", tf.expand_dims(image, 3), 8, 3, activation=tf.nn.relu)
+        hidden = Dropout("dropout", BatchNorm("bn", MaxPooling("pool", hidden, 2)), rate=0.3)
+        logits = FullyConnected("fc", hidden, 10)
+        correct = tf.equal(tf.argmax(logits, 1, output_type=tf.int32), label)
+        accuracy = tf.reduce_mean(tf.cast(correct, tf.float32), name="accuracy")
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
+        cost = tf.reduce_mean(loss, name="cost")
+        if self.training:
+            add_moving_summary(cost, accuracy)
+        return cost
+
+    def optimizer(self):
+        rate = tf.get_variable("learning_rate", [], initializer=tf.constant_initializer(0.1), trainable=False)
+        return tf.train.MomentumOptimizer(rate, 0.9)
+
+
+def augment(datapoint, rng):
+    """Shifts the image by a pixel at most and adds noise."""
+    image, label = datapoint
+    shifted = np.roll(image, rng.integers(-1, 2, size=2), axis=(0, 1))
+    return [(shifted + rng.normal(0, 0.1, size=image.shape)).astype(np.float32), label]
+
+
+class Tell(Callback):
+    """Prints a line per step, so that somebody can choose a moment."""
+
+    def _before_train(self):
+        print("begins", flush=True)
+
+    def _trigger_step(self):
+        print(self.global_step, flush=True)
+
+
+def configure(log_dir):
+    """The whole training, from the latest checkpoint if there is one."""
+    train = BatchData(MapData(Digits("train"), augment, rng=True), 32)
+    validation = InferenceRunner(
+        BatchData(Digits("test"), 100, remainder=True), ScalarStats(["cost", "accuracy"])
+    )
+    return TrainConfig(
+        model=Model(),
+        dataflow=MultiProcessRunner(train, num_workers=2),
+        callbacks=[
+            Tell(),
+            EMA(0.9),
+            ScheduledHyperParamSetter("learning_rate", [(30, 0.05), (70, 0.01)], step_based=True),
+            validation,
+            MaxSaver("validation_accuracy"),
+            PeriodicTrigger(ModelSaver(keep_last=3), every_k_steps=3, every_k_epochs=1),
+        ],
+        steps_per_epoch=STEPS_PER_EPOCH,
+        max_epoch=EPOCHS,
+        log_dir=log_dir,
+        seed=3,
+        resume="auto",
+    )
+
+
+if __name__ == "__main__":
+    SimpleTrainer(configure(Path(sys.argv[1]))).train()

@@ -1,0 +1,93 @@
+"""Killed at random moments and resumed each time, a training ends with the very same numbers.
+
+KILLS is how often it is killed: a few times by default, 25 times in `nox -s kills`.
+"""
+
+import json
+import os
+import random
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from towerpack_callbacks.checkpoint import read_checkpoint
+
+KILLS = int(os.environ.get("KILLS", "3"))
+# What of stats.jsonl tells of time, and not of the training.
+TIMED = ("QueueInput/queue_size", "input/")
+
+
+def statistics(log_dir):
+    """The lines of stats.jsonl, without what measures time."""
+    lines = [json.loads(line) for line in (log_dir / "stats.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in line.items() if not name.startswith(TIMED)} for line in lines]
+
+
+def finish(process):
+    """Waits for the end of a run that nobody kills; returns the last step it told."""
+    output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return output.split()[-1]
+
+
+def kill_after_some_steps(process, log_dir, moment):
+    """Kills it a few steps and a little time after it began."""
+    steps, delay = moment.randrange(1, 10), moment.uniform(0, 0.05)
+    for number, _ in enumerate(process.stdout):
+        if number == steps:
+            break
+    threading.Event().wait(delay)
+    process.kill()
+
+
+def kill_while_saving(process, log_dir, moment):
+    """Kills it as soon as a checkpoint is being written."""
+    for line in process.stdout:
+        if line != "begins\n":
+            break  # what the run before left behind is gone now
+    while process.poll() is None and not any(log_dir.glob(".writing-*")):
+        threading.Event().wait(0.0005)
+    process.kill()
+
+
+def kill_at_any_time(process, log_dir, moment):
+    """Kills it while it starts, or wherever it is by then."""
+    threading.Event().wait(moment.uniform(0, 8))
+    process.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240 + 60 * KILLS)
+def test_a_training_that_nothing_can_lose(start, tmp_path):
+    assert finish(start("killed_training.py", tmp_path / "undisturbed")) == "120"
+    log_dir, moment, killed = tmp_path / "killed", random.Random(KILLS), 0
+    ways = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
+    log_dir.mkdir()
+    while killed < KILLS:
+        process = start("killed_training.py", log_dir)
+        ways[killed % len(ways)](process, log_dir, moment)
+        ended = process.wait(timeout=60)
+        if ended == 0:
+            break  # it was through before its moment came
+        assert ended == -signal.SIGKILL, process.stderr.read()
+        killed += 1
+    assert killed >= min(KILLS, 3)
+    print(f"killed {killed} times")
+    process = start("killed_training.py", log_dir)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+
+    one, other = (read_checkpoint(tmp_path / name / "latest") for name in ("undisturbed", "killed"))
+    assert one.variables.keys() == other.variables.keys()
+    for name, value in one.variables.items():
+        np.testing.assert_array_equal(other.variables[name], value, err_msg=name, strict=True)
+    assert statistics(log_dir) == statistics(tmp_path / "undisturbed")
+    best, best_other = (
+        read_checkpoint(tmp_path / name / "max-validation_accuracy") for name in ("undisturbed", "killed")
+    )
+    assert best.path.name == best_other.path.name
+    np.testing.assert_array_equal(best.variables["fc/W"], best_other.variables["fc/W"])
+    assert one.state["loop"] == other.state["loop"]
+    assert one.state["input"] == other.state["input"]
