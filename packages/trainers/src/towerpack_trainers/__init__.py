@@ -6,6 +6,7 @@ from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
 from ._hooked_session import HookedSession
 from ._model import ModelDesc
+from ._no_op import NoOpTrainer
 from ._session import cpu_session_config, default_session_config, gpu_session_config
 from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
 from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
@@ -66,6 +67,7 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "NoOpTrainer",
     "OfflinePredictor",
     "PostProcessOptimizer",
     "PredictConfig",

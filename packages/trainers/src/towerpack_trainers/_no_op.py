@@ -1,0 +1,39 @@
+"""A trainer that trains nothing: for what callbacks do around the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import tensorflow.compat.v1 as tf
+
+from ._single_cost import SingleCostTrainer
+
+__all__ = ["NoOpTrainer"]
+
+
+@final
+class NoOpTrainer(SingleCostTrainer):
+    """Builds the model, then runs epochs of empty steps, so that only the callbacks do something.
+
+    Variables keep the values they begin with, or are restored to. Steps are counted. No datapoint is taken
+    unless a callback fetches what depends on one (as `MovingAverageSummary`, one of the default callbacks,
+    does for a model that calls `add_moving_summary`).
+
+    Example: evaluate a trained model with the callbacks of its training.
+        ```python
+        NoOpTrainer(TrainConfig(
+            model=LeNet(), dataflow=train_flow, session_init=SmartInit("train_log/lenet/model-9000"),
+            callbacks=[InferenceRunner(test_flow, [ScalarStats("accuracy")])], extra_callbacks=[],
+            steps_per_epoch=1, max_epoch=1,
+        )).train()
+        ```
+    """
+
+    def _build_train_op(self) -> tf.Operation:
+        assert self.source is not None
+        self.tower_func.build(self.training_context(), self.source.get_input_tensors())
+        return tf.no_op(name="train_op")
+
+    def _training_inputs(self) -> Sequence[tf.Tensor]:
+        return ()  # nobody waits for them, and to measure it would take datapoints
