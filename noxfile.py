@@ -37,6 +37,7 @@ COMBINATIONS = {
             "test_bad_input.py",
             "test_examples.py",
             "test_replication.py",
+            "test_resume.py",
         ],
     ),
     "hosts": (["dataflow[datasets]", "trainers[mpi]"], ["test_distributed.py"]),
