@@ -89,7 +89,7 @@ def train(trainer: str, devices: list[str] | None, max_epoch: int) -> float:
         model=Convnet(),
         dataflow=flow,
         callbacks=[
-            ModelSaver(max_to_keep=2),
+            ModelSaver(keep_last=2),
             InferenceRunner(held_out, ScalarStats(["cost", "accuracy"])),
             MaxSaver("validation_accuracy"),
         ],
