@@ -238,3 +238,30 @@ def test_a_training_that_is_well_is_not_disturbed(straight_line, tmp_path):
     straight_line(tmp_path / "with").run([TerminateOnNaN(), last[0]])
     straight_line(tmp_path / "without").run([last[1]])
     assert last[0].weight == last[1].weight != 0
+
+
+def test_a_batch_from_a_queue_is_the_one_that_failed(tmp_path):
+    """What counts the takes makes the batch wait for the queue, which must not be asked again."""
+
+    def make_cost(batch, weight, step):
+        queue = tf.queue.FIFOQueue(10, [tf.float32], [[2]])
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue([tf.ones([2])])]))
+        taken = tf.get_local_variable("taken", [], tf.int64, tf.zeros_initializer())
+        data = queue.dequeue(name="take")
+        with tf.control_dependencies([data]):
+            counted = taken.assign_add(1, read_value=False)
+        with tf.control_dependencies([counted]):
+            data = tf.identity(data, name="data")
+        takes.append(taken)
+        return tf.reduce_mean(tf.log(data * weight * (2.5 - step), name="the_log"))
+
+    takes = []
+    model = Model(make_cost, tmp_path)
+    model.variables = [*model.variables, *takes]
+    values, error = model.train()
+    assert "'the_log' (Log)" in str(error)
+    assert [value[-1] for value in values[:-1]] == [0, 1, 2, 3]
+    with np.load(tmp_path / "nonfinite-4" / "batch.npz") as batch:
+        np.testing.assert_array_equal(batch["take:0"], [1, 1])
+    # There is nothing in the queue of this one, so asking it would hang.
+    assert replay(tmp_path / "nonfinite-4").op == "the_log"

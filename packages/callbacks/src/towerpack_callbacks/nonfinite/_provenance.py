@@ -12,9 +12,9 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._subgraph import ancestors, creation_order, is_source, reads_variable
+from ._subgraph import ancestors, creation_order, reads_variable
 
-__all__ = ["Origin", "describe", "find_origin"]
+__all__ = ["Origin", "find_origin"]
 
 _OURS = re.compile(r"[/\\]towerpack_(callbacks|inputsource|layers|trainers)[/\\]")
 _AT_ONCE = 64  # tensors fetched in one run: enough to be quick, few enough to fit into memory
@@ -58,20 +58,23 @@ def find_origin(sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[s
             values: list[Any] = sess.run([t.name for t in tensors], dict(batch), options=options)
             return values
 
-        bad = _not_finite(_floating_outputs(ancestors(targets), order), run)
-        reached = _reached_from([target for target in targets if target.name in bad], bad)
+        fed = [sess.graph.get_tensor_by_name(name) for name in batch]
+        bad = _not_finite(_floating([*fed, *_outputs(ancestors(targets, fed), order)]), run)
+        reached = _reached_from([target for target in targets if target.name in bad], bad, batch)
         if not reached:
             return None
         first = min(reached, key=lambda tensor: order[tensor.op.name])
-        return describe(first, run)
+        return _describe(first, run, came_with_batch=first.name in batch)
 
 
-def _floating_outputs(ops: set[tf.Operation], order: Mapping[str, int]) -> list[tf.Tensor]:
-    in_order = sorted(ops, key=lambda op: order[op.name])
+def _outputs(ops: set[tf.Operation], order: Mapping[str, int]) -> list[tf.Tensor]:
+    return [tensor for op in sorted(ops, key=lambda op: order[op.name]) for tensor in op.outputs]
+
+
+def _floating(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     return [
         tensor
-        for op in in_order
-        for tensor in op.outputs
+        for tensor in tensors
         if (tensor.dtype.is_floating or tensor.dtype.is_complex) and not tensor.dtype._is_ref_dtype
     ]
 
@@ -84,24 +87,24 @@ def _not_finite(tensors: list[tf.Tensor], run: Any) -> set[str]:
     return bad
 
 
-def _reached_from(pending: list[tf.Tensor], bad: set[str]) -> list[tf.Tensor]:
+def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, Any]) -> list[tf.Tensor]:
     """All tensors that are not finite from which, through such alone, the given ones come."""
     reached: dict[str, tf.Tensor] = {}
     while pending:
         tensor = pending.pop()
         if tensor.name not in reached:
             reached[tensor.name] = tensor
-            if not is_source(tensor.op):
+            if tensor.name not in batch:
                 pending.extend(i for i in tensor.op.inputs if i.name in bad)
     return list(reached.values())
 
 
-def describe(tensor: tf.Tensor, run: Any) -> Origin:
+def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
     """Says in words what an op made of what."""
     op = tensor.op
     (value,) = run([tensor])
     what = _describe_value(tensor, value)
-    if is_source(op):
+    if came_with_batch:
         return Origin(op.name, "input", f"It came with the input: {what}.")
     if reads_variable(op):
         variable = op.inputs[0].op.name if op.inputs else op.name

@@ -1,4 +1,4 @@
-"""What of a graph some tensors depend on."""
+"""What of a graph some tensors depend on, and where something new comes into it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,27 @@ _PLACEHOLDERS = {"Placeholder", "PlaceholderWithDefault"}
 _CALLS = {"If", "While", "Case", "PartitionedCall", "StatefulPartitionedCall"}
 
 
-def ancestors(targets: Iterable[tf.Tensor | tf.Operation]) -> set[tf.Operation]:
-    """All ops that must run for the targets, control inputs included, the targets' own ops, too."""
-    pending = [target if isinstance(target, tf.Operation) else target.op for target in targets]
+def ancestors(
+    targets: Iterable[tf.Tensor | tf.Operation], fed: Iterable[tf.Tensor] = ()
+) -> set[tf.Operation]:
+    """All ops that must run for the targets, control inputs included, the targets' own ops, too.
+
+    Args:
+        targets: tensors and ops.
+        fed: tensors whose values are fed.
+    """
+    known = {tensor.name for tensor in fed}
+    pending = [
+        target if isinstance(target, tf.Operation) else target.op
+        for target in targets
+        if isinstance(target, tf.Operation) or target.name not in known
+    ]
     found: set[tf.Operation] = set()
     while pending:
         op = pending.pop()
         if op not in found:
             found.add(op)
-            pending.extend(tensor.op for tensor in op.inputs)
+            pending.extend(tensor.op for tensor in op.inputs if tensor.name not in known)
             pending.extend(op.control_inputs)
     return found
 
@@ -43,15 +55,47 @@ def is_source(op: tf.Operation) -> bool:
         return True
     if not op.op_def.is_stateful or reads_variable(op) or op.type in _CALLS:
         return False
-    return not any(tensor.dtype in {tf.resource, tf.variant} for tensor in [*op.inputs, *op.outputs])
+    # What gives a resource is the place of a variable or a queue, not something from it.
+    return bool(op.outputs) and not any(t.dtype in {tf.resource, tf.variant} for t in op.outputs)
 
 
 def sources_of(targets: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    """The tensors that sources give to what the targets depend on, in the order they were made."""
+    """The tensors whose values make it possible to compute the targets again, without anything new.
+
+    They are what sources give. Where an op waits for a source by a control input, as those do that count what
+    was taken from a queue, feeding the source's values would not keep it from running; then they are what
+    that op gives.
+
+    Returns:
+        The tensors, in the order they were made.
+    """
     targets = list(targets)
-    ops = ancestors(targets)
-    used = {id(tensor): tensor for op in ops for tensor in op.inputs}
-    used.update({id(tensor): tensor for tensor in targets})
-    found = [tensor for tensor in used.values() if is_source(tensor.op)]
-    order = creation_order(targets[0].graph) if targets else {}
-    return sorted(found, key=lambda tensor: (order[tensor.op.name], tensor.value_index))
+    order = creation_order(targets[0].graph)
+    used = {tensor.name: tensor for op in ancestors(targets) for tensor in op.inputs}
+    used.update((tensor.name, tensor) for tensor in targets)
+    fed = [tensor for tensor in used.values() if is_source(tensor.op)]
+    while True:
+        needed = sorted(ancestors(targets, fed), key=lambda op: order[op.name])
+        waiting = _first_that_waits_for_a_source(needed, fed)
+        if waiting is None:
+            break
+        fed += [tensor for tensor in waiting.outputs if tensor.name in used]
+    needed_of = {tensor.name for op in needed for tensor in op.inputs} | {target.name for target in targets}
+    return sorted(
+        (tensor for tensor in fed if tensor.name in needed_of),
+        key=lambda tensor: (order[tensor.op.name], tensor.value_index),
+    )
+
+
+def _first_that_waits_for_a_source(needed: list[tf.Operation], fed: list[tf.Tensor]) -> tf.Operation | None:
+    """The first op with a value to feed instead whose control inputs would run a source."""
+    known = {tensor.name for tensor in fed}
+    runs_source: set[tf.Operation] = set()
+    for op in needed:
+        by_control = any(before in runs_source for before in op.control_inputs)
+        if by_control and any(tensor.name not in known for tensor in op.outputs):
+            return op
+        by_data = any(tensor.op in runs_source for tensor in op.inputs if tensor.name not in known)
+        if by_control or by_data or is_source(op):
+            runs_source.add(op)
+    return None
