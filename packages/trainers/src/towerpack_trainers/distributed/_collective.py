@@ -78,7 +78,7 @@ class CollectiveCommunicator(Communicator):
                         instance_key=key,
                         ordering_token=[],
                         merge_op="Add",
-                        final_op="Id",
+                        final_op="Div",
                         communication_hint=self._hint,
                     )
                 )

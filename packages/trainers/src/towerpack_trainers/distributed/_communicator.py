@@ -37,11 +37,11 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Sums each tensor over all processes.
+        """Averages each tensor over all processes.
 
         Args:
             tensors: of static shapes and equal in all processes but for their values; float16, bfloat16,
-                float32, float64, int32 or int64.
+                float32 or float64.
         """
 
     @abc.abstractmethod
@@ -53,7 +53,7 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """The chief's value of each tensor; types as for `all_reduce`."""
+        """The chief's value of each tensor; also of int32 and int64."""
 
     def prepare(self, config: tf.ConfigProto) -> tf.ConfigProto:
         """Gets ready for sessions; returns their options, changed where the exchange needs it."""

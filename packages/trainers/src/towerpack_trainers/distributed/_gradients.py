@@ -56,14 +56,14 @@ def average_over_processes(pairs: Sequence[tuple[Any, tf.Variable]], communicato
     # In front, so that it is the first element of the first bucket.
     going_on = tf.zeros([1])
 
-    def sum_and_divide(buckets: list[tf.Tensor]) -> list[tf.Tensor]:
-        sums = communicator.all_reduce(buckets)
-        nobody_stops = tf.debugging.Assert(tf.equal(sums[0][0], 0.0), [STOPPED], name="nobody_stops")
+    def average_unless_stopped(buckets: list[tf.Tensor]) -> list[tf.Tensor]:
+        averages = communicator.all_reduce(buckets)
+        nobody_stops = tf.debugging.Assert(tf.equal(averages[0][0], 0.0), [STOPPED], name="nobody_stops")
         with tf.control_dependencies([nobody_stops]):
-            return [total * tf.constant(1 / communicator.size, total.dtype) for total in sums]
+            return [tf.identity(average) for average in averages]
 
     with tf.name_scope("exchange"):
-        _, *averages = exchange_packed([going_on, *gradients], sum_and_divide)
+        _, *averages = exchange_packed([going_on, *gradients], average_unless_stopped)
         nothing = [tf.zeros(gradient.shape, gradient.dtype) for gradient in gradients]
         farewell = tf.group(*exchange_packed([tf.ones([1]), *nothing], communicator.again))
     return Averaged([(average, variable) for average, (_, variable) in zip(averages, pairs)], farewell)

@@ -52,11 +52,11 @@ class MPICommunicator(Communicator):
         self.group = _join(mpi, self._comm, start_timeout, peer_timeout, step_timeout)
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return self._in_turn(tensors, self._sum)
+        return self._in_turn(tensors, self._average)
 
     def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         # MPI matches exchanges by their order, which is that of the tensors.
-        return self._in_turn(tensors, self._sum)
+        return self._in_turn(tensors, self._average)
 
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._in_turn(tensors, self._send)
@@ -89,9 +89,10 @@ class MPICommunicator(Communicator):
         carried = tf.cast(tensor, tf.float32) if half else tensor
         return tf.cast(tf.numpy_function(exchange, [carried], carried.dtype), tensor.dtype)
 
-    def _sum(self, values: np.ndarray) -> np.ndarray:
+    def _average(self, values: np.ndarray) -> np.ndarray:
         total = np.empty_like(values)
         self._wait(self._comm.Iallreduce(values, total), values, total)
+        total *= 1 / self.size
         return total
 
     def _send(self, values: np.ndarray) -> np.ndarray:
