@@ -426,3 +426,17 @@ def test_explain_says_what_will_happen_before_any_session(configure):
 def test_explain_finds_what_train_would_refuse(configure):
     with pytest.raises(StatisticError, match="'nothing', which no callback produces"):
         SimpleTrainer(configure(callbacks=[MaxSaver("nothing")])).explain()
+
+
+def test_the_arguments_of_a_config_do_for_a_config(tmp_path, kit):
+    recorder = kit.Recorder()
+    trainer = Trainer(callbacks=[recorder], steps_per_epoch=2, max_epoch=1, log_dir=None, extra_callbacks=[])
+    with tf.Graph().as_default():
+        variable = tf.get_variable("v", [], initializer=tf.zeros_initializer())
+        trainer.train_op = tf.assign_add(variable, 1.0)
+    trainer.train()
+    assert [what for what, *_ in recorder.calls].count("trigger_step") == 2
+    with pytest.raises(ConfigError, match="a TrainConfig and max_epoch besides"):
+        Trainer(TrainConfig(log_dir=None), max_epoch=3)
+    with pytest.raises(ConfigError, match="takes a TrainConfig, received 3"):
+        Trainer(3)

@@ -63,13 +63,14 @@ class Trainer:
 
     Args:
         config: what to train, for how long, with which callbacks.
+        arguments: those of a `TrainConfig`, instead of one.
 
     Raises:
-        ConfigError: the configuration does not suit this trainer.
+        ConfigError: the configuration does not suit this trainer, or there are two.
 
     Example:
         ```python
-        trainer = Trainer(TrainConfig(steps_per_epoch=100, max_epoch=3, callbacks=[ModelSaver()]))
+        trainer = Trainer(steps_per_epoch=100, max_epoch=3, callbacks=[ModelSaver()])
         trainer.train_op = train_op
         trainer.train()
         ```
@@ -78,7 +79,14 @@ class Trainer:
     is_chief = True
     devices: Sequence[str] = ()
 
-    def __init__(self, config: TrainConfig) -> None:
+    def __init__(self, config: TrainConfig | None = None, **arguments: Any) -> None:
+        if config is None:
+            config = TrainConfig(**arguments)
+        elif arguments:
+            raise ConfigError(
+                f"{type(self).__name__} received a TrainConfig and {', '.join(arguments)} besides. "
+                "Give all of it to the TrainConfig, or leave that out."
+            )
         if not isinstance(config, TrainConfig):
             raise ConfigError(f"{type(self).__name__} takes a TrainConfig, received {config!r}.")
         self.config = config
