@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import io
-import multiprocessing
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 
-import _rounds  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+import _processes  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+import _rounds  # noqa: PLC2701
 import numpy as np
 
 BATCH, STEPS, EPOCHS, ROUNDS = 32, 300, 3, 5
@@ -156,7 +155,7 @@ def simple_trainer() -> Callable[[], Measured]:
     return run
 
 
-def keras_fit(verbose: str | int = "auto") -> Callable[[], Measured]:
+def keras_fit(verbose: str | int = "auto", steps_per_execution: int = 1) -> Callable[[], Measured]:
     """The same network, data and optimizer in Keras 3."""
     import keras
     from keras import layers
@@ -203,7 +202,12 @@ def keras_fit(verbose: str | int = "auto") -> Callable[[], Measured]:
             model = network()
             assert model.count_params() == WEIGHTS, model.count_params()
             loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-            model.compile(optimizer=keras.optimizers.Adam(1e-3), loss=loss, metrics=["accuracy"])
+            model.compile(
+                optimizer=keras.optimizers.Adam(1e-3),
+                loss=loss,
+                metrics=["accuracy"],
+                steps_per_execution=steps_per_execution,
+            )
             model.fit(images, labels, batch_size=BATCH, epochs=EPOCHS, callbacks=[stopwatch], verbose=verbose)
             whole = time.perf_counter() - begin
         return whole, timed_epochs(stopwatch.seconds)
@@ -223,15 +227,6 @@ SUBJECTS = {
     "Keras fit": keras_fit,
     "Keras fit, verbose=0": keras_fit_silent,
 }
-
-
-def serve(name: str, orders: Connection) -> None:
-    """A subject's process: gets ready, then measures once per order."""
-    run = SUBJECTS[name]()
-    run()  # warm-up
-    orders.send("ready")
-    while orders.recv():
-        orders.send(run())
 
 
 def report(whole: _rounds.Figures, rates: _rounds.Figures) -> None:
@@ -258,26 +253,18 @@ def versions() -> list[str]:
 
 def main() -> None:
     """Starts all processes, measures them in turn, and prints."""
-    context = multiprocessing.get_context("spawn")
-    lines: dict[str, Connection] = {}
-    for name in SUBJECTS:
-        lines[name], theirs = context.Pipe()
-        context.Process(target=serve, args=(name, theirs), daemon=True).start()
-        theirs.close()  # so that a process that dies is an end-of-file, not silence
-    for line in lines.values():
-        line.recv()
     whole: _rounds.Figures = {name: [] for name in SUBJECTS}
 
-    def order(name: str) -> float:
-        lines[name].send(True)
-        seconds, rate = lines[name].recv()
+    def rate(name: str, run: Callable[[], Measured]) -> float:
+        seconds, per_second = run()
         whole[name].append(seconds)
-        return rate
+        return per_second
 
-    rates = _rounds.measure({name: (lambda name=name: order(name)) for name in SUBJECTS}, ROUNDS)
-    report(whole, rates)
-    for line in lines.values():
-        line.send(False)
+    with _processes.running(SUBJECTS) as subjects:
+        for run in subjects.values():
+            run()  # warm-up
+        turns = {name: (lambda name=name, run=run: rate(name, run)) for name, run in subjects.items()}
+        report(whole, _rounds.measure(turns, ROUNDS))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""Subjects of a benchmark in processes of their own: TensorFlow chooses its threads once per process."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Mapping
+from multiprocessing.connection import Connection
+from typing import Any
+
+Function = Callable[[], Any]
+Maker = Callable[[], "Function | Mapping[str, Function]"]
+
+
+@contextlib.contextmanager
+def running(
+    makers: Mapping[str, Maker], environment: Mapping[str, str] | None = None
+) -> Iterator[dict[str, Function]]:
+    """Runs each maker in a process of its own; gives the functions they made, to be called from here.
+
+    Args:
+        makers: by name, functions of a module that get ready and return the function to measure, or several
+            by names of their own.
+        environment: what the processes have besides this one's environment.
+    """
+    context = multiprocessing.get_context("spawn")
+    lines: list[Connection] = []
+    functions: dict[str, Function] = {}
+    with _environment(environment or {}):
+        for name, maker in makers.items():
+            ours, theirs = context.Pipe()
+            context.Process(target=_serve, args=(name, maker, theirs), daemon=True).start()
+            theirs.close()  # so that a process that dies is an end-of-file, not silence
+            lines.append(ours)
+    for line in lines:
+        for name in line.recv():
+            functions[name] = _caller(line, name)
+    try:
+        yield functions
+    finally:
+        for line in lines:
+            with contextlib.suppress(OSError):
+                line.send(None)
+
+
+def _caller(line: Connection, name: str) -> Function:
+    def call() -> Any:
+        line.send(name)
+        return line.recv()
+
+    return call
+
+
+def _serve(name: str, maker: Maker, line: Connection) -> None:
+    made = maker()
+    functions = made if isinstance(made, Mapping) else {name: made}
+    line.send(list(functions))
+    while (wanted := line.recv()) is not None:
+        line.send(functions[wanted]())
+
+
+@contextlib.contextmanager
+def _environment(values: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
