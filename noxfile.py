@@ -136,6 +136,14 @@ def kills(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """Reads a million datapoints through nested workers. Not among the usual sessions: minutes."""
+    install(session, [WITH_EXTRAS["dataflow"]], *TEST_TOOLS)
+    session.env["SOAK"] = "1000000"
+    run_copied_tests(session, ROOT / "packages" / "dataflow" / "tests", ["test_runtime_soak.py"])
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
     install(session, ["dataflow[datasets]", *WHEELS[1:]], "pytest", "pytest-timeout", "pytest-markdown-docs")
