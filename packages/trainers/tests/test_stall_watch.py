@@ -19,7 +19,7 @@ def until(condition):
     limit = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < limit
-        time.sleep(0.01)
+        threading.Event().wait(0.01)
 
 
 def stalls(caplog, step):
@@ -79,7 +79,7 @@ def test_a_stuck_callback_is_in_the_stacks(configure, caplog):
 def test_what_callbacks_do_after_an_epoch_may_take_its_time(configure, caplog):
     class Long(Callback):
         def _trigger_epoch(self):
-            time.sleep(0.3)
+            threading.Event().wait(0.3)
 
     with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
         SimpleTrainer(configure(callbacks=[Long()], stall_seconds=0.1)).train()

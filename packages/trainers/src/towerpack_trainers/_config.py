@@ -85,7 +85,7 @@ class TrainConfig:
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
         seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
-        stall_seconds: warn, with what every thread does, when no step finishes for so long; `math.inf`: never.
+        stall_seconds: warn when no step finishes for so long, with what every thread does; inf: never.
         xla: compile the training towers, gradients included, by XLA; for GPUs, see
             `optimize.compile_training_towers`.
 
