@@ -75,6 +75,27 @@ def check(flow, again, passes, data):
     assert texts(got + list(iterator)) == texts(passes[0])
 
 
+def test_a_map_goes_on_with_what_was_overtaken():
+    overtaken = threading.Event()
+
+    def func(dp):
+        if dp[0] == 1:
+            overtaken.wait(30)
+        return dp
+
+    def make(count):
+        return MultiThreadMapData(
+            DataFromList([[n] for n in range(3)], shuffle=False), count, func, ordered=False
+        )
+
+    flow, again = make(2), make(1)
+    got = list(islice(iter(flow), 2))
+    overtaken.set()
+    assert got == [[0], [2]]
+    again.load_state_dict(json.loads(json.dumps(flow.state_dict())))
+    assert list(again) == [[1]]
+
+
 @settings(max_examples=40, deadline=None)
 @given(source=sources, size=sizes, one=threads, other=threads, drops=st.booleans(), data=st.data())
 def test_maps(source, size, one, other, drops, data):

@@ -197,9 +197,13 @@ def _flat(stretches: list[Stretch]) -> list[int]:
     return [number for stretch in stretches for number in stretch]
 
 
+def own_key(epoch: Epoch) -> str:
+    """Where a parallel flow keeps its mark: beside that of the flow below, which stands at the same place."""
+    return f"{epoch.key}*"
+
+
 def _own_mark(epoch: Epoch, size: int) -> list[int]:
-    # Beside the mark of the flow below, which stands at the same place.
-    key = f"{epoch.key}*"
+    key = own_key(epoch)
     mark = epoch.marks.get(key)
     if mark is None or mark[:2] != [epoch.era, epoch] or len(mark) < size:
         mark = epoch.marks[key] = [epoch.era, int(epoch)] + [0] * (size - 2)

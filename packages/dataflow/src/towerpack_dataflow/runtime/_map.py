@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._map import MapData
 from .._seeding import Epoch
-from ._ledger import MapLedger, UnorderedMapLedger
+from ._ledger import MapLedger, UnorderedMapLedger, own_key
 from ._parallel_flow import Counts, ParallelFlow
 from ._runner import drained
 
@@ -124,7 +124,10 @@ class MultiProcessMapData(ParallelFlow):
 
         place = self._map._below(epoch)
         # Marks of its own, because it is read ahead; the consumer's follow when it has come that far.
-        below = Epoch(place, place.seed, place.path, copied(place.marks), place.era)
+        marks = copied(place.marks)
+        for own in (epoch.key, own_key(epoch)):  # this flow's, which no answer shall set back
+            marks.pop(own, None)
+        below = Epoch(place, place.seed, place.path, marks, place.era)
         source = arrange(self._map.ds._datapoints(below, first))
         return Pass(Spec.of(epoch, None), dispatcher, source=source, source_marks=below.marks)
 
