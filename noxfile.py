@@ -36,11 +36,8 @@ COMBINATIONS = {
             "test_full_stack.py",
             "test_bad_input.py",
             "test_examples.py",
-            "test_replication.py",
-            "test_resume.py",
         ],
     ),
-    "hosts": (["dataflow[datasets]", "trainers[mpi]"], ["test_distributed.py"]),
 }
 
 nox.needs_version = ">=2025.2"
@@ -85,9 +82,7 @@ def isolated(session: nox.Session, wheel: str) -> None:
 def integration(session: nox.Session, combination: str) -> None:
     """Composes installed wheels on real data; each combination in an environment of its own."""
     wanted, files = COMBINATIONS[combination]
-    # mpi4py looks for the machine's MPI; here, one that installs as a package.
-    mpi = ["mpich"] if combination == "hosts" else []
-    install(session, wanted, *TEST_TOOLS, *mpi)
+    install(session, wanted, *TEST_TOOLS)
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 
@@ -125,6 +120,22 @@ def ray(session: nox.Session) -> None:
     """Trains on a local Ray cluster. Not among the usual sessions: Ray starts a dozen processes."""
     install(session, ["dataflow", "trainers[ray]"], *TEST_TOOLS)
     run_copied_tests(session, ROOT / "integration_tests", ["test_distributed_ray.py"])
+
+
+@nox.session
+def towers(session: nox.Session) -> None:
+    """Trains one model on several virtual devices, in every way. Not among the usual sessions: minutes."""
+    install(session, COMBINATIONS["full"][0], *TEST_TOOLS)
+    run_copied_tests(session, ROOT / "integration_tests", ["test_replication.py"], also=[ROOT / "examples"])
+
+
+@nox.session
+def hosts(session: nox.Session) -> None:
+    """Trains in several processes, and takes some away. Not among the usual sessions: minutes."""
+    # mpi4py looks for the machine's MPI; here, one that installs as a package.
+    install(session, ["dataflow[datasets]", "trainers[mpi]"], *TEST_TOOLS, "mpich")
+    files = ["test_distributed.py", "test_distributed_trainer.py"]
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 
 @nox.session
