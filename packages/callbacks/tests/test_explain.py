@@ -31,6 +31,7 @@ def test_order_periods_fetches_statistics_and_state(line):
     assert explain_callbacks(callbacks).splitlines() == [
         "  1. PeriodicTrigger(ModelSaver)",
         "       triggered after the step, every 100 steps",
+        "       has a state in checkpoints",
         "  2. MaxSaver('cost')",
         "       triggered after every epoch",
         "       reads cost",
