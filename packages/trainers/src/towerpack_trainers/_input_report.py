@@ -75,7 +75,11 @@ class InputReport(Callback):
                 self._wait = tf.subtract(tf.timestamp("input_came"), begin, name="waited")
 
     def step_fetches(self) -> Sequence[StepFetch]:
-        return [StepFetch(self._wait, self._waits.append, self._every)] if self._tensors else []
+        return [StepFetch(self._wait, self._note, self._every)] if self._tensors else []
+
+    def _note(self, waited: float) -> None:
+        # The ops of a step begin in any order: an input that is there at once may come before the first clock.
+        self._waits.append(max(0.0, waited))
 
     def _before_epoch(self) -> None:
         self._waits.clear()
