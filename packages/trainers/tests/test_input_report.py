@@ -48,7 +48,7 @@ def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(kit, configure,
 
         def __iter__(self):
             while True:
-                threading.Event().wait(0.01)
+                threading.Event().wait(0.03)
                 yield [np.ones(4, np.float32)] * 2
 
     SimpleTrainer(configure(data=QueueInput(Waiting()), steps_per_epoch=20, max_epoch=2)).train()

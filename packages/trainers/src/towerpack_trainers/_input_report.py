@@ -78,7 +78,7 @@ class InputReport(Callback):
         return [StepFetch(self._wait, self._note, self._every)] if self._tensors else []
 
     def _note(self, waited: float) -> None:
-        # The ops of a step begin in any order: an input that is there at once may come before the first clock.
+        # The ops of a step begin in any order: what is there at once may come before the first clock.
         self._waits.append(max(0.0, waited))
 
     def _before_epoch(self) -> None:
