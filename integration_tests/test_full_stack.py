@@ -94,7 +94,8 @@ def wait_for(process, line):
 
 def assert_goes_on_as_if_undisturbed(training, log_dir, undisturbed):
     whole, values, _ = undisturbed
-    assert 90 <= read_checkpoint(log_dir).state["loop"]["global_step"] < values["global_step"]
+    # Written beside the training: the one of step 90 may not have been complete.
+    assert 80 <= read_checkpoint(log_dir).state["loop"]["global_step"] < values["global_step"]
     weights = training.Weights()
     SimpleTrainer(training.configure(log_dir, [weights], resume="auto")).train()
     for name, value in values.items():
