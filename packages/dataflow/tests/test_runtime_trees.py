@@ -79,12 +79,19 @@ def grown(trees):
         st.builds(lambda ds: MapData(ds, add_noise, rng=True), trees),
         st.builds(lambda ds: MapData(ds, keep_some, rng=True, drops=True), trees),
         st.builds(lambda ds: MapData(ds, keep_some, rng=True), trees),
-        st.builds(lambda ds, n: BatchData(ds, n, remainder=True, use_list=True), trees, sizes),
+        st.builds(
+            lambda ds, n: BatchData(MapData(ds, boxed), n, remainder=True, use_list=True), trees, sizes
+        ),
         st.builds(lambda ds, n, k: FixedSizeData(full(ds), n, keep_state=k), trees, sizes, st.booleans()),
         st.builds(RepeatedData, trees, st.integers(1, 3)),
         st.builds(lambda ds: RepeatedData(full(ds), -1), trees),
         st.builds(EveryOther, trees),
     )
+
+
+def boxed(dp):
+    """One component: datapoints of different parts of a tree are then batched together."""
+    return [dp]
 
 
 def full(ds):
