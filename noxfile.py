@@ -21,7 +21,8 @@ WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
 LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless", "psutil")
-LOADERS += ("scikit-image", "tabulate", "termcolor", "tqdm", "msgpack-numpy", "six")
+OF_TENSORPACK = ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "psutil", "six")
+LOADERS += ("scikit-image", *OF_TENSORPACK)
 
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
@@ -190,6 +191,9 @@ def bench(session: nox.Session) -> None:
         session.run("python", "benchmarks/dataflow.py", *names[1:])
         return
     install(session, ["dataflow[datasets]", "trainers[mpi]"], "mpich")
+    if "loop" in names:  # beside Tensorpack, on Keras 2
+        session.install("tf_keras", *OF_TENSORPACK)
+        session.install("--no-deps", "tensorpack==0.11")
     for name in names:
         session.run("python", f"benchmarks/{name}.py", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
