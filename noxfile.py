@@ -20,7 +20,7 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
-LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless", "psutil")
+LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless")
 OF_TENSORPACK = ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "psutil", "six")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
 
