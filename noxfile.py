@@ -228,6 +228,8 @@ def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
     constraints = Path(session.create_tmp()) / "built-wheels.txt"
     constraints.write_text("".join(f"towerpack-{wheel} @ {built(wheel).as_uri()}\n" for wheel in WHEELS))
     session.install("-c", str(constraints), *(f"towerpack-{wheel}" for wheel in wanted), *tools)
+    # Where no byte code may be written, each of the tests' processes compiles TensorFlow anew: 40 s apiece.
+    session.env["PYTHONDONTWRITEBYTECODE"] = None
 
 
 def run_copied_tests(

@@ -29,6 +29,13 @@ def test_verdicts(flow, put, verdict):
     assert describe_epoch(spent(flow, put)).startswith(verdict)
 
 
+@pytest.mark.parametrize("share", [0.7, 0.3])
+def test_steps_that_mostly_wait_show_that_the_data_is_slower(share):
+    assert describe_epoch(spent(share, 1 - share), waited=0.96).startswith(
+        "the data is the bottleneck: steps"
+    )
+
+
 def test_the_share_that_steps_waited_is_told():
     assert describe_epoch(spent(10.0, 90.0), 0.034) == (
         "the model is the bottleneck: steps waited for data 3% of their time, and 10% of its time the input "

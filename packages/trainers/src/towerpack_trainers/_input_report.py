@@ -16,8 +16,11 @@ __all__ = ["InputReport", "describe_epoch"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# Between these shares neither is clearly the slower one.
+# Shares of a thread's time at work on the next datapoint; between them neither is clearly the slower one.
 _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
+# Steps that wait this share of their time show the data slower, though a queue filled in a pause of the
+# training (a checkpoint, an evaluation) lowers the thread's share.
+_STEPS_STARVE = 0.5
 # Reading the clock twice in each step would cost it 8 microseconds; a sample tells as much.
 _STEPS_BETWEEN_SAMPLES = 20
 
@@ -36,7 +39,7 @@ def describe_epoch(spent: InputStatus, waited: float | None = None) -> str | Non
     if not busy:
         return None
     share = max(thread.flow_share for thread in busy)
-    if share > _DATA_IS_SLOWER:
+    if share > _DATA_IS_SLOWER or (waited or 0.0) > _STEPS_STARVE:
         verdict = "the data is the bottleneck"
     elif share < _MODEL_IS_SLOWER:
         verdict = "the model is the bottleneck"
@@ -69,6 +72,8 @@ class InputReport(Callback):
         self._waits: list[float] = []
 
     def _setup_graph(self) -> None:
+        if not self._tensors:
+            return
         with tf.device("/cpu:0"):
             begin = tf.timestamp("step_begins")
             with tf.control_dependencies(list(self._tensors)):

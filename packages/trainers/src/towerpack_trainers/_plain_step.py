@@ -46,11 +46,12 @@ class PlainStep:
 
     def _repeat(self) -> None:
         """Puts all steps but the last into a loop, and lets the last one follow it."""
-        self._ahead = StepCopies([self._done]).loop(self.times - 1, "steps_ahead")
         step = tf.nest.map_structure(_as_output, [self._done, self._values])
         outputs = {output.name: output for output in tf.nest.flatten(step)}
-        copies = dict(zip(outputs, StepCopies(list(outputs.values())).after(self._ahead, "last_step")))
-        self._done, self._values = tf.nest.map_structure(lambda output: copies[output.name], step)
+        copies = StepCopies(list(outputs.values()))
+        self._ahead = copies.loop(self.times - 1, "steps_ahead")
+        last = dict(zip(outputs, copies.after(self._ahead, "last_step")))
+        self._done, self._values = tf.nest.map_structure(lambda output: last[output.name], step)
 
     def _only_value(self) -> tf.Tensor | None:
         """The one tensor that all receivers want, computed after everything else; None if they differ."""

@@ -283,11 +283,11 @@ class Trainer:
 
     def _own_callbacks(self) -> list[Callback]:
         limit = self.config.stall_seconds
-        watch = [] if math.isinf(limit) else [StallWatch(self.source, limit)]
-        if self.source is None:
-            return [*watch]
-        report = InputReport(self.source, self._training_inputs(), self.config.steps_per_run)
-        return [*watch, *map(HookToCallback, self.source.hooks()), report]
+        own: list[Callback] = [] if math.isinf(limit) else [StallWatch(self.source, limit)]
+        if self.source is not None:
+            own += map(HookToCallback, self.source.hooks())
+            own.append(InputReport(self.source, self._training_inputs(), self.config.steps_per_run))
+        return own
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
         """What one training tower takes of the input; empty where nobody knows."""

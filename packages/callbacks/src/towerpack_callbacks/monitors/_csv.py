@@ -7,12 +7,11 @@ import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
-from ._background import BackgroundWriter, Batches
 from ._line_file import LineFile
-from ._monitor import Monitor
-from ._step_row import Row, StepRow
+from ._row_writer import RowFile, RowWriter
+from ._step_row import Row
 
 __all__ = ["CSVWriter"]
 
@@ -20,7 +19,7 @@ _FIRST_COLUMNS = ["epoch_num", "global_step"]
 
 
 @final
-class CSVWriter(Monitor):
+class CSVWriter(RowWriter):
     """Appends one row per step that put statistics; a column for each name, in the order they first appear.
 
     A statistic that appears later adds a column on the right: the file is written anew with it, aside, and
@@ -34,58 +33,12 @@ class CSVWriter(Monitor):
     """
 
     def __init__(self, filename: str = "stats.csv") -> None:
-        self._filename = filename
-        self._row = StepRow()
-        self._writer = BackgroundWriter(f"CSVWriter({filename})")
-        self._rows: Batches[Row] = Batches(self._writer, self._append)
-        self._table: _Table | None = None
+        super().__init__(filename)
 
-    def _setup_graph(self) -> None:
-        self._table, self._row = None, StepRow()
-
-    def _before_train(self) -> None:
-        self._open()
-
-    def _open(self) -> _Table:
-        if self._table is None:
-            self._table = _Table(self._directory() / self._filename)
-            self._table.drop_after(self._row.last_recorded_step(self.global_step))
-        return self._table
-
-    def process_scalar(self, name: str, value: float, global_step: int) -> None:
-        self._open()
-        self._write(self._row.add(name, value, self.epoch_num, global_step))
-
-    def _write(self, row: Row | None) -> None:
-        if row is not None:
-            self._open()
-            self._rows.put(row)
-
-    def _append(self, rows: list[Row]) -> None:
-        self._open().append(rows)
-
-    def flush(self) -> None:
-        """Waits until the rows of finished steps are in the file."""
-        if self._table is not None:
-            self._writer.submit(self._table.close)
-        self._writer.flush()
-
-    def _trigger(self) -> None:
-        self._write(self._row.take())
-        self.flush()
-
-    def _after_train(self) -> None:
-        try:
-            self._trigger()
-        finally:
-            self._writer.close()
-
-    def state_dict(self) -> dict[str, Any]:
-        self.flush()
-        return self._row.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._row.load_state_dict(state)
+    def _file_up_to(self, path: Path, last_step: int) -> RowFile:
+        table = _Table(path)
+        table.drop_after(last_step)
+        return table
 
 
 class _Table:

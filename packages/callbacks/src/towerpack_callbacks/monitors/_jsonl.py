@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, final
+from pathlib import Path
+from typing import final
 
-from ._background import BackgroundWriter, Batches
 from ._line_file import LineFile, cut_lines_after
-from ._monitor import Monitor
-from ._step_row import Row, StepRow
+from ._row_writer import RowFile, RowWriter
+from ._step_row import Row
 
 __all__ = ["JSONWriter"]
 
 
 @final
-class JSONWriter(Monitor):
+class JSONWriter(RowWriter):
     """Appends one line `{"epoch_num": …, "global_step": …, name: value, …}` per step that put statistics.
 
     Lines are written by a thread, as soon as their step is over. When a run resumes, lines of steps after its
@@ -29,62 +30,25 @@ class JSONWriter(Monitor):
     """
 
     def __init__(self, filename: str = "stats.jsonl") -> None:
-        self._filename = filename
-        self._row = StepRow()
-        self._writer = BackgroundWriter(f"JSONWriter({filename})")
-        self._rows: Batches[Row] = Batches(self._writer, self._append)
-        self._file: LineFile | None = None
+        super().__init__(filename)
 
-    def _setup_graph(self) -> None:
-        self._file, self._row = None, StepRow()
+    def _file_up_to(self, path: Path, last_step: int) -> RowFile:
+        if path.exists():
+            cut_lines_after(path, partial(_is_up_to, last_step))
+        return _Lines(path)
 
-    def _before_train(self) -> None:
-        self._open()
 
-    def _open(self) -> LineFile:
-        # On first use: a callback may put statistics in its _before_train, ahead of ours.
-        if self._file is None:
-            path = self._directory() / self._filename
-            if path.exists():
-                last = self._row.last_recorded_step(self.global_step)
-                cut_lines_after(path, partial(_is_up_to, last))
-            self._file = LineFile(path)
-        return self._file
+class _Lines:
+    """The file, a line for each row."""
 
-    def process_scalar(self, name: str, value: float, global_step: int) -> None:
-        self._open()
-        self._write(self._row.add(name, value, self.epoch_num, global_step))
+    def __init__(self, path: Path) -> None:
+        self._file = LineFile(path)
 
-    def _write(self, row: Row | None) -> None:
-        if row is not None:
-            self._open()
-            self._rows.put(row)
+    def append(self, rows: Sequence[Row]) -> None:
+        self._file.append(map(_encode, rows))
 
-    def _append(self, rows: list[Row]) -> None:
-        self._open().append(map(_encode, rows))
-
-    def flush(self) -> None:
-        """Waits until the lines of finished steps are in the file."""
-        if self._file is not None:
-            self._writer.submit(self._file.close)
-        self._writer.flush()
-
-    def _trigger(self) -> None:
-        self._write(self._row.take())
-        self.flush()
-
-    def _after_train(self) -> None:
-        try:
-            self._trigger()
-        finally:
-            self._writer.close()
-
-    def state_dict(self) -> dict[str, Any]:
-        self.flush()
-        return self._row.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._row.load_state_dict(state)
+    def close(self) -> None:
+        self._file.close()
 
 
 def _encode(row: Row) -> str:
