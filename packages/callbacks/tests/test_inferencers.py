@@ -28,6 +28,12 @@ def test_scalar_stats_weigh_batches_by_size():
     assert stats.produces() == ["validation_cost", "validation_accuracy"]
 
 
+def test_without_a_prefix_a_statistic_is_called_as_its_tensor():
+    stats = ScalarStats("cost", prefix="")
+    assert stats.produces() == ["cost"]
+    assert round_of(stats, [([1.0], 1)]) == {"cost": 1.0}
+
+
 def test_rounds_do_not_mix():
     stats = ScalarStats("cost", prefix="test")
     round_of(stats, [([100.0], 1)])

@@ -21,7 +21,7 @@ from towerpack_callbacks import (
 from towerpack_callbacks.checkpoint import read_checkpoint, write_checkpoint
 from towerpack_dataflow import MapData
 from towerpack_inputsource import FeedInput, QueueInput
-from towerpack_trainers import RestoreError, SimpleTrainer, TrainerStateError
+from towerpack_trainers import ConfigError, RestoreError, SimpleTrainer, TrainerStateError
 
 
 class Interrupt(Callback):
@@ -237,17 +237,60 @@ def test_another_model(kit, configure):
     assert lines[0].endswith("model-10 does not fit this graph:")
     assert "  only in the graph: fc0/W" in lines
     assert "  only in the restored values: slope" in lines
-    assert (
-        lines[-1] == "Build the same model, or load it with session_init=SmartInit(path) to take what fits."
-    )
+    assert lines[-1].startswith("Build the same model; or allow the difference, resume_allow=[...];")
 
 
 def test_other_callbacks(configure):
     SimpleTrainer(configure(callbacks=[ModelSaver(), Sum()])).train()
     with pytest.raises(
-        CheckpointError, match=r"the state of callbacks this run has not: Sum.*Add them, or start"
+        CheckpointError, match=r"the state of callbacks this run has not: Sum.*Add them, or allow"
     ):
         SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
+
+
+def test_variables_that_differ_may_be_allowed(kit, configure, caplog):
+    class Tilted(kit.Line):
+        def build_graph(self, x, y):
+            tilt = tf.get_variable("tilt", [], initializer=tf.ones_initializer(), trainable=False)
+            return super().build_graph(x, y) + 0 * tilt
+
+    SimpleTrainer(configure(callbacks=[ModelSaver()])).train()
+    kept = kit.Weights()
+    allowed = {"resume": "auto", "resume_allow": ["missing"]}
+    trainer = SimpleTrainer(configure(model=Tilted(), callbacks=[ModelSaver(), kept], max_epoch=3, **allowed))
+    trainer.train()
+    assert "as is allowed:\n  only in the graph: tilt" in caplog.text
+    assert trainer.loop.global_step == 15
+    assert kept.values["tilt"] == 1
+    SimpleTrainer(configure(model=Tilted(), callbacks=[ModelSaver()], max_epoch=4, resume="auto")).train()
+    with pytest.raises(RestoreError, match="only in the restored values: tilt"):
+        SimpleTrainer(configure(max_epoch=5, **allowed)).train()
+
+
+def test_states_of_callbacks_may_be_left_out(configure, caplog):
+    SimpleTrainer(configure(callbacks=[ModelSaver(), Sum()])).train()
+    trainer = SimpleTrainer(
+        configure(callbacks=[ModelSaver()], resume="auto", resume_allow=["callbacks"], max_epoch=3)
+    )
+    trainer.train()
+    assert "They are left out, as is allowed" in caplog.text
+    assert trainer.loop.global_step == 15
+
+
+def test_other_data_may_start_anew(kit, configure, caplog):
+    SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_flow(), callbacks=[ModelSaver()])).train()
+    other = {"model": kit.Net(), "data": FeedInput(kit.net_data()), "resume": "auto", "max_epoch": 3}
+    with pytest.raises(ValueError):
+        SimpleTrainer(configure(**other)).train()
+    other["data"] = FeedInput(kit.net_data())
+    SimpleTrainer(configure(**other, resume_allow=["input"])).train()
+    assert "The data starts anew" in caplog.text
+
+
+@pytest.mark.parametrize("allow", ["missing", ["everything"], 3])
+def test_what_can_be_allowed(configure, allow):
+    with pytest.raises(ConfigError, match="expected a list of some of 'missing', 'unused', 'unequal', 'call"):
+        configure(resume_allow=allow)
 
 
 def test_a_callback_that_is_new_starts_afresh(configure):

@@ -267,8 +267,12 @@ class Callbacks:
         states = {key: cb.state_dict() for key, cb in self._keyed()}
         return {key: state for key, state in states.items() if state}
 
-    def load_state_dict(self, states: dict[str, dict[str, Any]]) -> None:
+    def load_state_dict(self, states: dict[str, dict[str, Any]], allow_unknown: bool = False) -> None:
         """Gives each callback its state back. A callback that is new since then starts afresh.
+
+        Args:
+            states: what `state_dict()` returned.
+            allow_unknown: leave out, with a warning, what belongs to no callback of this run.
 
         Raises:
             CheckpointError: a state belongs to no callback of this run.
@@ -276,12 +280,19 @@ class Callbacks:
         keyed = dict(self._keyed())
         unknown = sorted(set(states) - set(keyed))
         if unknown:
-            raise CheckpointError(
+            difference = (
                 f"The checkpoint holds the state of callbacks this run has not: {', '.join(unknown)}. "
-                f"This run has: {', '.join(sorted(keyed)) or 'none'}. Add them, or start without resuming."
+                f"This run has: {', '.join(sorted(keyed)) or 'none'}."
             )
+            if not allow_unknown:
+                raise CheckpointError(
+                    f"{difference} Add them, or allow their states to be left out (a trainer does by "
+                    'TrainConfig(resume_allow=["callbacks"])).'
+                )
+            _log.warning("%s They are left out, as is allowed.", difference)
         for key, state in states.items():
-            keyed[key].load_state_dict(state)
+            if key in keyed:
+                keyed[key].load_state_dict(state)
 
     def _keyed(self) -> Iterator[tuple[str, Callback]]:
         """Callbacks with keys that tell equal ones apart: "ModelSaver", "ModelSaver#2"."""

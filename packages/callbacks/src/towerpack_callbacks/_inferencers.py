@@ -18,12 +18,12 @@ class ScalarStats(Inferencer):
 
     Args:
         names: one name of a scalar tensor or several. Each is the mean over its batch.
-        prefix: statistics are named `<prefix>_<name>`.
+        prefix: statistics are named `<prefix>_<name>`; with "", just `<name>`.
     """
 
     def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:
         self._names = [names] if isinstance(names, str) else list(names)
-        self._prefix = prefix
+        self._lead = f"{prefix}_" if prefix else ""
 
     def _get_fetches(self) -> Sequence[str]:
         return self._names
@@ -47,7 +47,7 @@ class ScalarStats(Inferencer):
         return dict(zip(self.produces(), means.tolist()))
 
     def produces(self) -> Sequence[str]:
-        return [f"{self._prefix}_{name.split(':')[0]}" for name in self._names]
+        return [f"{self._lead}{name.split(':')[0]}" for name in self._names]
 
 
 @final
@@ -98,12 +98,12 @@ class BinaryClassificationStats(Inferencer):
     Args:
         pred_tensor_name: the answers, an array of any shape with 0 or 1 (or bool) in each element.
         label_tensor_name: the truth, of the same shape.
-        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`.
+        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; with "", without it.
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
         self._names = [pred_tensor_name, label_tensor_name]
-        self._prefix = prefix
+        self._lead = f"{prefix}_" if prefix else ""
 
     def _get_fetches(self) -> Sequence[str]:
         return self._names
@@ -138,4 +138,4 @@ class BinaryClassificationStats(Inferencer):
         return dict(zip(self.produces(), values))
 
     def produces(self) -> Sequence[str]:
-        return [f"{self._prefix}_{what}" for what in ("precision", "recall", "f1")]
+        return [f"{self._lead}{what}" for what in ("precision", "recall", "f1")]

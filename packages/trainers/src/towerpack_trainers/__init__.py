@@ -13,6 +13,7 @@ from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower import Tower, TowerFunc
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
+from ._trial import fast_dev_run, overfit_batches
 from .distributed import DistributedTrainer, MPITrainer
 from .optimize import (
     LAMB,
@@ -101,9 +102,11 @@ __all__ = [
     "default_session_config",
     "describe_trainable_variables",
     "distributed",
+    "fast_dev_run",
     "gpu_session_config",
     "mixed_precision",
     "optimize",
+    "overfit_batches",
     "predict",
     "replicate",
 ]

@@ -29,6 +29,7 @@ from towerpack_inputsource import InputSource
 from ._arguments import as_int, instance_of, list_of, positive_number, whole_number
 from ._errors import ConfigError
 from ._model import ModelDesc
+from ._resume import check_resume_allow
 from ._session_init import SessionInit
 
 __all__ = ["TrainConfig", "default_callbacks", "default_monitors"]
@@ -84,7 +85,15 @@ class TrainConfig:
         log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
+        resume_allow: what need not match where `resume` goes on, and is logged instead of refused: variables
+            that are "missing" in the checkpoint, "unused" here or "unequal" in shape or type keep or lose
+            their values; states of "callbacks" this run has not are left out; an "input" of another kind
+            starts anew.
         seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
+        evaluation_batches: how many batches an evaluation takes at most; None: its whole input.
+        rehearsal: whether this run is to be forgotten: its files go to a directory that is removed when it
+            ends, and each epoch ends with the work of every callback, whatever its period. See
+            `fast_dev_run`.
         stall_seconds: warn when no step finishes for so long, with what every thread does; inf: never.
         xla: compile the training towers, gradients included, by XLA; for GPUs, see
             `optimize.compile_training_towers`.
@@ -125,7 +134,12 @@ class TrainConfig:
     resume: str | Path | None = attrs.field(
         default=None, validator=optional(instance_of((str, Path), '"auto" or the path of a checkpoint'))
     )
+    resume_allow: frozenset[str] = attrs.field(default=(), converter=check_resume_allow)
     seed: int | None = attrs.field(default=None, converter=as_int, validator=optional(whole_number(0)))
+    evaluation_batches: int | None = attrs.field(
+        default=None, converter=as_int, validator=optional(whole_number(1))
+    )
+    rehearsal: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
     stall_seconds: float = attrs.field(default=60.0, validator=positive_number())
     xla: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
 

@@ -62,8 +62,9 @@ def restore_exactly(
     differences = Differences.between(variables, values)
     differences.refuse(
         source,
-        check_allowed(allow),
-        "Build the same model, or load it with session_init=SmartInit(path) to take what fits.",
+        allow,
+        "Build the same model; or allow the difference, resume_allow=[...]; or start anew from what fits, "
+        "session_init=SmartInit(path).",
     )
     if differences:
         _log.warning("%s does not fit this graph, as is allowed:\n%s", source, differences.describe())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,6 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import (
     Callback,
     Callbacks,
-    CheckpointError,
     HookToCallback,
     InferenceTower,
     JSONWriter,
@@ -28,9 +29,6 @@ from towerpack_callbacks import (
     make_predictor,
 )
 from towerpack_callbacks.checkpoint import (
-    Checkpoint,
-    latest_checkpoint,
-    read_checkpoint,
     save_now,
     set_random_state,
 )
@@ -43,6 +41,7 @@ from ._hooked_session import HookedSession
 from ._input_report import InputReport
 from ._log_dir import prepare_log_dir
 from ._plain_step import PlainStep
+from ._resume import check_state, find_checkpoint, is_in
 from ._session import create_session, default_session_config
 from ._session_init import restore_exactly
 from ._signals import StopSignals
@@ -95,14 +94,18 @@ class Trainer:
         self._signals = StopSignals(cancel=self.coord.request_stop)
         self.source: InputSource | None = config.data
         self.loop = LoopState(
-            steps_per_epoch=0, max_epoch=config.max_epoch, starting_epoch=config.starting_epoch
+            steps_per_epoch=0,
+            max_epoch=config.max_epoch,
+            starting_epoch=config.starting_epoch,
+            evaluation_batches=config.evaluation_batches,
         )
         if type(self) is Trainer and config.dataflow is not None:
             raise ConfigError(
                 "Trainer itself knows no model to feed from dataflow=. Use a trainer that has one, such as "
                 "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
             )
-        self._checkpoint = self._find_checkpoint()
+        self._checkpoint = find_checkpoint(config.resume, config.log_dir)
+        self._scratch = _scratch(config)
         self._random_state: dict[str, Any] | None = None
         self.seed = self._choose_seed()
         monitors = default_monitors() if config.monitors is None else config.monitors
@@ -193,7 +196,7 @@ class Trainer:
     @property
     def log_dir(self) -> Path | None:
         """The directory of this run's files."""
-        return self.config.log_dir
+        return self.config.log_dir if self._scratch is None else Path(self._scratch.name)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything besides variables that a checkpoint holds, as JSON values."""
@@ -233,9 +236,10 @@ class Trainer:
             plain = self._set_up()
             self._started = True
             if self.log_dir is not None:
-                prepare_log_dir(self.log_dir, resuming=self._resumes_in(self.log_dir))
+                prepare_log_dir(self.log_dir, resuming=is_in(self.log_dir, self._checkpoint))
             _log.info("%s", describe_trainable_variables(self.graph))
-            self._train_in_session(plain)
+            with self._scratch or contextlib.nullcontext():
+                self._train_in_session(plain)
 
     def explain(self) -> str:
         """Says what the training will do: steps, devices, and what each callback does when.
@@ -316,11 +320,12 @@ class Trainer:
     def _restore(self) -> None:
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
-            _check_state(checkpoint)
-            restore_exactly(self.sess, checkpoint.variables, str(checkpoint.path))
+            check_state(checkpoint)
+            allow = self.config.resume_allow
+            restore_exactly(self.sess, checkpoint.variables, str(checkpoint.path), allow)
             self.loop.load_state_dict(checkpoint.state["loop"])
             check_position(self.config.steps_per_run, self.loop)
-            self.callbacks.load_state_dict(checkpoint.state["callbacks"])
+            self.callbacks.load_state_dict(checkpoint.state["callbacks"], allow_unknown="callbacks" in allow)
             self._restore_input(checkpoint.state.get("input"))
             self._random_state = checkpoint.state.get("random")
             _log.info("Going on from %s.", checkpoint.path)
@@ -329,6 +334,9 @@ class Trainer:
 
     def _restore_input(self, position: dict[str, Any] | None) -> None:
         if self.source is None or position is None:
+            return
+        if "input" in self.config.resume_allow:
+            _log.warning("The data starts anew, as resume_allow has it: %s", position)
             return
         if position.get("flow", position) is None:
             _log.warning(
@@ -366,6 +374,8 @@ class Trainer:
     def _run_loop(self) -> None:
         loop, max_epoch, times = self.loop, self.config.max_epoch, self.config.steps_per_run
         signals, threads_failed = self._signals, self.coord.should_stop
+        callbacks = self.callbacks
+        end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
         self.callbacks.before_train()
         if self._random_state is not None:
             set_random_state(self._random_state)
@@ -383,7 +393,7 @@ class Trainer:
                 if signals.requested is not None or threads_failed():
                     self._stop_if_asked(amid_triggers=loop.is_last_step)
             self.callbacks.after_epoch()
-            self.callbacks.trigger_epoch()
+            end_epoch()
             self._stop_if_asked(amid_triggers=False)
 
     def _stop_if_asked(self, amid_triggers: bool) -> None:
@@ -436,22 +446,6 @@ class Trainer:
             )
         return steps
 
-    def _find_checkpoint(self) -> Checkpoint | None:
-        resume = self.config.resume
-        if resume is None:
-            return None
-        if resume != "auto":
-            return read_checkpoint(resume)
-        assert self.config.log_dir is not None
-        latest = latest_checkpoint(self.config.log_dir)
-        return None if latest is None else read_checkpoint(latest)
-
-    def _resumes_in(self, log_dir: Path) -> bool:
-        """Whether the checkpoint to go on from is of the run that is in `log_dir`."""
-        return self._checkpoint is not None and self._checkpoint.path.resolve().is_relative_to(
-            log_dir.resolve()
-        )
-
     def _choose_seed(self) -> int:
         if self._checkpoint is not None and "seed" in self._checkpoint.state:
             return int(self._checkpoint.state["seed"])
@@ -462,12 +456,11 @@ class Trainer:
         return seed
 
 
-def _check_state(checkpoint: Checkpoint) -> None:
-    if not {"loop", "callbacks"} <= set(checkpoint.state):
-        raise CheckpointError(
-            f"{checkpoint.path} holds no state of a training, only variables. Start from those by "
-            "session_init=SmartInit(path)."
-        )
+def _scratch(config: TrainConfig) -> tempfile.TemporaryDirectory[str] | None:
+    """A place for the files of a run that is to be forgotten."""
+    if not config.rehearsal or config.log_dir is None:
+        return None
+    return tempfile.TemporaryDirectory(prefix="towerpack-rehearsal-")
 
 
 def _failure_of_threads(coord: tf.train.Coordinator) -> BaseException | None:

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import RestoreError
 
-__all__ = ["Differences", "check_allowed"]
+__all__ = ["VARIABLE_DIFFERENCES", "Differences", "check_allowed"]
 
 # What is allowed, and how it is called in a message.
 _KINDS = {
@@ -18,6 +18,8 @@ _KINDS = {
     "unused": "only in the restored values",
     "unequal": "of another shape or type",
 }
+
+VARIABLE_DIFFERENCES = tuple(_KINDS)
 
 
 def check_allowed(allow: Collection[str]) -> frozenset[str]:
