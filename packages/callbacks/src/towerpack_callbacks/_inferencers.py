@@ -98,7 +98,7 @@ class BinaryClassificationStats(Inferencer):
     Args:
         pred_tensor_name: the answers, an array of any shape with 0 or 1 (or bool) in each element.
         label_tensor_name: the truth, of the same shape.
-        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; with "", without it.
+        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; "" for none.
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
