@@ -9,7 +9,17 @@ from towerpack_dataflow import (
     BatchError,
     DataFromGenerator,
     DataFromList,
+    FixedSizeData,
     MapData,
+    MultiProcessMapAndBatchData,
+    MultiProcessMapData,
+    MultiProcessRunner,
+    MultiThreadRunner,
+    PrintData,
+    ProxyDataFlow,
+    RepeatedData,
+    ShardData,
+    TestDataSpeed,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -204,3 +214,28 @@ def test_the_memory_of_a_batch_can_come_from_elsewhere():
         assert batch[0] is pool[0]
         assert batch[2] is pool[1]
     assert asked == [[((2, 2, 3), np.uint8), ((2,), np.float64)]] * 2
+
+
+BATCHES = BatchData(DataFromList(list(range(10))), 3)
+
+
+@pytest.mark.parametrize(
+    ("flow", "size"),
+    [
+        (BATCHES, 3),
+        (BatchData(list(range(10)), 3, remainder=True), None),
+        (BatchData(list(range(10)), 3, use_list=True), None),
+        (PrintData(TestDataSpeed(ShardData(FixedSizeData(RepeatedData(BATCHES, -1), 7), 0, 2))), 3),
+        (MultiProcessRunner(BATCHES, 2), 3),
+        (MultiThreadRunner(BATCHES, 2), 3),
+        (MultiProcessMapAndBatchData(list(range(10)), 2, str, 3), 3),
+        (MultiProcessMapAndBatchData(list(range(10)), 2, str, 3, remainder=True), None),
+        (MapData(BATCHES, list), None),
+        (MultiProcessMapData(BATCHES, 2, list), None),
+        (ProxyDataFlow(BATCHES), None),
+        (DataFromList([1, 2]), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_who_knows_that_batches_are_of_one_size(flow, size):
+    assert flow.fixed_batch_size == size

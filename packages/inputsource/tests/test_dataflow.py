@@ -5,7 +5,15 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import towerpack_dataflow as df
-from towerpack_inputsource import EmptyFlowError, FeedInput, QueueInput
+from towerpack_inputsource import (
+    BatchQueueInput,
+    DatapointShapeError,
+    EmptyFlowError,
+    FeedInput,
+    QueueInput,
+    StagingInput,
+    input_for,
+)
 from towerpack_inputsource.testing import check_input_source
 
 SPECS = [tf.TensorSpec([None, 3], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
@@ -76,3 +84,47 @@ def test_an_empty_flow_is_the_error_that_flows_raise(make):
 def test_conformance_over_a_stream(make):
     points = [[np.full([2, 3], k, "float32"), np.full(2, k, "int32")] for k in range(3)]
     check_input_source(lambda flow: make(df.DataFromIterable(flow), infinite=False), SPECS, points)
+
+
+def shapes(source, specs=SPECS):
+    with tf.Graph().as_default():
+        source.setup(specs)
+        return [tensor.shape.as_list() for tensor in source.get_input_tensors()]
+
+
+@pytest.mark.parametrize(
+    "around",
+    [QueueInput, lambda flow: StagingInput(QueueInput(flow)), input_for],
+    ids=["queue", "staged", "chosen"],
+)
+def test_batches_of_one_size_make_a_graph_for_that_size(around):
+    assert shapes(around(shuffled_batches())) == [[2, 3], [2]]
+    assert shapes(around(df.BatchData(shuffled_batches().ds, 2, remainder=True))) == [[None, 3], [None]]
+
+
+def test_so_does_a_queue_that_batches():
+    examples = [[np.zeros(3, "float32"), np.int32(0)]] * 5
+    assert shapes(BatchQueueInput(examples, 2)) == [[2, 3], [2]]
+    assert shapes(BatchQueueInput(examples, 2, infinite=False)) == [[None, 3], [None]]
+
+
+def test_what_is_fed_may_be_of_any_size():
+    assert shapes(FeedInput(shuffled_batches())) == [[None, 3], [None]]
+
+
+def test_only_an_unknown_first_axis_is_filled_in():
+    specs = [tf.TensorSpec(None, tf.float32, "any"), tf.TensorSpec([4, None], tf.float32, "other")]
+    with tf.Graph().as_default():
+        source = QueueInput(shuffled_batches())
+        source.setup(specs)
+        any_shape, other = source.get_input_tensors()
+    assert any_shape.shape.rank is None
+    assert other.shape.as_list() == [4, None]
+
+
+def test_a_flow_that_is_wrong_about_its_batches_is_told():
+    class Wrong(df.ProxyDataFlow):
+        fixed_batch_size = 3
+
+    with pytest.raises(DatapointShapeError, match=r"\(2, 3\)"):
+        labels(QueueInput, 1, flow=Wrong(shuffled_batches()))

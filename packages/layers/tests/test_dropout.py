@@ -80,6 +80,41 @@ class TestMasksBySeedAndStep:
             out = Dropout("d", tf.ones([200, 500]), rate=0.2)
         assert run(out).mean() == pytest.approx(1.0, abs=0.01)
 
+    @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9, 1e-7, 1 - 1e-7])
+    def test_the_mean_is_kept(self, run: Run, rate: float) -> None:
+        with TowerContext("", is_training=True, random_seed=3, step=tf.constant(7)):
+            out = Dropout("d", tf.ones([1000, 1001]), rate=rate)
+        value = run(out)
+        dropped = min(round(rate * 2**16), 2**16 - 1) / 2**16
+        assert (value == 0).mean() == pytest.approx(dropped, abs=0.002)
+        assert value.max() == pytest.approx(1 / (1 - dropped))
+
+    @pytest.mark.parametrize("dtype", [tf.float16, tf.bfloat16, tf.float64], ids=lambda dtype: dtype.name)
+    @pytest.mark.parametrize("shape", [[], [3], [0, 4], [3, 5, 7]], ids=str)
+    def test_any_type_and_shape(self, run: Run, dtype: tf.DType, shape: list[int]) -> None:
+        with TowerContext("", is_training=True, random_seed=3, step=tf.constant(7)):
+            out = Dropout("d", tf.ones(shape, dtype))
+        assert out.dtype == dtype
+        assert out.shape.as_list() == shape
+        assert set(np.unique(run(out)).tolist()) <= {0.0, 2.0}
+
+    def test_elements_and_steps_are_independent(self, run: Run) -> None:
+        with TowerContext("", is_training=True, random_seed=3, step=tf.range(2)[0]):
+            one = Dropout("d", tf.ones([300, 400]))
+        with TowerContext("", is_training=True, random_seed=3, step=tf.constant(1)):
+            other = Dropout("e", tf.ones([300, 400]))
+        first, second = (value.reshape(-1) - 1 for value in run([one, other]))
+        for shift in (1, 2, 4, 400):
+            assert abs((first[shift:] * first[:-shift]).mean()) < 0.01
+        assert abs((first * second).mean()) < 0.01
+
+    def test_the_gradient_passes_where_the_input_does(self, run: Run) -> None:
+        x = tf.ones([50, 3])
+        with TowerContext("", is_training=True, random_seed=3, step=tf.constant(7)):
+            out = Dropout("d", x, rate=0.25)
+        value, gradient = run([out, tf.gradients(out, x)[0]])
+        assert np.array_equal(value, gradient)
+
     def test_noise_shape(self, run: Run) -> None:
         with TowerContext("", is_training=True, random_seed=3, step=tf.constant(7)):
             out = Dropout("d", tf.ones([20, 30]), noise_shape=[None, 1])

@@ -68,6 +68,11 @@ class BatchData(ProxyDataFlow):
         whole, rest = divmod(len(self.ds), self._batch_size)
         return whole + (self._remainder and rest > 0)
 
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The batch size, unless there may be a smaller batch or components are lists."""
+        return None if self._remainder or self._use_list else self._batch_size
+
     def lend_read_only(self) -> None:
         """From the next batch on, arrays come read-only, and no input source need copy the large ones."""
         self._read_only = True

@@ -103,6 +103,18 @@ class DataFlow:
         """Whether `datapoint(epoch, index)` works."""
         return False
 
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """How long the first axis of every component of every datapoint is; None if that may differ.
+
+        `BatchData` without a remainder says it, and what hands its datapoints on. Who makes a graph of
+        operations for such datapoints can make it for that size; an input source does.
+        """
+        if not self._passes_on:
+            return None
+        sizes = {child.fixed_batch_size for child in self._children()}
+        return sizes.pop() if len(sizes) == 1 else None
+
     def datapoint(self, epoch: int, index: int) -> Any:
         """Makes datapoint `index` of pass `epoch`, wherever the iterators are.
 

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SpecError
 from ._flow_queue import FlowQueueInput
+from ._specs import with_batch_size
 
 
 class BatchQueueInput(FlowQueueInput):
@@ -64,6 +65,9 @@ class BatchQueueInput(FlowQueueInput):
         if size is None or not self.infinite:
             return None if size is None else math.ceil(size / self._batch_size)
         return max(size // self._batch_size, min(size, 1))
+
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        return with_batch_size(specs, self._batch_size if self.infinite else None)
 
     def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
         return [self._without_batch(spec) for spec in specs]

@@ -8,6 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ._flow_queue import FlowQueueInput
+from ._reader import flow_batch_size
+from ._specs import with_batch_size
 
 
 class QueueInput(FlowQueueInput):
@@ -57,6 +59,9 @@ class QueueInput(FlowQueueInput):
                 f"capacity is the number of datapoints to prefetch, at least 1; received {capacity}."
             )
         super().__init__(df, capacity, infinite, queue)
+
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        return with_batch_size(specs, flow_batch_size(self._flow))
 
     def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
         return specs

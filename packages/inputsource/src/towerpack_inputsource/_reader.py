@@ -173,6 +173,11 @@ def flow_size(flow: Any) -> int | None:
         return None
 
 
+def flow_batch_size(flow: Any) -> int | None:
+    """Returns the length of the first axis of all components, or None if the flow does not know it."""
+    return getattr(flow, "fixed_batch_size", None)
+
+
 def checked_position(flow: Any, state: Mapping[str, Any]) -> Position:
     """Returns the flow's position out of a source's state.
 

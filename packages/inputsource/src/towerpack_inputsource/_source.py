@@ -59,9 +59,9 @@ class InputSource(abc.ABC):
                 f"{type(self).__name__}.setup() was called a second time. A source belongs to one graph: "
                 "make a new source for a new graph."
             )
-        checked = check_specs(specs)
-        self._setup(checked)
-        self._specs = checked
+        narrowed = self._narrowed(check_specs(specs))
+        self._setup(narrowed)
+        self._specs = narrowed
 
     def get_input_tensors(self) -> list[tf.Tensor]:
         """Returns the tensors of one tower, in the order of the specs. Each call is a take of its own.
@@ -124,6 +124,10 @@ class InputSource(abc.ABC):
         tell what happened between: `source.status().since(earlier)`.
         """
         return InputStatus(type(self).__name__)
+
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        """Fills in what this source knows of shapes that are declared as unknown."""
+        return specs
 
     @abc.abstractmethod
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:

@@ -97,6 +97,7 @@ class _FirstDatapoints:
         self._flow = flow
         self._count = count
         self._kept: list[Any] | None = None
+        self.fixed_batch_size = getattr(flow, "fixed_batch_size", None)
 
     def __iter__(self) -> Iterator[Any]:
         if self._kept is None:

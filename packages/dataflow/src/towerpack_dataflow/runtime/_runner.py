@@ -113,6 +113,11 @@ class MultiProcessRunner(ParallelFlow):
             )
 
     @property
+    def fixed_batch_size(self) -> int | None:
+        """As the flow below."""
+        return self.ds.fixed_batch_size
+
+    @property
     def addressable(self) -> bool:
         """As the flow below, unless it is replicated, or errors are skipped."""
         return not self._replicate and super().addressable
