@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
+
+_SECONDS_TO_LEAVE = 10
 
 Function = Callable[[], Any]
 Maker = Callable[[], "Function | Mapping[str, Function]"]
@@ -26,22 +29,31 @@ def running(
     """
     context = multiprocessing.get_context("spawn")
     lines: list[Connection] = []
+    processes = []
     functions: dict[str, Function] = {}
     with _environment(environment or {}):
         for name, maker in makers.items():
             ours, theirs = context.Pipe()
-            context.Process(target=_serve, args=(name, maker, theirs), daemon=True).start()
+            # Not daemonic: what is measured may have workers of its own.
+            process = context.Process(target=_serve, args=(name, maker, theirs), daemon=False)
+            process.start()
             theirs.close()  # so that a process that dies is an end-of-file, not silence
             lines.append(ours)
-    for line in lines:
-        for name in line.recv():
-            functions[name] = _caller(line, name)
+            processes.append(process)
     try:
+        for line in lines:
+            for name in line.recv():
+                functions[name] = _caller(line, name)
         yield functions
     finally:
         for line in lines:
             with contextlib.suppress(OSError):
                 line.send(None)
+        for process in processes:
+            process.join(_SECONDS_TO_LEAVE)
+            # Workers that a peer has left behind, too.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _caller(line: Connection, name: str) -> Function:
@@ -53,6 +65,7 @@ def _caller(line: Connection, name: str) -> Function:
 
 
 def _serve(name: str, maker: Maker, line: Connection) -> None:
+    os.setpgid(0, 0)
     made = maker()
     functions = made if isinstance(made, Mapping) else {name: made}
     line.send(list(functions))

@@ -267,21 +267,13 @@ def keras_lenet(steps_per_execution: int) -> Callable[[], float]:
 
 
 def upstream_lenet() -> Callable[[], float]:
-    """Tensorpack 0.11: the same network, its own `QueueInput`, its default callbacks."""
+    """Tensorpack 0.11: the same network, its own flows, `QueueInput` and default callbacks."""
     tf, tensorpack = upstream()
-    from tensorpack.dataflow import RepeatedData
+    from tensorpack.dataflow import BatchData, DataFromList
 
-    from towerpack_dataflow import BatchData
     from towerpack_dataflow.datasets import Digits
 
-    batches = BatchData(Digits("train"), digits.BATCH)
-
-    class Flow(tensorpack.DataFlow):
-        def __iter__(self):
-            yield from batches
-
-        def __len__(self):
-            return len(batches)
+    batches = BatchData(DataFromList(list(Digits("train"))), digits.BATCH)
 
     class LeNet(tensorpack.ModelDesc):
         def inputs(self):
@@ -311,7 +303,7 @@ def upstream_lenet() -> Callable[[], float]:
             return tf.train.AdamOptimizer(1e-3)
 
     def run() -> float:
-        data = tensorpack.QueueInput(RepeatedData(Flow(), -1))
+        data = tensorpack.QueueInput(batches)
         return 1e6 / upstream_step(tf, tensorpack, LeNet(), data, digits.STEPS)
 
     return run
@@ -403,6 +395,7 @@ def upstream():
     tf.disable_v2_behavior()
     import tensorpack
 
+    tensorpack.logger._logger.setLevel("ERROR")
     return tf, tensorpack
 
 

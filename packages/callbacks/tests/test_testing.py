@@ -150,7 +150,6 @@ NEVER_IDLE = {
     "EnableCallbackIf",
     "MovingAverageSummary",
     "PeriodicCallback",
-    "ProgressBar",
     "SessionRunTimeout",
     "SimpleMovingAverage",
     "TensorBoardProfiler",

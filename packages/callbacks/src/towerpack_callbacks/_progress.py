@@ -56,17 +56,20 @@ class ProgressBar(Callback):
             initial=first,
             unit="step",
             dynamic_ncols=True,
-            # In a log file a redrawn bar is a new line each time.
-            mininterval=0.2 if sys.stderr.isatty() else 30,
+            mininterval=0,  # our own period is enough
             miniters=1,
         )
 
+    def step_period(self) -> Every:
+        # In a log file a redrawn bar is a new line each time.
+        return Every(seconds=0.2 if sys.stderr.isatty() else 30)
+
     def _trigger_step(self) -> None:
         if self._bar is not None:
-            # A run may have made several steps.
             self._bar.update(self.trainer.loop.local_step + 1 - self._bar.n)
 
     def _after_epoch(self) -> None:
+        self._trigger_step()
         self._close()
 
     def _after_train(self) -> None:

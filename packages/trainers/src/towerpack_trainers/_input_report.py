@@ -66,7 +66,8 @@ class InputReport(Callback):
         self, source: InputSource, tensors: Sequence[tf.Tensor] = (), steps_per_run: int = 1
     ) -> None:
         self._source = source
-        self._tensors = tensors if source.feed_free else ()
+        # Without hooks nothing prefetches, so there is nothing to wait for and nothing to tell.
+        self._tensors = tensors if source.feed_free and source.hooks() else ()
         runs = -(-_STEPS_BETWEEN_SAMPLES // steps_per_run)
         self._every = Every(steps=runs * steps_per_run)
         self._waits: list[float] = []
