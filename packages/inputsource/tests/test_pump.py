@@ -1,5 +1,6 @@
 import queue
 import sys
+import threading
 
 import pytest
 
@@ -17,7 +18,7 @@ class Closed(Exception):
 class Recorder:
     """A pump into a Python queue, and what it reported."""
 
-    def __init__(self, flow, put=None, in_flight=None, infinite=False):
+    def __init__(self, flow, put=None, in_flight=None, infinite=False, rest=lambda waited: 0.0):
         self.reports = []
         self.items = queue.Queue()
         reader = FlowReader(flow, infinite, list, KeyError)
@@ -27,6 +28,7 @@ class Recorder:
             put or self.items.put,
             (Closed,),
             in_flight,
+            rest,
             lambda: self.reports.append("end"),
             lambda: self.reports.append("closed"),
             self.reports.append,
@@ -78,6 +80,16 @@ def test_stops_when_asked_without_a_report():
 
     recorder = Recorder([[0]], put)
     assert recorder.run() == []
+
+
+def test_a_rest_ends_at_once_when_asked_to_stop():
+    def rest(waited):
+        threading.Timer(0.05, recorder.pump.ask_to_stop).start()
+        return 60.0
+
+    recorder = Recorder([[0], [1]], rest=rest)
+    assert recorder.run() == []
+    assert list(recorder.items.queue) == [0]
 
 
 @pytest.mark.parametrize("in_flight", [None, 4])

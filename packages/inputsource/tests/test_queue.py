@@ -1,5 +1,6 @@
 import itertools
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -410,3 +411,18 @@ def test_the_name_of_the_statistic_does_not_depend_on_the_scope():
         build([[0]])
     [size] = tf.get_collection("MOVING_SUMMARIES")
     assert size.op.name == "QueueInput/queue_size"
+
+
+@pytest.mark.parametrize("steps_before", [0, 30])
+def test_the_thread_of_a_full_queue_rests_and_starves_no_step(steps_before):
+    flow = Flow([[k] for k in range(400)])
+    source, n = build(flow, capacity=40)
+    fills = []
+    with running(source) as session:
+        for k in range(400):
+            if k >= steps_before:
+                time.sleep(0.001)
+            assert session.run(n) == k
+            if k > 100 and k % 20 == 0:
+                fills += [buffer.fill for buffer in source.status().buffers]
+    assert sorted(fills)[len(fills) // 2] >= 10  # a busy machine may delay the thread now and then

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
@@ -27,6 +28,7 @@ class Pump(threading.Thread):
         put: puts one datapoint, blocking while the queue is full.
         closed: what `put` raises when the queue or the session was closed.
         in_flight: how many datapoints may be put and not taken, the one being put included; None if any.
+        rest: how many seconds to rest after a put that took so many.
         on_end: called after the last datapoint of a flow that ends.
         on_closed: called when somebody else closed the queue.
         on_error: called with the `sys.exc_info()` of anything that goes wrong, here or in the flow.
@@ -40,6 +42,7 @@ class Pump(threading.Thread):
         put: Callable[..., Any],
         closed: tuple[type[BaseException], ...],
         in_flight: int | None,
+        rest: Callable[[float], float],
         on_end: Callable[[], None],
         on_closed: Callable[[], None],
         on_error: Callable[[ExcInfo], None],
@@ -53,7 +56,8 @@ class Pump(threading.Thread):
         self._on_closed = on_closed
         self._on_error = on_error
         self._activity = activity
-        self._stopping = False
+        self._rest = rest
+        self._stopping = threading.Event()
         self._lock = threading.Lock()
         # The position after `_count` datapoints is last; the one after `_count - i` is i places before it.
         self._positions: deque[Position] = deque([origin], None if in_flight is None else in_flight + 1)
@@ -70,12 +74,12 @@ class Pump(threading.Thread):
             self._activity.enter("ended")
         if ended:
             self._on_end()
-        elif not self._stopping:
+        elif not self._stopping.is_set():
             self._on_closed()
 
     def ask_to_stop(self) -> None:
         """Makes the thread leave before its next put; one that blocks must be woken by closing the queue."""
-        self._stopping = True
+        self._stopping.set()
 
     def position(self, consumed: int) -> Position:
         """Returns the flow's position after the first `consumed` datapoints; not while one is being taken."""
@@ -87,8 +91,8 @@ class Pump(threading.Thread):
     def _move(self) -> bool:
         """Returns True at the end of the flow, False if the queue was closed."""
         take, put, position = self._reader.take, self._put, self._reader.position
-        enter = self._activity.enter
-        while not self._stopping:
+        enter, stopping, clock = self._activity.enter, self._stopping.is_set, time.perf_counter
+        while not stopping():
             enter("flow")
             try:
                 arrays = take()
@@ -99,10 +103,13 @@ class Pump(threading.Thread):
                 self._positions.append(position())
                 self._count += 1
             enter("put")
+            began = clock()
             try:
                 put(*arrays)
             except self._closed:
                 return False
             # Not to be held while the next one is loaded: memory that the flow lends out goes back with it.
             del arrays
+            if seconds := self._rest(clock() - began):
+                self._stopping.wait(seconds)
         return False
