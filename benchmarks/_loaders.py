@@ -503,12 +503,12 @@ def c_ours_processes() -> Run:
 
 @subject("C", "towerpack, threads")
 def c_ours_threads() -> Run:
-    from towerpack_dataflow import BatchData, MultiThreadMapData
+    from towerpack_dataflow import BatchData, MapData, MultiThreadRunner
 
     one_thread()
     jpegs()
-    flow = MultiThreadMapData(integers(), 2, lambda index: [photo(index)])
-    return images_per_second(BatchData(flow, JPEG_BATCH))
+    flow = MapData(integers(), lambda index: [photo(index)])
+    return images_per_second(MultiThreadRunner(BatchData(flow, JPEG_BATCH), 2))
 
 
 @subject("C", "torch, processes")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .._collate import fresh_buffers
+from .._buffers import BufferPool
 from ._info import WorkerInfo
 from ._wire import PeerGoneError
 
@@ -37,12 +37,14 @@ class Handed:
         return datapoints
 
 
-class _NoPool:
-    """Batches of a thread are in the consumer's memory anyway."""
-
-    allocate = staticmethod(fresh_buffers)
+class _NoSlots:
+    """Batches of a thread are in the consumer's memory anyway: some that was used for earlier ones."""
 
     missed = 0
+
+    def __init__(self) -> None:
+        """Starts without any memory."""
+        self.allocate = BufferPool().allocate
 
     def settle(self, sent: set[int]) -> None:
         """There are no slots."""
@@ -56,7 +58,7 @@ class ThreadEnd:
     def __init__(self, end: socket.socket) -> None:
         """Takes one of a pair of connected sockets, for the waking; see `connect`."""
         self.socket = end
-        self.pool = _NoPool()
+        self.pool = _NoSlots()
         self.inbox: deque[tuple[Any, Handed]] = deque()
         self.outbox: deque[tuple[Any, Handed]] = deque()
 
