@@ -29,7 +29,7 @@ def finish(process):
     """Waits for the end of a run that nobody kills; returns the last step it told."""
     output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
-    return output.split()[-1]
+    return [line for line in output.splitlines() if line.isdigit()][-1]
 
 
 def kill_after_some_steps(process, log_dir, moment):
