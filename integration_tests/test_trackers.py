@@ -260,7 +260,8 @@ def test_comet_offline(tmp_path):
 
 def test_nothing_of_a_client_is_left_running():
     assert wandb.run is None
-    assert comet_ml.get_running_experiment() is None
+    running = comet_ml.get_running_experiment()  # the client goes on to name one that has ended
+    assert running is None or running.ended
 
 
 if __name__ == "__main__":  # the run that is killed

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks.checkpoint import initial_feeds
 
 from ._errors import ConfigError
 
@@ -88,15 +91,23 @@ def _is_numbered_cpu(device: str) -> bool:
     return kind.rsplit("/", 1)[-1].removeprefix("device:") == "cpu" and number.isdigit()
 
 
-def create_session(graph: tf.Graph, config: tf.ConfigProto, target: str = "") -> tf.Session:
+def create_session(
+    graph: tf.Graph,
+    config: tf.ConfigProto,
+    target: str = "",
+    values: Mapping[str, np.ndarray] | None = None,
+) -> tf.Session:
     """A session with all variables and tables initialised, on a graph that is final from then on.
 
     Args:
         graph: what to run.
         config: its options.
         target: the server to run it in; "" for none.
+        values: what variables begin with instead of their own initial values, which are not computed then;
+            arrays by name.
     """
     with graph.as_default():
+        feeds = initial_feeds(graph, values or {})
         initializers = [
             tf.global_variables_initializer(),
             tf.local_variables_initializer(),
@@ -105,7 +116,7 @@ def create_session(graph: tf.Graph, config: tf.ConfigProto, target: str = "") ->
     graph.finalize()
     sess = tf.Session(target, graph=graph, config=config)
     try:
-        sess.run(initializers)
+        sess.run(initializers, feeds)
     except BaseException:
         sess.close()
         raise

@@ -16,7 +16,7 @@ from towerpack_callbacks.checkpoint import assign_variables, load_variables
 from ._errors import RestoreError
 from ._restore import Differences, NameMap, Rename, check_allowed, read_values
 
-__all__ = ["DictRestore", "SaverRestore", "SessionInit", "SmartInit", "restore_exactly"]
+__all__ = ["DictRestore", "SaverRestore", "SessionInit", "SmartInit", "fitting_exactly"]
 
 _log = logging.getLogger("towerpack_trainers")
 _ONE_SIDED = ("missing", "unused")
@@ -30,27 +30,24 @@ class SessionInit(abc.ABC):
         """Assigns values to variables of the session's graph."""
 
 
-def _global_variables(sess: tf.Session) -> dict[str, tf.Variable]:
-    return {v.op.name: v for v in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+def _global_variables(graph: tf.Graph) -> dict[str, tf.Variable]:
+    return {v.op.name: v for v in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
 
 
-def _assign_fitting(
-    sess: tf.Session,
-    variables: Mapping[str, tf.Variable],
-    values: Mapping[str, np.ndarray],
-    differences: Differences,
-) -> None:
+def _fitting(
+    variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray], differences: Differences
+) -> dict[str, np.ndarray]:
     fitting = [name for name in values if name in variables and name not in differences.unequal]
-    assign_variables(sess, {name: values[name] for name in fitting})
+    return {name: values[name] for name in fitting}
 
 
-def restore_exactly(
-    sess: tf.Session, values: Mapping[str, np.ndarray], source: str, allow: Collection[str] = ()
-) -> None:
-    """Assigns all values to all variables.
+def fitting_exactly(
+    graph: tf.Graph, values: Mapping[str, np.ndarray], source: str, allow: Collection[str] = ()
+) -> dict[str, np.ndarray]:
+    """What of some values the variables of a graph shall begin with: all of them, if nothing else is allowed.
 
     Args:
-        sess: the session.
+        graph: has the variables.
         values: arrays by variable name.
         source: where they come from.
         allow: kinds of differences that are logged and not refused; see `SmartInit`.
@@ -58,7 +55,7 @@ def restore_exactly(
     Raises:
         RestoreError: names, shapes or types are not the same on both sides.
     """
-    variables = _global_variables(sess)
+    variables = _global_variables(graph)
     differences = Differences.between(variables, values)
     differences.refuse(
         source,
@@ -68,7 +65,7 @@ def restore_exactly(
     )
     if differences:
         _log.warning("%s does not fit this graph, as is allowed:\n%s", source, differences.describe())
-    _assign_fitting(sess, variables, values, differences)
+    return _fitting(variables, values, differences)
 
 
 @final
@@ -94,7 +91,7 @@ class SaverRestore(SessionInit):
         values = self._names.apply(load_variables(self._path))
         wanted = {
             name: variable
-            for name, variable in _global_variables(sess).items()
+            for name, variable in _global_variables(sess.graph).items()
             if name.startswith(self._prefix) and not self._names.ignores(name)
         }
         if not wanted:
@@ -109,7 +106,7 @@ class SaverRestore(SessionInit):
         )
         if differences.unused:
             _log.info("Not in this graph, and left out: %s", ", ".join(differences.unused))
-        _assign_fitting(sess, wanted, values, differences)
+        assign_variables(sess, _fitting(wanted, values, differences))
 
 
 @final
@@ -166,7 +163,7 @@ class _Restore(SessionInit):
         read = load_variables(self._values) if isinstance(self._values, Path) else self._values
         assert read is not None
         values = self._names.apply(read)
-        graph = _global_variables(sess)
+        graph = _global_variables(sess.graph)
         variables = {name: variable for name, variable in graph.items() if not self._names.ignores(name)}
         differences = Differences.between(variables, values)
         differences.refuse(self._source, self._allow, _advice(differences, self._allow))
@@ -177,7 +174,7 @@ class _Restore(SessionInit):
             )
         if differences:
             _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, differences.describe())
-        _assign_fitting(sess, variables, values, differences)
+        assign_variables(sess, _fitting(variables, values, differences))
 
 
 def SmartInit(

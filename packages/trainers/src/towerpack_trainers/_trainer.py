@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
@@ -43,7 +44,7 @@ from ._log_dir import prepare_log_dir
 from ._plain_step import PlainStep
 from ._resume import check_state, find_checkpoint, is_in
 from ._session import create_session, default_session_config
-from ._session_init import restore_exactly
+from ._session_init import fitting_exactly
 from ._signals import StopSignals
 from ._stall_watch import StallWatch
 from ._steps_per_run import check_periods, check_position
@@ -311,7 +312,15 @@ class Trainer:
                 self._sess = self._hooked_sess = None
 
     def _create_session(self) -> tf.Session:
-        return create_session(self.graph, self._session_config())
+        return create_session(self.graph, self._session_config(), values=self._initial_values())
+
+    def _initial_values(self) -> dict[str, np.ndarray]:
+        """What variables begin with instead of their own initial values: those of the checkpoint."""
+        if self._checkpoint is None:
+            return {}
+        check_state(self._checkpoint)
+        source = str(self._checkpoint.path)
+        return fitting_exactly(self.graph, self._checkpoint.variables, source, self.config.resume_allow)
 
     def _session_config(self) -> tf.ConfigProto:
         given = self.config.session_config
@@ -320,9 +329,7 @@ class Trainer:
     def _restore(self) -> None:
         if self._checkpoint is not None:
             checkpoint, self._checkpoint = self._checkpoint, None
-            check_state(checkpoint)
             allow = self.config.resume_allow
-            restore_exactly(self.sess, checkpoint.variables, str(checkpoint.path), allow)
             self.loop.load_state_dict(checkpoint.state["loop"])
             check_position(self.config.steps_per_run, self.loop)
             self.callbacks.load_state_dict(checkpoint.state["callbacks"], allow_unknown="callbacks" in allow)

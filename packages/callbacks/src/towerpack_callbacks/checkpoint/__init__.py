@@ -18,7 +18,7 @@ from ._random import random_state, set_random_state
 from ._read import Checkpoint, load_variables, read_checkpoint
 from ._retention import KeepBest
 from ._saver import ModelSaver, save_now
-from ._variables import assign_variables, snapshot_variables
+from ._variables import assign_variables, initial_feeds, snapshot_variables
 from ._write import write_checkpoint
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "ModelSaver",
     "all_checkpoints",
     "assign_variables",
+    "initial_feeds",
     "latest_checkpoint",
     "load_variables",
     "random_state",

@@ -133,7 +133,7 @@ class ExchangeTrainer(SingleCostTrainer):
 
     def _create_session(self) -> tf.Session:
         config = self.communicator.prepare(self._session_config())
-        return create_session(self.graph, config, self.communicator.target)
+        return create_session(self.graph, config, self.communicator.target, self._initial_values())
 
     def _restore(self) -> None:
         group, saved = self.communicator.group, None
