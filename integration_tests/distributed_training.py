@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, ModelSaver, PeriodicTrigger, StopTraining, add_moving_summary
 from towerpack_callbacks.checkpoint import snapshot_variables
 from towerpack_dataflow import BatchData, DataFromList, MapData, ShardData, reshard
+from towerpack_inputsource import QueueInput
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
 from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
 from towerpack_trainers.distributed import (
@@ -146,7 +147,8 @@ def main():
     rank, size = (communicator.rank, communicator.size) if communicator else (0, 1)
     config = TrainConfig(
         model=Model(plain=not args.rich),
-        dataflow=data(args, rank, size),
+        # Not dataflow=: that makes a few datapoints to measure them, and `Seen` would note those, too.
+        data=QueueInput(data(args, rank, size)),
         callbacks=[
             PeriodicTrigger(ModelSaver(), every_k_steps=args.save),
             Step(args, rank),

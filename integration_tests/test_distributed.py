@@ -108,7 +108,8 @@ def test_after_a_kill_the_same_number_ends_with_the_very_same_weights(tmp_path, 
     assert named_by(output, (0, 1), lost=2)
     assert output.count("[0] started") == 2
     # It went on from the checkpoint of step 10, and nothing of the steps in between was saved.
-    second = output.split("[launch] restart 1 of 1, with 3 processes")[1]
+    assert "[launch] restart 1 of 1, with 3 processes" in output
+    second = output.split("[0] started")[2]
     assert re.findall(r"^\[0\] step (\d+)$", second, re.MULTILINE)[0] == "11"
     assert_equal(weights(tmp_path, "run"), undisturbed[0][0])
 
@@ -349,7 +350,8 @@ def test_mpi_does_not_hang(tmp_path, mpiexec, number):
     assert code != 0
     # When a process dies, mpiexec itself kills the others, who may not come to say anything.
     assert "PeerLostError: rank 1 (" in output or number == "SIGKILL"
-    assert_only_whole_steps(tmp_path / "run", before=7)
+    if number == "SIGSTOP" or all_checkpoints(tmp_path / "run"):  # the one of step 5 may not be written yet
+        assert_only_whole_steps(tmp_path / "run", before=7)
 
 
 # ---- the example

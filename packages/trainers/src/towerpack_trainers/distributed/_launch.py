@@ -228,7 +228,9 @@ def _ending(returned: int) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"[launch] {text}", file=sys.stderr, flush=True)
+    # In one piece: the processes' own lines go to the same stream.
+    sys.stderr.write(f"[launch] {text}\n")
+    sys.stderr.flush()
 
 
 def _check(processes: int, max_restarts: int, min_processes: int | None) -> None:
