@@ -28,7 +28,7 @@ def statistics(log_dir):
 
 
 def finish(process):
-    """Waits for the end of a run that nobody kills; returns its last step, and the seconds until its first."""
+    """Waits for a run that nobody kills; returns its last step, and the seconds until its first one."""
     begun = time.monotonic()
     for line in process.stdout:
         if line.strip().isdigit():
@@ -60,8 +60,8 @@ def kill_while_saving(process, log_dir, moment, start_seconds):
 
 
 def kill_at_any_time(process, log_dir, moment, start_seconds):
-    """Kills it while it starts, or in its first steps."""
-    threading.Event().wait(moment.uniform(0, 1.05 * start_seconds))
+    """Kills it while it starts, or in its first steps if it is faster than the one before."""
+    threading.Event().wait(moment.uniform(0, start_seconds))
     process.kill()
 
 
