@@ -6,7 +6,7 @@ It resumes by itself, prints a line per step, and ends after STEPS steps.
 """
 
 import sys
-import time
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +70,7 @@ class Tell(Callback):
 
     def _trigger_step(self):
         print(self.global_step, flush=True)
-        time.sleep(0.05)  # else it would be through before anyone can kill it often
+        threading.Event().wait(0.05)  # else it would be through before anyone can kill it often
 
 
 def configure(log_dir):

@@ -1,6 +1,5 @@
 import itertools
 import threading
-import time
 import traceback
 
 import numpy as np
@@ -421,7 +420,7 @@ def test_the_thread_of_a_full_queue_rests_and_starves_no_step(steps_before):
     with running(source) as session:
         for k in range(400):
             if k >= steps_before:
-                time.sleep(0.001)
+                threading.Event().wait(0.001)
             assert session.run(n) == k
             if k > 100 and k % 20 == 0:
                 fills += [buffer.fill for buffer in source.status().buffers]

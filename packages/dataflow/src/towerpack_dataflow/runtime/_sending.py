@@ -77,6 +77,8 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
+        """Notes modules that the other side would not find, and sends them by value."""
+
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, (type, types.FunctionType)):
                 lost = _lost_module(getattr(obj, "__module__", None), found)
