@@ -22,6 +22,7 @@ from towerpack_callbacks import (
 from towerpack_callbacks.checkpoint import (
     all_checkpoints,
     assign_variables,
+    initial_feeds,
     latest_checkpoint,
     load_variables,
     read_checkpoint,
@@ -172,6 +173,30 @@ def test_variables_go_out_and_in_without_new_ops():
             assign_variables(sess, {"y": mine})
         with pytest.raises(ValueError, match=r"'x' has shape \(3,\); received \(2,\)"):
             assign_variables(sess, {"x": mine[:2]})
+
+
+def test_variables_that_share_an_initial_value_get_their_own():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        drawn = tf.random_normal([3])
+        for name in ("a", "b", "c"):
+            tf.Variable(drawn, name=name)
+        values = {name: np.full(3, number, np.float32) for number, name in enumerate("abc")}
+        assign_variables(sess, values)
+        for variable in tf.global_variables():
+            np.testing.assert_array_equal(sess.run(variable), values[variable.op.name])
+
+
+def test_what_can_be_fed_while_all_are_initialised():
+    with tf.Graph().as_default() as graph, tf.Session() as sess:
+        drawn = tf.random_normal([3])
+        for name in ("a", "b"):
+            tf.Variable(drawn, name=name)
+        alone = tf.Variable(tf.zeros([2]), name="alone")
+        values = {"a": np.ones(3, np.float32), "alone": np.ones(2, np.float32)}
+        feeds, shared = initial_feeds(graph, values)
+        assert list(shared) == ["a"]
+        sess.run(tf.global_variables_initializer(), feeds)
+        np.testing.assert_array_equal(sess.run(alone), [1, 1])
 
 
 @given(

@@ -248,6 +248,25 @@ def test_other_callbacks(configure):
         SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
 
 
+def test_variables_that_began_alike_go_on_apart(kit, configure):
+    class Twins(kit.Line):
+        def build_graph(self, x, y):
+            drawn = tf.random_normal([])
+            kept = [tf.Variable(drawn, name=name, trainable=False) for name in ("one", "other")]
+            with tf.control_dependencies([kept[0].assign_add(1.0), kept[1].assign_sub(1.0)]):
+                return tf.identity(super().build_graph(x, y))
+
+    def run(**changes):
+        kept = kit.Weights()
+        SimpleTrainer(configure(model=Twins(), callbacks=[ModelSaver(), kept], **changes)).train()
+        return kept.values
+
+    once = run(max_epoch=1)
+    twice = run(resume="auto", max_epoch=2)
+    assert twice["one"] == once["one"] + 5
+    assert twice["other"] == once["other"] - 5
+
+
 def test_variables_that_differ_may_be_allowed(kit, configure, caplog):
     class Tilted(kit.Line):
         def build_graph(self, x, y):

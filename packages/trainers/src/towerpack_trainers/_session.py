@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks.checkpoint import initial_feeds
+from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
 
 from ._errors import ConfigError
 
@@ -107,7 +107,7 @@ def create_session(
             arrays by name.
     """
     with graph.as_default():
-        feeds = initial_feeds(graph, values or {})
+        feeds, shared = initial_feeds(graph, values or {})
         initializers = [
             tf.global_variables_initializer(),
             tf.local_variables_initializer(),
@@ -117,6 +117,7 @@ def create_session(
     sess = tf.Session(target, graph=graph, config=config)
     try:
         sess.run(initializers, feeds)
+        assign_variables(sess, shared)
     except BaseException:
         sess.close()
         raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -30,16 +31,19 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
         KeyError: the graph has no variable of such a name.
         ValueError: a shape does not fit.
     """
+    variables = _by_name(sess.graph)
     # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
     with sess.graph.as_default():
-        feeds = initial_feeds(sess.graph, values)
-        if feeds:
-            by_name = _by_name(sess.graph)
-            sess.run([by_name[name].initializer for name in values], feeds)
+        while values:
+            now, values = _apart(variables, values)
+            feeds = _feeds(variables, now)
+            sess.run([variables[name].initializer for name in now], feeds)
 
 
-def initial_feeds(graph: tf.Graph, values: Mapping[str, np.ndarray]) -> dict[tf.Tensor, np.ndarray]:
-    """What to feed when initializers run, for variables to begin with other values than their own.
+def initial_feeds(
+    graph: tf.Graph, values: Mapping[str, np.ndarray]
+) -> tuple[dict[tf.Tensor, np.ndarray], dict[str, np.ndarray]]:
+    """What to feed when all variables are initialised, for some to begin with other values than their own.
 
     To be called, and used, while `graph` is the default graph.
 
@@ -47,11 +51,52 @@ def initial_feeds(graph: tf.Graph, values: Mapping[str, np.ndarray]) -> dict[tf.
         graph: has the variables; it may be final.
         values: arrays by variable name, of the variables' shapes and dtypes.
 
+    Returns:
+        The feeds, and those of the values that have to be assigned afterwards: of variables that share their
+        initial value with another one, and cannot be told apart by a feed.
+
     Raises:
         KeyError: the graph has no variable of such a name.
         ValueError: a shape does not fit.
     """
     variables = _by_name(graph)
+    used = Counter(_initial(variable).name for variable in variables.values())
+    alone = {
+        name: value
+        for name, value in values.items()
+        if name not in variables or used[_initial(variables[name]).name] == 1
+    }
+    shared = {name: value for name, value in values.items() if name not in alone}
+    return _feeds(variables, alone), shared
+
+
+def _by_name(graph: tf.Graph) -> dict[str, tf.Variable]:
+    keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
+    return {variable.op.name: variable for key in keys for variable in graph.get_collection(key)}
+
+
+def _initial(variable: tf.Variable) -> tf.Tensor:
+    # An initializer assigns its second input, so feeding that assigns anything.
+    return variable.initializer.inputs[1]
+
+
+def _apart(
+    variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Values of variables that share no initial value, and the others."""
+    now: dict[str, np.ndarray] = {}
+    later: dict[str, np.ndarray] = {}
+    seen: set[str] = set()
+    for name, value in values.items():
+        initial = _initial(variables[name]).name if name in variables else name
+        (later if initial in seen else now)[name] = value
+        seen.add(initial)
+    return now, later
+
+
+def _feeds(
+    variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
+) -> dict[tf.Tensor, np.ndarray]:
     initials, arrays = [], []
     for name, value in values.items():
         if name not in variables:
@@ -59,15 +104,8 @@ def initial_feeds(graph: tf.Graph, values: Mapping[str, np.ndarray]) -> dict[tf.
         variable = variables[name]
         if not variable.shape.is_compatible_with(value.shape):
             raise ValueError(f"Variable {name!r} has shape {variable.shape}; received {value.shape}.")
-        # An initializer assigns its second input, so feeding that assigns anything.
-        initial = variable.initializer.inputs[1]
-        initials.append(initial)
-        arrays.append(np.asarray(value, dtype=initial.dtype.as_numpy_dtype))
+        initials.append(_initial(variable))
+        arrays.append(np.asarray(value, dtype=initials[-1].dtype.as_numpy_dtype))
     # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable would
     # be one.
     return dict(zip(initials, aligned_copies(arrays)))
-
-
-def _by_name(graph: tf.Graph) -> dict[str, tf.Variable]:
-    keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
-    return {variable.op.name: variable for key in keys for variable in graph.get_collection(key)}
