@@ -12,6 +12,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._callback import Callback
+from ._copies import add_copies
 from ._run_writer import RunWriter, check_on_error
 from ._swap import discard
 from ._write import point_to
@@ -19,6 +20,7 @@ from ._write import point_to
 __all__ = ["MaxSaver", "MinSaver"]
 
 _log = logging.getLogger("towerpack_callbacks")
+_COLLECTIONS = (tf.GraphKeys.GLOBAL_VARIABLES,)
 
 
 class _BestSaver(Callback):
@@ -53,13 +55,13 @@ class _BestSaver(Callback):
         self._dir = directory
         # An earlier run of the same object is another training.
         self._best, self._wanted, self._writer = None, False, None
+        add_copies(self.graph, _COLLECTIONS)
 
     def consumes(self) -> Sequence[str]:
         return [self._stat]
 
     def _before_train(self) -> None:
-        variables = (tf.GraphKeys.GLOBAL_VARIABLES,)
-        self._writer = RunWriter(self, self._dir, variables, self._background, self._on_error)
+        self._writer = RunWriter(self, self._dir, _COLLECTIONS, self._background, self._on_error)
 
     def _trigger(self) -> None:
         # A statistic with a longer period than ours is not there each time, and then there is nothing new.

@@ -11,6 +11,7 @@ from typing import Any
 from .._callback import Callback
 from .._errors import CheckpointWriteError
 from ._background import BackgroundJob
+from ._copies import copies_or_variables
 from ._layout import aside_prefix
 from ._random import random_state
 from ._tensor_file import TensorFile
@@ -60,8 +61,8 @@ class RunWriter:
         self._warns = on_error == "warn"
         self._job = BackgroundJob("towerpack-checkpoint", self._report)
         self._tensor_file = TensorFile()
-        variables = {v.op.name: v for key in collections for v in saver.graph.get_collection(key)}
-        self._copy: Callable[[], dict[str, Any]] = saver.trainer.sess.make_callable(variables)
+        copies = copies_or_variables(saver.graph, collections)
+        self._copy: Callable[[], dict[str, Any]] = saver.trainer.sess.make_callable(copies)
         try:
             directory.mkdir(parents=True, exist_ok=True)
             _remove_leftovers(directory)

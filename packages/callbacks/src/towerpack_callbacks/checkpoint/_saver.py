@@ -10,6 +10,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._callback import Callback, ProxyCallback
+from ._copies import add_copies
 from ._layout import LATEST, all_checkpoints, checkpoint_name, linked, step_of
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
@@ -90,6 +91,7 @@ class ModelSaver(Callback):
         self._dir = directory
         # An earlier run of the same object is another training.
         self._values, self._wanted, self._saved_step, self._writer = {}, False, None, None
+        add_copies(self.graph, self._collections)
 
     def _before_train(self) -> None:
         self._writer = RunWriter(self, self._dir, self._collections, self._background, self._on_error)
