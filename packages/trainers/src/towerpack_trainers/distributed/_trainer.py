@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import attrs
@@ -122,14 +122,12 @@ class ExchangeTrainer(SingleCostTrainer):
             "the variables": variables,
         }
         group = self.communicator.group
-        first, *others = group.gather(mine)
-        for rank, other in enumerate(others, start=1):
-            for what, value in first.items():
-                if value != other[what]:
-                    raise RanksDifferError(
-                        f"{group.names[rank]} differs from {group.names[0]} in {what}: "
-                        f"{_difference(other[what], value)}. {_REMEDIES.get(what, '')}"
-                    )
+        difference = _first_difference(group.gather(mine), group.names)
+        if difference is not None:
+            # Else one that has heard of it leaves while others still wait to hear, and they only see it go.
+            with contextlib.suppress(PeerLostError):
+                group.barrier()
+            raise difference
 
     def _create_session(self) -> tf.Session:
         config = self.communicator.prepare(self._session_config())
@@ -312,6 +310,19 @@ def _mixed(seed: int, rank: int) -> int:
         return seed
     digest = hashlib.sha256(f"{seed}/{rank}".encode()).digest()
     return int.from_bytes(digest[:4], "little") >> 1
+
+
+def _first_difference(told: list[dict[str, Any]], names: Sequence[str]) -> RanksDifferError | None:
+    """The first thing in which a process differs from the chief; None if they train the same."""
+    first, *others = told
+    for rank, other in enumerate(others, start=1):
+        for what, value in first.items():
+            if value != other[what]:
+                return RanksDifferError(
+                    f"{names[rank]} differs from {names[0]} in {what}: {_difference(other[what], value)}. "
+                    f"{_REMEDIES.get(what, '')}"
+                )
+    return None
 
 
 def _difference(theirs: Any, chiefs: Any) -> str:
