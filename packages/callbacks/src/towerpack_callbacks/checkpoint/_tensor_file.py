@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._aligned import aligned_copies
-
 __all__ = ["TensorFile"]
 
 
@@ -39,7 +37,7 @@ class TensorFile:
         if wanted != self._built_for:
             self._build(names, arrays)
             self._built_for = wanted
-        self._run(str(prefix), *aligned_copies(arrays))
+        self._run(str(prefix), *arrays)
 
     def close(self) -> None:
         """Lets its session go."""
