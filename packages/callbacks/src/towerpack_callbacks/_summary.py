@@ -52,7 +52,7 @@ class MovingAverageSummary(Callback):
         return [] if self._packed is None else [StepFetch(self._packed, self._update)]
 
     def _update(self, values: np.ndarray) -> None:
-        # Averaging many in a row takes a third of the time: between two steps nothing is in the cache.
+        # Averaged later, many in a row: between two steps none of this is in the processor's caches.
         self._recent.append(values)
         if len(self._recent) == _MOST_RECENT:
             self._average()

@@ -9,7 +9,7 @@ import attrs
 
 from ._errors import ConfigError
 
-__all__ = ["as_int", "instance_of", "list_of", "positive_number", "whole_number"]
+__all__ = ["as_int", "at_least", "instance_of", "list_of", "positive_number", "whole_number"]
 
 _Validator = Any  # attrs publishes no type that mypy accepts for the validators of all fields alike
 
@@ -19,15 +19,22 @@ def as_int(value: Any) -> Any:
     return int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
 
 
+def at_least(owner: str, name: str, value: Any, minimum: int = 1) -> int:
+    """Returns `value` if it is a whole number of at least `minimum`.
+
+    Raises:
+        ConfigError: it is not; the message names the argument `name` of `owner`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ConfigError(f"{owner}({name}={value!r}): expected a whole number of at least {minimum}.")
+    return value
+
+
 def whole_number(minimum: int) -> _Validator:
     """Makes a validator of an `int` of at least `minimum`."""
 
     def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-            raise ConfigError(
-                f"{type(config).__name__}({attribute.name}={value!r}): expected a whole number of at least "
-                f"{minimum}."
-            )
+        at_least(type(config).__name__, attribute.name, value, minimum)
 
     return check
 

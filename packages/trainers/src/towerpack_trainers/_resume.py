@@ -8,8 +8,7 @@ from pathlib import Path
 from towerpack_callbacks import CheckpointError
 from towerpack_callbacks.checkpoint import Checkpoint, latest_checkpoint, read_checkpoint
 
-from ._errors import ConfigError
-from ._restore import VARIABLE_DIFFERENCES
+from ._restore import VARIABLE_DIFFERENCES, check_allowed
 
 __all__ = ["check_resume_allow", "check_state", "find_checkpoint", "is_in"]
 
@@ -22,11 +21,7 @@ def check_resume_allow(allow: Collection[str]) -> frozenset[str]:
     Raises:
         ConfigError: it names something else than kinds of differences.
     """
-    if isinstance(allow, str) or not isinstance(allow, Collection) or not set(allow) <= set(_KINDS):
-        raise ConfigError(
-            f"TrainConfig(resume_allow={allow!r}): expected a list of some of {', '.join(map(repr, _KINDS))}."
-        )
-    return frozenset(allow)
+    return check_allowed(allow, _KINDS, "resume_allow")
 
 
 def find_checkpoint(resume: str | Path | None, log_dir: Path | None) -> Checkpoint | None:

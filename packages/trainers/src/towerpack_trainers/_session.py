@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
 
+from ._arguments import at_least
 from ._errors import ConfigError
 
 __all__ = ["cpu_session_config", "create_session", "default_session_config", "gpu_session_config"]
@@ -51,10 +52,7 @@ def cpu_session_config(devices: Sequence[str] = (), threads: int | None = None) 
     config = default_session_config(devices)
     config.device_count["GPU"] = 0
     if threads is not None:
-        if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
-            raise ConfigError(
-                f"cpu_session_config(threads={threads!r}): expected a whole number of at least 1."
-            )
+        at_least("cpu_session_config", "threads", threads)
         config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = threads
     return config
 

@@ -29,10 +29,7 @@ from towerpack_callbacks import (
     find_tensors,
     make_predictor,
 )
-from towerpack_callbacks.checkpoint import (
-    save_now,
-    set_random_state,
-)
+from towerpack_callbacks.checkpoint import save_now, set_random_state
 from towerpack_inputsource import InputSource
 
 from ._config import TrainConfig, default_callbacks, default_monitors
@@ -233,14 +230,13 @@ class Trainer:
             raise TrainerStateError(
                 "The graph is final: it was trained before. Build it anew for a new training."
             )
-        with self._signals:
+        with self._scratch or contextlib.nullcontext(), self._signals:
             plain = self._set_up()
             self._started = True
             if self.log_dir is not None:
                 prepare_log_dir(self.log_dir, resuming=is_in(self.log_dir, self._checkpoint))
             _log.info("%s", describe_trainable_variables(self.graph))
-            with self._scratch or contextlib.nullcontext():
-                self._train_in_session(plain)
+            self._train_in_session(plain)
 
     def explain(self) -> str:
         """Says what the training will do: steps, devices, and what each callback does when.
@@ -381,8 +377,7 @@ class Trainer:
     def _run_loop(self) -> None:
         loop, max_epoch, times = self.loop, self.config.max_epoch, self.config.steps_per_run
         signals, threads_failed = self._signals, self.coord.should_stop
-        callbacks = self.callbacks
-        end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
+        end_epoch = self.callbacks.trigger_all if self.config.rehearsal else self.callbacks.trigger_epoch
         self.callbacks.before_train()
         if self._random_state is not None:
             set_random_state(self._random_state)

@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 
+from ._arguments import at_least
 from ._config import TrainConfig
 from ._errors import ConfigError
 
@@ -33,7 +34,7 @@ def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
         SimpleTrainer(fast_dev_run(config)).train()
         ```
     """
-    steps = _at_least_one("steps", steps)
+    steps = at_least("fast_dev_run", "steps", steps)
     steps += -steps % config.steps_per_run
     return attrs.evolve(
         config,
@@ -63,7 +64,7 @@ def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
         SimpleTrainer(overfit_batches(config, 4)).train()
         ```
     """
-    batches = _at_least_one("batches", batches)
+    batches = at_least("overfit_batches", "batches", batches)
     if config.dataflow is None:
         raise ConfigError(
             "overfit_batches takes the first datapoints of dataflow=, which this TrainConfig has not: its "
@@ -77,16 +78,10 @@ def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
     )
 
 
-def _at_least_one(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigError(f"{name}={value!r}: expected a whole number of at least 1.")
-    return value
-
-
 def _length(flow: Any) -> int | None:
     try:
         return len(flow)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # as input sources take it
         return None
 
 

@@ -20,11 +20,10 @@ def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
     """
     if graph.finalized or tf.config.list_physical_devices("GPU"):
         return
-    with graph.as_default(), tf.name_scope(None), tf.device(None), tf.control_dependencies(None):
+    with graph.as_default(), tf.name_scope(None), tf.device("/cpu:0"), tf.control_dependencies(None):
         for name, variable in _variables_in(graph, collections).items():
             if variable.dtype.base_dtype.is_numpy_compatible and _copy_of(graph, name) is None:
-                with tf.device("/cpu:0"):
-                    tf.raw_ops.DeepCopy(x=variable.read_value(), name=f"{_SCOPE}/{name}")
+                tf.raw_ops.DeepCopy(x=variable.read_value(), name=f"{_SCOPE}/{name}")
 
 
 def copies_or_variables(graph: tf.Graph, collections: Sequence[str]) -> Mapping[str, tf.Tensor | tf.Variable]:

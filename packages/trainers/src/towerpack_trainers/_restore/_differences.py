@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import RestoreError
+from .._errors import ConfigError, RestoreError
 
 __all__ = ["VARIABLE_DIFFERENCES", "Differences", "check_allowed"]
 
@@ -22,15 +22,21 @@ _KINDS = {
 VARIABLE_DIFFERENCES = tuple(_KINDS)
 
 
-def check_allowed(allow: Collection[str]) -> frozenset[str]:
+def check_allowed(
+    allow: Collection[str], kinds: Sequence[str] = VARIABLE_DIFFERENCES, name: str = "allow"
+) -> frozenset[str]:
     """The kinds of differences that are not refused.
 
+    Args:
+        allow: what was given.
+        kinds: what it may hold.
+        name: the argument's name.
+
     Raises:
-        ValueError: one of them is no such kind.
+        ConfigError: it is no list of such kinds.
     """
-    wrong = [allow] if isinstance(allow, str) else sorted(set(allow) - set(_KINDS))
-    if wrong:
-        raise ValueError(f"allow={allow!r}: expected a list of some of {', '.join(map(repr, _KINDS))}.")
+    if isinstance(allow, str) or not isinstance(allow, Collection) or not set(allow) <= set(kinds):
+        raise ConfigError(f"{name}={allow!r}: expected a list of some of {', '.join(map(repr, kinds))}.")
     return frozenset(allow)
 
 

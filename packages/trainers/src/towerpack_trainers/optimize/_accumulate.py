@@ -7,7 +7,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ._arguments import check_count
+from .._arguments import at_least
 from ._conditional import given_pairs, require_resource_variables, run_if, state_variable
 from ._gradient import Pairs
 from ._proxy import ProxyOptimizer
@@ -48,7 +48,7 @@ class AccumGradOptimizer(ProxyOptimizer):
 
     def __init__(self, optimizer: tf.train.Optimizer, steps: int, reduction: str = "mean") -> None:
         super().__init__(optimizer)
-        self._steps = check_count("AccumGradOptimizer", "steps", steps)
+        self._steps = at_least("AccumGradOptimizer", "steps", steps)
         if reduction not in {"mean", "sum"}:
             raise ValueError(f'AccumGradOptimizer(reduction={reduction!r}): expected "mean" or "sum".')
         self._divisor = steps if reduction == "mean" else 1

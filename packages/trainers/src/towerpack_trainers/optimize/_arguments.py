@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["check_count", "check_function", "check_number", "check_optimizer", "compile_regex", "matcher"]
+__all__ = ["check_function", "check_number", "check_optimizer", "compile_regex", "matcher"]
 
 _INSTEAD = {
     "AdamW": "towerpack_trainers.AdamW",
@@ -61,17 +61,6 @@ def check_number(owner: str, name: str, value: Any, least: float = 0.0, above: b
         raise TypeError(f"{owner}({name}={value!r}): expected a number {wanted}.")
     if not (value > least if above else value >= least) or value == float("inf"):
         raise ValueError(f"{owner}({name}={value!r}): expected a number {wanted}.")
-    return value
-
-
-def check_count(owner: str, name: str, value: Any) -> int:
-    """Returns `value` if it is a whole number of at least 1.
-
-    Raises:
-        ValueError: it is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{owner}({name}={value!r}): expected a whole number of at least 1.")
     return value
 
 

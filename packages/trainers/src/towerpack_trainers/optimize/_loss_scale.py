@@ -8,7 +8,8 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ._arguments import check_count, check_number
+from .._arguments import at_least
+from ._arguments import check_number
 from ._conditional import given_pairs, require_resource_variables, run_if, state_variable
 from ._gradient import Pairs, map_values, values_of
 from ._proxy import ProxyOptimizer
@@ -67,7 +68,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         super().__init__(optimizer)
         owner = type(self).__name__
         self._initial_scale = float(check_number(owner, "initial_scale", initial_scale, 1))
-        self._growth_interval = check_count(owner, "growth_interval", growth_interval)
+        self._growth_interval = at_least(owner, "growth_interval", growth_interval)
         self._factor = float(check_number(owner, "factor", factor, 1, above=True))
         self._states: dict[tuple[tf.Graph, str], _State] = {}
 
