@@ -45,6 +45,8 @@ nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.reuse_existing_virtualenvs = False
+# What failed is then the last thing printed; --no-stop-on-first-error shows the rest too.
+nox.options.stop_on_first_error = True
 nox.options.sessions = ["lint", "wheels", "isolated", "integration", "docs"]
 
 
@@ -166,7 +168,9 @@ def docs(session: nox.Session) -> None:
     scratch = Path(session.create_tmp())
     session.chdir(scratch)
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
-    session.run("pytest", *config, "--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages))
+    # The plugin lets blocks print, tracebacks among them that they show on purpose: silent unless one fails.
+    blocks = ["--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages)]
+    session.run("pytest", *config, *blocks, silent=True)
     # The example in there runs in `torch`.
     unseen = ["--ignore-glob", "/*/interop/torch.py"]
     session.run("pytest", *config, "--doctest-modules", *unseen, "--pyargs", *packages)

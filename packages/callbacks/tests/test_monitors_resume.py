@@ -1,6 +1,7 @@
 """Files and history of a run that was interrupted are those of one that was not."""
 
 import json
+import time
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -144,6 +145,15 @@ def test_a_resumed_event_file_keeps_the_checkpoints_own_step(line, straight_line
         if event.HasField("session_log")
     ]
     assert logs == [(tf.SessionLog.START, 5)]  # TensorBoard drops from that step on
+
+
+def test_a_resumed_event_file_sorts_behind_those_of_the_same_second(line, straight_line):
+    train(line)
+    # Of a process with a higher number, right now.
+    interrupted = line.log_dir / f"events.out.tfevents.{int(time.time())}.host.999999999.0"
+    interrupted.touch()
+    train(straight_line(line.log_dir), before=[GoOn(line.log_dir / "model-4")])
+    assert max(path.name for path in line.log_dir.glob("events.*")) > interrupted.name
 
 
 def test_history_is_exact_and_bounded():

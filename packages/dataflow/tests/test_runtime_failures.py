@@ -302,6 +302,23 @@ def test_workers_know_who_they_are():
     assert get_worker_info() is None
 
 
+STREAMING = "glibc.cpu.x86_non_temporal_threshold"
+
+
+@pytest.mark.parametrize(
+    ("own", "workers"),
+    [
+        ("", f"{STREAMING}=16777216"),
+        ("glibc.malloc.arena_max=2", f"glibc.malloc.arena_max=2:{STREAMING}=16777216"),
+        (f"{STREAMING}=32768", f"{STREAMING}=32768"),
+    ],
+)
+def test_workers_stream_large_blocks_unless_told_otherwise(monkeypatch, own, workers):
+    monkeypatch.setenv("GLIBC_TUNABLES", own)
+    flow = MultiProcessRunner(MapData(numbers(1), lambda dp: [os.environ["GLIBC_TUNABLES"]]), 1)
+    assert list(flow) == [[workers]]
+
+
 def test_logging_in_workers_does_not_reach_the_library_twice(caplog):
     caplog.set_level(logging.INFO, "towerpack_dataflow")
     flow = forked(FixedSizeData(DataFromList(list(range(9))), 4), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import final
 
 import tensorflow.compat.v1 as tf
@@ -42,6 +43,8 @@ class TFEventWriter(Monitor):
     def _open(self) -> tf.summary.FileWriter:
         # On first use: a callback may put statistics in its _before_train, ahead of ours.
         if self._writer is None:
+            if self.global_step:
+                _await_a_later_second(self._directory())
             # FileWriter refuses to be made where eager execution is on.
             with self.graph.as_default():
                 self._writer = tf.summary.FileWriter(str(self._directory()), flush_secs=self._flush_secs)
@@ -73,3 +76,15 @@ class TFEventWriter(Monitor):
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.close()
+
+
+def _await_a_later_second(directory: Path) -> None:
+    """Makes the next event file sort behind those that are there: TensorBoard reads them by name.
+
+    A name has the second in which its file was begun and then the number of the process, which may be less
+    than that of the interrupted one.
+    """
+    begun = [int(path.name.split(".")[3]) for path in directory.glob("events.out.tfevents.[0-9]*.*")]
+    now = time.time()
+    if int(now) in begun:
+        time.sleep(1 - now % 1)
