@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -92,41 +93,45 @@ class At(Callback):
             self.work()
 
 
-@pytest.fixture
-def no_large_files():
-    """Lets files grow no larger than some bytes: a write beyond really fails, in TensorFlow's writer too."""
+@contextmanager
+def file_size_limited():
+    """Gives a function that lets files grow no larger than some bytes.
+
+    A write beyond really fails, in TensorFlow's writer too. No fixture: pytest may write its own progress to
+    a file, between the test and a fixture's end.
+    """
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("background", [True, False], ids=["beside", "in step"])
 @pytest.mark.parametrize("saver", [ModelSaver, lambda **options: MaxSaver("accuracy", **options)])
-def test_a_file_that_may_not_grow_stops_the_training(line, no_large_files, saver, background):
-    callbacks = [Accuracy(), saver(background=background), At(4, no_large_files)]
-    with pytest.raises(CheckpointWriteError, match=r"-6 could not be written: .*File too large.*are whole"):
-        line.run(callbacks, max_epoch=9)
+def test_a_file_that_may_not_grow_stops_the_training(line, saver, background):
+    message = r"-6 could not be written: .*File too large.*are whole"
+    with file_size_limited() as limit, pytest.raises(CheckpointWriteError, match=message):
+        line.run([Accuracy(), saver(background=background), At(4, limit)], max_epoch=9)
     link = "latest" if saver is ModelSaver else "max-accuracy"
     assert read_checkpoint(line.log_dir / link).variables["global_step"] == 3
     assert not list(line.log_dir.glob(".writing-*"))
 
 
 @pytest.mark.parametrize("background", [True, False], ids=["beside", "in step"])
-def test_training_may_go_on(line, no_large_files, caplog, background):
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    callbacks = [
-        ModelSaver(on_error="warn", background=background),
-        At(4, no_large_files),
-        At(8, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit)),
-    ]
-    assert line.run(callbacks, max_epoch=3) == 9
+def test_training_may_go_on(line, caplog, background):
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    saver = ModelSaver(on_error="warn", background=background)
+    with file_size_limited() as limit:
+        lift = At(8, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, unlimited))
+        assert line.run([saver, At(4, limit), lift], max_epoch=3) == 9
     [told] = [text for text in caplog.messages if "could not be written" in text]
     assert "model-6 could not" in told
     assert told.endswith('Training goes on, as on_error="warn" asks.')
     assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-3", "model-9"]
 
 
-def test_it_stops_before_the_next_save(line, no_large_files):
+def test_it_stops_before_the_next_save(line):
     """The failure of step 3's checkpoint must not wait until step 3000."""
     steps = []
 
@@ -136,8 +141,8 @@ def test_it_stops_before_the_next_save(line, no_large_files):
             if self.global_step > 3:
                 assert self.trainer.coord.wait_for_stop(60)
 
-    with pytest.raises(CheckpointWriteError):
-        line.run([At(1, no_large_files), ModelSaver(), Count()], steps_per_epoch=3, max_epoch=1000)
+    with file_size_limited() as limit, pytest.raises(CheckpointWriteError):
+        line.run([At(1, limit), ModelSaver(), Count()], steps_per_epoch=3, max_epoch=1000)
     assert steps[-1] <= 4
 
 
