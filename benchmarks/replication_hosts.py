@@ -27,6 +27,7 @@ LARGE, SMALL = SCENARIOS
 STEPS = {LARGE: 15, SMALL: 60}
 CONVNET = "CIFAR convnet, B = 32"
 CONVNET_STEPS = 10
+ALONE = "1 process"
 
 Measure = Callable[[str], float]
 
@@ -149,11 +150,25 @@ def convnet_alone(rank: int) -> Measure:
 
 
 def convnet_pair(rank: int) -> Measure:
-    """Two processes on one core each."""
+    """Two processes on one core each, as much as they can do at all."""
+    one_core(rank)
+    return measure_pieces(None, convnet=True)
+
+
+def convnet_collectives(rank: int) -> Measure:
+    """Two processes on one core each, with TensorFlow's collectives."""
     one_core(rank)
     from towerpack_trainers.distributed import CollectiveCommunicator, resolve_cluster
 
     return measure_pieces(CollectiveCommunicator(resolve_cluster()), convnet=True)
+
+
+def convnet_mpi(rank: int) -> Measure:
+    """Two processes on one core each, with MPI."""
+    one_core(rank)
+    from towerpack_trainers.distributed import MPICommunicator
+
+    return measure_pieces(MPICommunicator(), convnet=True)
 
 
 SUBJECTS: dict[str, tuple[Callable[[int], Measure], list[str]]] = {
@@ -161,8 +176,10 @@ SUBJECTS: dict[str, tuple[Callable[[int], Measure], list[str]]] = {
     "DistributedTrainer's exchange": (collectives, [LARGE, SMALL]),
     "MPITrainer's exchange": (mpi, [LARGE, SMALL]),
     "MultiWorkerMirroredStrategy": (multi_worker_mirrored, [LARGE]),
-    "1 process on 1 core": (convnet_alone, [CONVNET]),
-    "2 processes on 1 core each": (convnet_pair, [CONVNET]),
+    ALONE: (convnet_alone, [CONVNET]),
+    "2 processes, no exchange": (convnet_pair, [CONVNET]),
+    "2 processes, DistributedTrainer's": (convnet_collectives, [CONVNET]),
+    "MPITrainer's, 2 processes": (convnet_mpi, [CONVNET]),
 }
 
 
@@ -192,7 +209,7 @@ def free_addresses(count: int) -> list[str]:
 
 def start(subject: str, listener: Listener) -> list[subprocess.Popen]:
     """Starts a subject's processes."""
-    count = 1 if subject == "1 process on 1 core" else 2
+    count = 1 if subject == ALONE else 2
     command = [sys.executable, __file__, "--serve", subject, str(listener.address)]
     if subject.startswith("MPI"):
         mpiexec = shutil.which(
@@ -237,17 +254,14 @@ def report(figures: dict[str, _rounds.Figures]) -> None:
         for subject, values in figures[name].items():
             added = [value - other for value, other in zip(values, base)]
             print(f"    {subject:<34} {_rounds.summary(values, '7.2f'):<30} added {median(added):6.2f}")
+    print(f"  {CONVNET}, each process on one core: images/s")
     rates = {
-        "1 process on 1 core": [32_000 / value for value in figures[CONVNET]["1 process on 1 core"]],
-        "2 processes on 1 core each": [
-            64_000 / value for value in figures[CONVNET]["2 processes on 1 core each"]
-        ],
+        subject: [(32_000 if subject == ALONE else 64_000) / value for value in values]
+        for subject, values in figures[CONVNET].items()
     }
-    print(f"  {CONVNET}: images/s")
     for subject, values in rates.items():
-        print(f"    {subject:<34} {_rounds.summary(values, '7.0f')}")
-    by_round = _rounds.ratios(rates["2 processes on 1 core each"], rates["1 process on 1 core"])
-    print(f"    ratio by round                     {_rounds.summary(by_round, '.2f')}")
+        by_round = _rounds.summary(_rounds.ratios(values, rates[ALONE]), ".2f")
+        print(f"    {subject:<34} {_rounds.summary(values, '7.0f'):<30} ratio {by_round}")
     print(_rounds.load())
 
 

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from ._communicator import Communicator
 from ._errors import MissingExtraError
 from ._group import ProcessGroup, check_times
+from ._recycled import RecycledArrays
 from ._rendezvous import Lines, call_chief, receive_calls
 
 __all__ = ["MPICommunicator"]
@@ -49,6 +50,7 @@ class MPICommunicator(Communicator):
         self._comm = (mpi.COMM_WORLD if comm is None else comm).Dup()
         check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
         self._pending: list[Any] = []
+        self._results = RecycledArrays()
         self.group = _join(mpi, self._comm, start_timeout, peer_timeout, step_timeout)
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -90,7 +92,7 @@ class MPICommunicator(Communicator):
         return tf.cast(tf.numpy_function(exchange, [carried], carried.dtype), tensor.dtype)
 
     def _average(self, values: np.ndarray) -> np.ndarray:
-        total = np.empty_like(values)
+        total = self._results.like(values)
         self._wait(self._comm.Iallreduce(values, total), values, total)
         total *= 1 / self.size
         return total
