@@ -32,6 +32,6 @@ class RecycledArrays:
             memory = bytearray(values.nbytes + _ALIGNMENT)
         # Over bytes, no array: views of views keep the innermost array alive, which has to be this one.
         begin = -np.frombuffer(memory, np.uint8).ctypes.data % _ALIGNMENT
-        array = np.ndarray(values.shape, values.dtype, memory, begin)
+        array: np.ndarray = np.ndarray(values.shape, values.dtype, memory, begin)
         weakref.finalize(array, home.append, memory).atexit = False
         return array
