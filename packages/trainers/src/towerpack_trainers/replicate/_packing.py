@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import final
 
@@ -101,16 +102,18 @@ class GradientPacker:
 
     def pack(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Joins gradients into flat tensors."""
+        flat = tf.constant([-1])  # one for all: a list would become a constant for each gradient
         return [
-            tf.concat([tf.reshape(gradients[index], [-1]) for index in bucket.indices], 0)
+            tf.concat([tf.reshape(gradients[index], flat) for index in bucket.indices], 0)
             for bucket in self._buckets
         ]
 
     def unpack(self, packed: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Takes flat tensors apart into gradients, in the order they had."""
         gradients: dict[int, tf.Tensor] = {}
+        shapes = functools.cache(lambda *sizes: tf.constant(sizes, tf.int32))
         for bucket, flat in zip(self._buckets, packed):
             parts = tf.split(flat, bucket.sizes)
             for index, part, shape in zip(bucket.indices, parts, bucket.shapes):
-                gradients[index] = tf.reshape(part, shape)
+                gradients[index] = tf.reshape(part, shapes(*shape.as_list()))
         return [gradients[index] for index in range(self._length)]
