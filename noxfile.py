@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import shutil
+import tempfile
 import zipfile
 from pathlib import Path
 
@@ -122,6 +123,8 @@ def browser(session: nox.Session) -> None:
 def ray(session: nox.Session) -> None:
     """Trains on a local Ray cluster. Not among the usual sessions: Ray starts a dozen processes."""
     install(session, ["dataflow", "trainers[ray]"], *TEST_TOOLS)
+    # Not where nox puts temporary files: Ray's workers refuse to start with a directory in their environment.
+    session.env["RAY_TMPDIR"] = tempfile.gettempdir()
     run_copied_tests(session, ROOT / "integration_tests", ["test_distributed_ray.py"])
 
 
