@@ -1,7 +1,6 @@
 """Processes that find one another, agree, and notice who is lost. Threads stand in for processes here."""
 
 import contextlib
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -39,9 +38,11 @@ def together(groups, call):
 
 def die(group):
     """What the kernel does to the connections of a process that is killed."""
-    for line in (*group._watch._lines.values(), *group._talk.values()):
-        with contextlib.suppress(OSError):  # closed already
-            line._sock.shutdown(socket.SHUT_RDWR)
+    lines = [*group._watch._lines.values(), *group._talk.values()]
+    # The thread here lives on; it must not tell one process about the end of its line to another.
+    group._watch._lines.clear()
+    for line in lines:
+        line.close()
 
 
 def wait_for_error(group):

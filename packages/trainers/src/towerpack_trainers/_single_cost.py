@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -63,15 +65,28 @@ def compute_gradients(tower: Tower, optimizer: tf.train.Optimizer) -> list[tuple
         ModelError: there is no cost, it is no scalar, or it depends on no trainable variable.
     """
     cost = _check_cost(tower.output)
-    with tower.graph.as_default(), tf.name_scope(f"{tower.context.name}/" if tower.context.name else None):
-        pairs = optimizer.compute_gradients(cost, list(tower.trainable_variables))
+    with _in_scope_of(tower):
+        pairs = optimizer.compute_gradients(
+            cost, list(tower.trainable_variables), gate_gradients=tf.train.Optimizer.GATE_NONE
+        )
     unused = [variable.op.name for gradient, variable in pairs if gradient is None]
     if unused and not tower.context.index:
         _log.warning("The cost does not depend on: %s. They are not trained.", ", ".join(unused))
     used = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
     if not used:
         raise ModelError("The cost depends on no trainable variable, so there is nothing to train.")
-    return used
+    # No variable may change while a gradient still reads it. By default TensorFlow lets no gradient go on
+    # before all those of the op above are there. Instead, all of them are there before the first update: so
+    # they are computed in whatever order finds a core free, and LeNet's step takes a tenth less.
+    with _in_scope_of(tower):
+        gradients = tf.tuple([gradient for gradient, _ in used])
+    return [(gradient, variable) for gradient, (_, variable) in zip(gradients, used)]
+
+
+@contextlib.contextmanager
+def _in_scope_of(tower: Tower) -> Iterator[None]:
+    with tower.graph.as_default(), tf.name_scope(f"{tower.context.name}/" if tower.context.name else None):
+        yield
 
 
 def _check_cost(cost: Any) -> tf.Tensor:
