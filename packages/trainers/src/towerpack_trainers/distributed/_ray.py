@@ -58,10 +58,16 @@ def launch_on_ray(
             return values
         if restarts == max_restarts:
             raise LaunchError(
-                f"The training failed {max_restarts + 1} times; the last failure was {describe(failure)}"
+                f"The training failed {max_restarts + 1} times; the last failure was {_describe(failure)}"
             ) from failure
-        _log.warning("Try %d of %d failed: %s", restarts + 1, max_restarts + 1, describe(failure))
+        _log.warning("Try %d of %d failed: %s", restarts + 1, max_restarts + 1, _describe(failure))
     raise LaunchError(f"max_restarts={max_restarts!r}: expected a whole number of at least 0.")
+
+
+def _describe(failure: BaseException) -> str:
+    # Ray's error begins with the whole of the other process's traceback, in colours.
+    cause = getattr(failure, "cause", None)
+    return describe(failure if cause is None else cause)
 
 
 class _Process:
