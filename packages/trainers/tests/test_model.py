@@ -121,3 +121,32 @@ def test_a_model_and_a_config_serve_several_trainers(kit, configure):
     second.train()
     assert weights == kept.values
     assert first.loop.global_step == second.loop.global_step == 10
+
+
+def needed_by(last):
+    """All ops that must have run before an op."""
+    found, ahead = set(), [last]
+    while ahead:
+        op = ahead.pop()
+        before = {tensor.op for tensor in op.inputs}.union(op.control_inputs) - found
+        found |= before
+        ahead += before
+    return found
+
+
+def computed_by(tensor):
+    """The op that computes a tensor, behind those that only wait."""
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return tensor.op
+
+
+def test_gradients_wait_for_none_of_the_others_and_updates_for_all(kit, configure):
+    trainer = SimpleTrainer(configure(model=kit.Random(), dataflow=kit.net_data()))
+    updates = [op for op in trainer.graph.get_operations() if op.type == "ResourceApplyMomentum"]
+    gradients = {computed_by(update.inputs[3]) for update in updates}
+    assert len(gradients) == len(updates) == 4
+    for gradient in gradients:
+        assert not gradients & needed_by(gradient)
+    for update in updates:
+        assert gradients <= needed_by(update)
