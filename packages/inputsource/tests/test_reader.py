@@ -105,8 +105,23 @@ def test_an_error_of_the_flow_keeps_its_type():
     walk.take()
     with pytest.raises(FlowError) as caught:
         walk.take()
-    notes = getattr(caught.value, "__notes__", None)  # since Python 3.11
-    assert notes is None or "Datapoint 1" in notes[0]
+    assert "Datapoint 1" in caught.value.__notes__[0]
+
+
+def test_an_error_that_takes_no_notes_passes_too():
+    class Sealed(RuntimeError):
+        def __setattr__(self, name, value):
+            raise AttributeError(name)
+
+    class Flow:
+        def __iter__(self):
+            raise Sealed("as it is")
+            yield
+
+    walk = reader(Flow())
+    walk.restart()
+    with pytest.raises(Sealed, match="as it is"):
+        walk.take()
 
 
 def test_what_looks_like_an_end_is_not_taken_for_one():

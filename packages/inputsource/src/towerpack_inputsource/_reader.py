@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -100,8 +101,8 @@ class FlowReader:
                 "which a session takes for the end of the input. Raise another error, or just end the flow."
             ) from error
         except Exception as error:
-            if hasattr(error, "add_note") and not isinstance(error, StopIteration):  # Python 3.11
-                error.add_note(f"{self._where()}, read from {self._flow!r}")
+            if not isinstance(error, StopIteration):
+                _add_note(error, f"{self._where()}, read from {self._flow!r}")
             raise
         try:
             arrays = self._check(datapoint)
@@ -195,6 +196,12 @@ def checked_position(flow: Any, state: Mapping[str, Any]) -> Position:
             "Give the kind of flow that the state was saved with."
         )
     return state["flow"]
+
+
+def _add_note(error: Exception, note: str) -> None:
+    """What `add_note()` does on Python 3.11 and later; 3.10 does not print notes, but keeps them."""
+    with contextlib.suppress(AttributeError):  # an error that nobody may change
+        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
 
 
 def _no_position() -> Position:
