@@ -1,6 +1,7 @@
 """The public names are exactly those listed, and each is documented."""
 
 import inspect
+import typing
 
 import pytest
 
@@ -38,5 +39,6 @@ def test_names_are_sorted_and_documented(module):
     assert list(module.__all__) == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
     for name in module.__all__:
         thing = getattr(module, name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):
+        named_type = typing.get_origin(thing) is not None  # in Python 3.10 such a one is a class, too
+        if not named_type and (inspect.isclass(thing) or inspect.isfunction(thing)):
             assert inspect.getdoc(thing), name
