@@ -3,7 +3,13 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_trainers import ModelDesc, ModelError, SimpleTrainer
+from towerpack_trainers import (
+    ModelDesc,
+    ModelError,
+    SimpleTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
 
 
 def spec(name, dtype=tf.float32):
@@ -149,4 +155,16 @@ def test_gradients_wait_for_none_of_the_others_and_updates_for_all(kit, configur
     for gradient in gradients:
         assert not gradients & needed_by(gradient)
     for update in updates:
+        assert gradients <= needed_by(update)
+
+
+@pytest.mark.parametrize("trainer", [SyncMultiGPUTrainerParameterServer, SyncMultiGPUTrainerReplicated])
+def test_updates_of_towers_wait_for_the_gradients_of_all(kit, configure, trainer):
+    config = configure(model=kit.Random(), dataflow=kit.net_data())
+    operations = trainer(config, devices=["/cpu:0", "/cpu:1"]).graph.get_operations()
+    gradients = {op for op in operations if op.name.endswith("MatMul_grad/MatMul_1")}
+    assert len(gradients) == 4
+    for gradient in gradients:
+        assert not gradients & needed_by(gradient)
+    for update in (op for op in operations if op.type == "ResourceApplyMomentum"):
         assert gradients <= needed_by(update)

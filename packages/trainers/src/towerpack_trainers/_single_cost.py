@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -13,7 +12,7 @@ from ._errors import ModelError
 from ._tower import Tower
 from ._tower_trainer import TowerTrainer
 
-__all__ = ["QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer", "compute_gradients"]
+__all__ = ["QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer", "all_before_any", "compute_gradients"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -44,7 +43,7 @@ class SimpleTrainer(SingleCostTrainer):
         assert self.source is not None
         tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
         optimizer = self.config.make_optimizer()
-        return optimizer.apply_gradients(compute_gradients(tower, optimizer), name="train_op")
+        return optimizer.apply_gradients(all_before_any(compute_gradients(tower, optimizer)), name="train_op")
 
 
 # Tensorpack's name for the trainer that prefetches; here, every trainer does.
@@ -60,33 +59,33 @@ def compute_gradients(tower: Tower, optimizer: tf.train.Optimizer) -> list[tuple
 
     Returns:
         Pairs of gradient and variable. Variables the cost does not depend on are left out, with a warning.
+        They must go through `all_before_any`, or an exchange that does the same, on their way to updates.
 
     Raises:
         ModelError: there is no cost, it is no scalar, or it depends on no trainable variable.
     """
     cost = _check_cost(tower.output)
-    with _in_scope_of(tower):
-        pairs = optimizer.compute_gradients(
-            cost, list(tower.trainable_variables), gate_gradients=tf.train.Optimizer.GATE_NONE
-        )
+    # By default TensorFlow lets no gradient go on before all those of the op above are there.
+    gating = tf.train.Optimizer.GATE_NONE
+    with tower.graph.as_default(), tf.name_scope(f"{tower.context.name}/" if tower.context.name else None):
+        pairs = optimizer.compute_gradients(cost, list(tower.trainable_variables), gate_gradients=gating)
     unused = [variable.op.name for gradient, variable in pairs if gradient is None]
     if unused and not tower.context.index:
         _log.warning("The cost does not depend on: %s. They are not trained.", ", ".join(unused))
     used = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
     if not used:
         raise ModelError("The cost depends on no trainable variable, so there is nothing to train.")
-    # No variable may change while a gradient still reads it. By default TensorFlow lets no gradient go on
-    # before all those of the op above are there. Instead, all of them are there before the first update: so
-    # they are computed in whatever order finds a core free, and LeNet's step takes a tenth less.
-    with _in_scope_of(tower):
-        gradients = tf.tuple([gradient for gradient, _ in used])
-    return [(gradient, variable) for gradient, (_, variable) in zip(gradients, used)]
+    return used
 
 
-@contextlib.contextmanager
-def _in_scope_of(tower: Tower) -> Iterator[None]:
-    with tower.graph.as_default(), tf.name_scope(f"{tower.context.name}/" if tower.context.name else None):
-        yield
+def all_before_any(pairs: Sequence[tuple[Any, tf.Variable]]) -> list[tuple[Any, tf.Variable]]:
+    """Gradients and variables as they are, but none of the gradients is there before all are.
+
+    No variable may change while a gradient still reads it. With this between gradients and updates, gradients
+    are computed in whatever order finds a core free, and LeNet's step takes a tenth less than by default.
+    """
+    gradients = tf.tuple([gradient for gradient, _ in pairs])
+    return [(gradient, variable) for gradient, (_, variable) in zip(gradients, pairs)]
 
 
 def _check_cost(cost: Any) -> tf.Tensor:

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._single_cost import compute_gradients
+from .._single_cost import all_before_any, compute_gradients
 from .._tower import TowerFunc
 from ._builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
 from ._gradients import check_same_variables
@@ -59,7 +59,9 @@ class AsyncMultiGPUBuilder(DataParallelBuilder):
                 gradients.append([(self._scale(g), v) for g, v in compute_gradients(tower, optimizer)])
         self._sum.check_complete()
         check_same_variables([[variable.op.name for _, variable in pairs] for pairs in gradients])
-        updates = [optimizer.apply_gradients(pairs, name="train_op_of_tower") for pairs in gradients]
+        updates = [
+            optimizer.apply_gradients(all_before_any(pairs), name="train_op_of_tower") for pairs in gradients
+        ]
         return tf.group(*updates, name="train_op")
 
     def _scale(self, gradient: Any) -> Any:

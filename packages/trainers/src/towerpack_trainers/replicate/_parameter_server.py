@@ -7,7 +7,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._single_cost import compute_gradients
+from .._single_cost import all_before_any, compute_gradients
 from .._tower import TowerFunc
 from ._builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
 from ._gradients import average_gradients
@@ -50,7 +50,7 @@ class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
             with tf.device(self._placement(index)):
                 gradients.append(compute_gradients(tower, optimizer))
         self._sum.check_complete()
-        return optimizer.apply_gradients(average_gradients(gradients), name="train_op")
+        return optimizer.apply_gradients(all_before_any(average_gradients(gradients)), name="train_op")
 
     def _placement(self, index: int) -> Callable[[tf.Operation], str]:
         return self._variables.beside(self.devices[index])

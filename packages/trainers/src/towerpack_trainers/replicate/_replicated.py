@@ -9,7 +9,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._single_cost import compute_gradients
+from .._single_cost import all_before_any, compute_gradients
 from .._tower import TowerFunc
 from ._allreduce import all_reduce, choose_mode
 from ._builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
@@ -76,7 +76,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         updates = []
         for index, (own, pairs) in enumerate(zip(optimizers, self._average(gradients))):
             with tf.device(self.devices[index]), self._in_name_scope(index), self._making_state(index):
-                updates.append(own.apply_gradients(pairs, name="train_op" if index == 0 else "update"))
+                name = "train_op" if index == 0 else "update"
+                updates.append(own.apply_gradients(all_before_any(pairs), name=name))
         self._add_copying()
         return updates[0] if len(updates) == 1 else tf.group(*updates, name="train_ops")
 
