@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from ._variables import variables_in
+
 __all__ = ["add_copies", "copies_or_variables"]
 
 _SCOPE = "towerpack_copies"
@@ -21,21 +23,16 @@ def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
     if graph.finalized or tf.config.list_physical_devices("GPU"):
         return
     with graph.as_default(), tf.name_scope(None), tf.device("/cpu:0"), tf.control_dependencies(None):
-        for name, variable in _variables_in(graph, collections).items():
+        for name, variable in variables_in(graph, collections).items():
             if variable.dtype.base_dtype.is_numpy_compatible and _copy_of(graph, name) is None:
                 tf.raw_ops.DeepCopy(x=variable.read_value(), name=f"{_SCOPE}/{name}")
 
 
 def copies_or_variables(graph: tf.Graph, collections: Sequence[str]) -> Mapping[str, tf.Tensor | tf.Variable]:
     """What to fetch for the values of all variables, by name: their copies, where there are any."""
-    found = _variables_in(graph, collections)
+    found = variables_in(graph, collections)
     copies = {name: _copy_of(graph, name) for name in found}
     return {name: variable if copies[name] is None else copies[name] for name, variable in found.items()}
-
-
-def _variables_in(graph: tf.Graph, collections: Sequence[str]) -> dict[str, tf.Variable]:
-    """The variables of some collections, by name."""
-    return {v.op.name: v for key in collections for v in graph.get_collection(key)}
 
 
 def _copy_of(graph: tf.Graph, name: str) -> tf.Tensor | None:

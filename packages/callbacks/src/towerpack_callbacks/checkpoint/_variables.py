@@ -10,7 +10,10 @@ import tensorflow.compat.v1 as tf
 
 from ._aligned import aligned_copies
 
-__all__ = ["assign_variables", "initial_feeds", "snapshot_variables"]
+__all__ = ["assign_variables", "initial_feeds", "snapshot_variables", "variables_in"]
+
+# What a session initialises, and values can be assigned to.
+_INITIALIZED = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
 
 
 def snapshot_variables(sess: tf.Session, variables: Iterable[tf.Variable]) -> dict[str, np.ndarray]:
@@ -31,7 +34,7 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
         KeyError: the graph has no variable of such a name.
         ValueError: a shape does not fit.
     """
-    variables = _by_name(sess.graph)
+    variables = variables_in(sess.graph, _INITIALIZED)
     # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
     with sess.graph.as_default():
         while values:
@@ -59,7 +62,7 @@ def initial_feeds(
         KeyError: the graph has no variable of such a name.
         ValueError: a shape does not fit.
     """
-    variables = _by_name(graph)
+    variables = variables_in(graph, _INITIALIZED)
     used = Counter(_initial(variable).name for variable in variables.values())
     alone = {
         name: value
@@ -70,9 +73,9 @@ def initial_feeds(
     return _feeds(variables, alone), shared
 
 
-def _by_name(graph: tf.Graph) -> dict[str, tf.Variable]:
-    keys = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
-    return {variable.op.name: variable for key in keys for variable in graph.get_collection(key)}
+def variables_in(graph: tf.Graph, collections: Iterable[str]) -> dict[str, tf.Variable]:
+    """The variables of some collections, by name."""
+    return {variable.op.name: variable for key in collections for variable in graph.get_collection(key)}
 
 
 def _initial(variable: tf.Variable) -> tf.Tensor:

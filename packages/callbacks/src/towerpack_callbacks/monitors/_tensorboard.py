@@ -84,7 +84,6 @@ def _await_a_later_second(directory: Path) -> None:
     A name has the second in which its file was begun and then the number of the process, which may be less
     than that of the interrupted one.
     """
-    begun = [int(path.name.split(".")[3]) for path in directory.glob("events.out.tfevents.[0-9]*.*")]
     now = time.time()
-    if int(now) in begun:
+    if any(directory.glob(f"events.out.tfevents.{int(now)}.*")):
         time.sleep(1 - now % 1)
