@@ -54,7 +54,7 @@ def plan_buckets(tensors: Sequence[tuple[str, int]], limit: int) -> list[Bucket]
 def exchange_packed(
     tensors: Sequence[tf.Tensor],
     exchange: Callable[[list[tf.Tensor]], Sequence[tf.Tensor]],
-    limit: int = 1 << 24,
+    limit: int,
 ) -> list[tf.Tensor]:
     """Sends tensors of static shapes through an exchange of flat ones.
 

@@ -20,10 +20,12 @@ class Communicator(abc.ABC):
     Attributes:
         group: the processes.
         target: what sessions connect to, as `tf.Session(target)` takes it.
+        bucket_size: elements up to which tensors are joined before they are exchanged; larger ones go alone.
     """
 
     group: ProcessGroup
     target: str = ""
+    bucket_size: int = 1 << 24
 
     @property
     def rank(self) -> int:

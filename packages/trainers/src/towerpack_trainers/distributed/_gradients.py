@@ -62,10 +62,11 @@ def average_over_processes(pairs: Sequence[tuple[Any, tf.Variable]], communicato
         with tf.control_dependencies([nobody_stops]):
             return [tf.identity(average) for average in averages]
 
+    limit = communicator.bucket_size
     with tf.name_scope("exchange"):
-        _, *averages = exchange_packed([going_on, *gradients], average_unless_stopped)
+        _, *averages = exchange_packed([going_on, *gradients], average_unless_stopped, limit)
         nothing = [tf.zeros(gradient.shape, gradient.dtype) for gradient in gradients]
-        farewell = tf.group(*exchange_packed([tf.ones([1]), *nothing], communicator.again))
+        farewell = tf.group(*exchange_packed([tf.ones([1]), *nothing], communicator.again, limit))
     return Averaged([(average, variable) for average, (_, variable) in zip(averages, pairs)], farewell)
 
 
@@ -76,7 +77,8 @@ def broadcast_variables(variables: Sequence[tf.Variable], communicator: Communic
         TypeError: a variable's type cannot be sent.
     """
     with tf.name_scope("broadcast"):
-        received = exchange_packed([_carried(variable) for variable in variables], communicator.broadcast)
+        values = [_carried(variable) for variable in variables]
+        received = exchange_packed(values, communicator.broadcast, communicator.bucket_size)
         if communicator.rank == 0:
             return tf.group(*received)
         return tf.group(

@@ -21,10 +21,12 @@ __all__ = ["MPICommunicator"]
 # Waiting costs a core, as in MPI itself; after this long there is something to wait for.
 _SPIN_SECONDS = 0.005
 
+_Exchange = Callable[..., list[np.ndarray]]
+
 
 @final
 class MPICommunicator(Communicator):
-    """MPI's own exchange, on fused buffers in main memory, one after the other.
+    """MPI's own exchange, of one buffer in main memory for all tensors of a type.
 
     Signs of life go over TCP connections of our own, since MPI waits for ever for a process that hangs.
 
@@ -38,6 +40,10 @@ class MPICommunicator(Communicator):
         MissingExtraError: mpi4py is not installed.
         RendezvousError: the processes cannot reach one another by TCP.
     """
+
+    # Large tensors are written into MPI's buffer and read out of it as they are; joining small ones first
+    # costs less than a call of NumPy for each.
+    bucket_size = 1 << 12
 
     def __init__(
         self,
@@ -54,14 +60,14 @@ class MPICommunicator(Communicator):
         self.group = _join(mpi, self._comm, start_timeout, peer_timeout, step_timeout)
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return self._in_turn(tensors, self._average)
+        return self._at_once(tensors, self._average)
 
     def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         # MPI matches exchanges by their order, which is that of the tensors.
-        return self._in_turn(tensors, self._average)
+        return self._at_once(tensors, self._average)
 
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        return self._in_turn(tensors, self._send)
+        return self._at_once(tensors, self._send)
 
     def close(self, failure: str | None = None) -> None:
         """Leaves the group; after a failure, the process will end by MPI's abort.
@@ -72,35 +78,32 @@ class MPICommunicator(Communicator):
             atexit.register(_abort, self._mpi, self._comm)
         super().close(failure)
 
-    def _in_turn(
-        self, tensors: Sequence[tf.Tensor], exchange: Callable[[np.ndarray], np.ndarray]
-    ) -> list[tf.Tensor]:
+    def _at_once(self, tensors: Sequence[tf.Tensor], exchange: _Exchange) -> list[tf.Tensor]:
         if self.size == 1:
             return [tf.identity(tensor) for tensor in tensors]
-        answers: list[tf.Tensor] = []
-        for tensor in tensors:
-            with tf.control_dependencies(answers[-1:]), tf.device("/cpu:0"):
-                answer = self._exchange(tensor, exchange)
+        with tf.device("/cpu:0"):
+            carried = [_carried(tensor) for tensor in tensors]
+            answers = tf.numpy_function(exchange, carried, [tensor.dtype for tensor in carried])
+            for tensor, answer in zip(tensors, answers):
                 answer.set_shape(tensor.shape)
-                answers.append(answer)
-        return answers
+            return [tf.cast(answer, tensor.dtype) for tensor, answer in zip(tensors, answers)]
 
-    def _exchange(self, tensor: tf.Tensor, exchange: Callable[[np.ndarray], np.ndarray]) -> tf.Tensor:
-        # MPI knows no half types: these are summed as float32.
-        half = tensor.dtype in (tf.float16, tf.bfloat16)
-        carried = tf.cast(tensor, tf.float32) if half else tensor
-        return tf.cast(tf.numpy_function(exchange, [carried], carried.dtype), tensor.dtype)
+    def _average(self, *given: np.ndarray) -> list[np.ndarray]:
+        averages = list(given)
+        for dtype in dict.fromkeys(values.dtype for values in given):
+            places = [place for place, values in enumerate(given) if values.dtype == dtype]
+            whole, parts = self._results.row([given[place].shape for place in places], dtype)
+            for place, part in zip(places, parts):
+                # A mean is a sum of shares, and these have to be written there in any case.
+                averages[place] = np.multiply(given[place], 1 / self.size, out=part)
+            self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, whole), whole)
+        return averages
 
-    def _average(self, values: np.ndarray) -> np.ndarray:
-        total = self._results.like(values)
-        self._wait(self._comm.Iallreduce(values, total), values, total)
-        total *= 1 / self.size
-        return total
-
-    def _send(self, values: np.ndarray) -> np.ndarray:
-        values = np.array(values)
-        self._wait(self._comm.Ibcast(values, root=0), values)
-        return values
+    def _send(self, *given: np.ndarray) -> list[np.ndarray]:
+        sent = [np.array(values) for values in given]
+        for values in sent:
+            self._wait(self._comm.Ibcast(values, root=0), values)
+        return sent
 
     def _wait(self, request: Any, *buffers: np.ndarray) -> None:
         """Waits for an exchange, and gives it up when a process is lost."""
@@ -115,6 +118,11 @@ class MPICommunicator(Communicator):
                     self._pending += [request, buffers]
                     raise
                 time.sleep(5e-5)
+
+
+def _carried(tensor: tf.Tensor) -> tf.Tensor:
+    # MPI knows no half types: these are summed as float32.
+    return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
 
 def _import_mpi() -> Any:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import weakref
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +27,32 @@ class RecycledArrays:
     def __init__(self) -> None:
         self._free: dict[int, deque[bytearray]] = {}
 
-    def like(self, values: np.ndarray) -> np.ndarray:
-        """An array of the same shape and dtype, with arbitrary contents, that nobody else sees."""
-        home = self._free.setdefault(values.nbytes, deque(maxlen=_KEEP))
+    def row(
+        self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
+    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Arrays side by side in memory that nobody else sees, their contents arbitrary.
+
+        Returns:
+            All of it, flat; and its stretches, of these shapes. Between them are gaps.
+        """
+        step = max(1, _ALIGNMENT // dtype.itemsize)
+        sizes = [math.prod(shape) for shape in shapes]
+        ends = list(itertools.accumulate(-(-size // step) * step for size in sizes))
+        whole = self._flat(ends[-1] if ends else 0, dtype)
+        begins = [0, *ends[:-1]]
+        return whole, [
+            whole[begin : begin + size].reshape(shape) for begin, size, shape in zip(begins, sizes, shapes)
+        ]
+
+    def _flat(self, size: int, dtype: np.dtype[Any]) -> np.ndarray:
+        nbytes = size * dtype.itemsize
+        home = self._free.setdefault(nbytes, deque(maxlen=_KEEP))
         try:
             memory = home.pop()
         except IndexError:
-            memory = bytearray(values.nbytes + _ALIGNMENT)
+            memory = bytearray(nbytes + _ALIGNMENT)
         # Over bytes, no array: views of views keep the innermost array alive, which has to be this one.
         begin = -np.frombuffer(memory, np.uint8).ctypes.data % _ALIGNMENT
-        array: np.ndarray = np.ndarray(values.shape, values.dtype, memory, begin)
+        array: np.ndarray = np.ndarray((size,), dtype, memory, begin)
         weakref.finalize(array, home.append, memory).atexit = False
         return array

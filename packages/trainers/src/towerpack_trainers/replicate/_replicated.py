@@ -108,7 +108,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         with tf.name_scope("copy_variables"):
             for original, mine in (pair for copies in self._copies for pair in copies.pairs):
                 if id(original) not in values:
-                    values[id(original)] = original.read_value()
+                    values[id(original)] = original.value()
                 everything.append(mine.assign(values[id(original)], read_value=False))
                 if id(original) in model and id(original) not in trained:
                     statistics.append(everything[-1])
