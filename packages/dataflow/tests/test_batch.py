@@ -21,6 +21,7 @@ from towerpack_dataflow import (
     ShardData,
     TestDataSpeed,
 )
+from towerpack_dataflow._collate import Memory
 from towerpack_dataflow.testing import check_dataflow, same
 
 Sample = namedtuple("Sample", "image label")
@@ -204,12 +205,13 @@ def test_the_memory_of_a_batch_can_come_from_elsewhere():
     pool = [np.zeros((2, 2, 3), np.uint8), np.zeros(2, np.float64)]
     asked = []
 
-    def allocate(fields):
-        asked.append(fields)
-        return pool
+    class Elsewhere(Memory):
+        def allocate(self, fields):
+            asked.append(fields)
+            return pool
 
     flow = BatchData(DataFromList([[np.ones((2, 3), np.uint8), 5, np.float64(2)]] * 4), 2)
-    flow._allocate = allocate
+    flow._memory = Elsewhere()
     for batch in flow:
         assert batch[0] is pool[0]
         assert batch[2] is pool[1]

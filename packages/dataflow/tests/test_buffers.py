@@ -184,7 +184,7 @@ def test_a_copy_has_memory_of_its_own_and_lends_nothing(copied):
     flow.lend_read_only()
     batch, _ = next(iter(flow))
     other = copied(flow)
-    assert other._pool is None
+    assert other._memory is None
     assert next(iter(other))[0].flags.writeable
     assert (batch[0] == 0).all()
 

@@ -308,8 +308,8 @@ STREAMING = "glibc.cpu.x86_non_temporal_threshold"
 @pytest.mark.parametrize(
     ("own", "workers"),
     [
-        ("", f"{STREAMING}=16777216"),
-        ("glibc.malloc.arena_max=2", f"glibc.malloc.arena_max=2:{STREAMING}=16777216"),
+        ("", f"{STREAMING}=4194304"),
+        ("glibc.malloc.arena_max=2", f"glibc.malloc.arena_max=2:{STREAMING}=4194304"),
         (f"{STREAMING}=32768", f"{STREAMING}=32768"),
     ],
 )

@@ -8,13 +8,13 @@ from typing import Any
 
 from . import _arguments as arguments
 from ._buffers import BufferPool, freeze
-from ._collate import Allocate, Collator, Columns, assembled
+from ._collate import Collator, Columns, Memory, assembled
 from ._errors import ArgumentError, blame
 from ._proxy import ProxyDataFlow
 from ._seeding import Epoch
 from ._sources import known_length
 
-_NOT_COPIED = frozenset({"_allocate", "_pool", "_read_only"})
+_NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
 class BatchData(ProxyDataFlow):
@@ -45,8 +45,7 @@ class BatchData(ProxyDataFlow):
     """
 
     # Where the memory of a batch comes from. A runtime that has a place for it sets this, before iterating.
-    _allocate: Allocate | None = None
-    _pool: BufferPool | None = None
+    _memory: Memory | None = None
     _read_only = False
     _holds = ("ds",)
 
@@ -88,12 +87,12 @@ class BatchData(ProxyDataFlow):
         size = self._batch_size
         kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
         below = self._below(epoch)
-        allocate = self._allocator()
+        memory = self._own_memory()
         try:
             for wanted in self._stretches(start):
                 if len(wanted) < size:
                     fields = columns.rows(len(wanted))
-                batch = allocate(fields)
+                batch = memory.allocate(fields)
                 self.ds._gather(below, wanted, batch)
                 yield self._finished(assembled(kind, keys, batch))
                 del batch  # its memory is for one of the next
@@ -111,7 +110,7 @@ class BatchData(ProxyDataFlow):
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = start * self._batch_size
-        collator = Collator(self._batch_size, self._use_list, self._allocator(), first)
+        collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
         try:
             for datapoint in self.ds._datapoints(self._below(epoch), first):
                 collator.add(datapoint)
@@ -124,12 +123,10 @@ class BatchData(ProxyDataFlow):
             blame(error, self)
             raise
 
-    def _allocator(self) -> Allocate:
-        if self._allocate is not None:
-            return self._allocate
-        if self._pool is None:
-            self._pool = BufferPool()
-        return self._pool.allocate
+    def _own_memory(self) -> Memory:
+        if self._memory is None:
+            self._memory = BufferPool()
+        return self._memory
 
     def _finished(self, batch: Any) -> Any:
         if self._read_only:

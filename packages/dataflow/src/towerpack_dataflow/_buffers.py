@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from ._collate import Field
+from ._collate import Field, Memory
 
 _ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
 _LEAST = 2**16  # bytes; smaller arrays are what malloc keeps warm by itself
@@ -16,7 +16,7 @@ _KEEP = 2**27
 _SIZES = 8
 
 
-class BufferPool:
+class BufferPool(Memory):
     """Gives the buffers of one batch after another, each out of memory that nobody sees any longer.
 
     Fresh memory for a batch of 38 MB is ten thousand pages that the kernel has to find and clear, which takes

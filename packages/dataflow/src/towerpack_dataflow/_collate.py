@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ._errors import BatchError
 
 Field = tuple[tuple[int, ...], np.dtype]
-Allocate = Callable[[Sequence[Field]], Sequence[np.ndarray]]
 
 _INT32 = range(-(2**31), 2**31)
 _DTYPES = {bool: np.bool_, float: np.float32, complex: np.complex64}
 _USE_LIST = "make them alike in a MapData below, or take use_list=True, which keeps lists"
 
 
-def fresh_buffers(fields: Sequence[Field]) -> list[np.ndarray]:
-    """New memory for each batch."""
-    return [np.empty(shape, dtype) for shape, dtype in fields]
+def nothing() -> None:
+    """Does nothing, where something could be done."""
+
+
+class Memory:
+    """Where batches are built; here, in new memory each."""
+
+    def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
+        """The arrays of one batch, all at once: one for each shape and dtype, with arbitrary contents."""
+        return [np.empty(shape, dtype) for shape, dtype in fields]
+
+    def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
+        """What to assign the rows of such an array to, in order, and what to call when all are there."""
+        return buffer, nothing
+
+
+class Rows(Protocol):
+    """An array, or what takes rows in its place."""
+
+    def __setitem__(self, row: int, value: Any, /) -> None:
+        """Takes a row."""
 
 
 class Columns(NamedTuple):
@@ -67,18 +84,17 @@ class Collator:
     Args:
         size: datapoints in a full batch.
         use_list: keep each component as a list of what came, unstacked.
-        allocate: gives the buffers of one batch, all at once: an array for each (shape, dtype), in order. It
-            may hand out recycled or shared memory.
+        memory: where batches are built, perhaps recycled or shared; new memory if `None`.
         number: index of the first datapoint in its pass, for error messages.
     """
 
     def __init__(
-        self, size: int, use_list: bool = False, allocate: Allocate = fresh_buffers, number: int = 0
+        self, size: int, use_list: bool = False, memory: Memory | None = None, number: int = 0
     ) -> None:
         """Starts with an empty batch."""
         self._size = size
         self._use_list = use_list
-        self._allocate = allocate
+        self._memory = memory or Memory()
         self._number = number
         self._columns: list[_Column] = []
         self._puts: list[tuple[Any, Callable[[int, Any], None]]] = []
@@ -134,8 +150,9 @@ class Collator:
         self._puts = [(column.key, column.put) for column in self._columns]
         arrays = [column for column in self._columns if isinstance(column, _Arrays)]
         fields = [((self._size, *column.shape), column.dtype) for column in arrays]
-        for column, buffer in zip(arrays, self._allocate(fields)):
+        for column, buffer in zip(arrays, self._memory.allocate(fields)):
             column.buffer = buffer
+            column.rows, column.written = self._memory.rows(buffer)
 
     def _column(self, key: Any, value: Any) -> _Column:
         return _Column(key) if self._use_list else _column_for(key, value)
@@ -211,6 +228,8 @@ class _Arrays(_Column):
     """Arrays and NumPy scalars of one shape and dtype, copied into one buffer."""
 
     buffer: np.ndarray
+    rows: Rows
+    written: Callable[[], object]
 
     def __init__(self, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
         super().__init__(key)
@@ -230,9 +249,10 @@ class _Arrays(_Column):
                 f"has dtype {value.dtype} in component {self.key!r}, and the batch began with {self.dtype}; "
                 f"{_USE_LIST}"
             )
-        self.buffer[row] = value
+        self.rows[row] = value
 
     def finish(self, count: int) -> np.ndarray:
+        self.written()
         return self.buffer if count == len(self.buffer) else self.buffer[:count]
 
 

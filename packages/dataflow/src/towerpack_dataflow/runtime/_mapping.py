@@ -6,7 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from .._collate import Allocate, Collator, fresh_buffers
+from .._collate import Collator, Memory
 from .._seeding import Epoch
 from . import _failures
 from ._answer import Answer, Spec
@@ -39,7 +39,7 @@ class Mapping(Work):
         super().__init__(on_error)
         self._func = func
         self._rng = rng
-        self._allocate: Allocate = fresh_buffers
+        self._memory = Memory()
         self._epochs: dict[int, Epoch] = {}
 
     def contents(self) -> dict[str, Any]:
@@ -51,9 +51,9 @@ class Mapping(Work):
         self._epochs = {}
         return self
 
-    def prepare(self, allocate: Allocate) -> None:
+    def prepare(self, memory: Memory) -> None:
         """Batches are built right where they are sent from."""
-        self._allocate = allocate
+        self._memory = memory
 
     def open(self, number: int, spec: Spec) -> None:
         """Remembers the epoch, for its random numbers."""
@@ -88,7 +88,7 @@ class Mapping(Work):
 
     def _batch(self, calls: _Calls, group: Group) -> Any:
         """A batch of what comes of a group; `None` if the function drops any of it."""
-        collator = Collator(len(group.datapoints), allocate=self._allocate, number=group.first)
+        collator = Collator(len(group.datapoints), memory=self._memory, number=group.first)
         for number, datapoint in enumerate(group.datapoints, group.first):
             made = calls.call(datapoint, number)
             if made is None:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
+from . import _streaming
 from ._threads import Thread
 
 _ONE_THREAD = (
@@ -24,8 +25,6 @@ _ONE_THREAD = (
     "VECLIB_MAXIMUM_THREADS",
     "OPENCV_FOR_THREADS_NUM",
 )
-_STREAMING = "glibc.cpu.x86_non_temporal_threshold"
-_LEAST_STREAMED = 2**24  # bytes
 
 
 class Process:
@@ -115,24 +114,11 @@ def spawn(end: socket.socket, package: int, sizes: Sequence[int], number: int, t
         popen = subprocess.Popen(
             [sys.executable, *flags, "-c", code],
             stdin=subprocess.DEVNULL,
-            env=_environment(),
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **_streaming.environment()},
             pass_fds=(end.fileno(), package),
         )
         popen.returncode = 0  # from here on Process waits for it, and Popen must not warn that nobody does
     return Process(popen.pid)
-
-
-def _environment() -> dict[str, str]:
-    """Of a worker; what the user has set himself stays.
-
-    The C library copies large blocks past the caches, half as fast again where they do not fit, but holds
-    all of a host's cache for its own, so that on a virtual machine it hardly ever does. In a worker such
-    blocks are on their way to another process.
-    """
-    tunables = os.environ.get("GLIBC_TUNABLES", "")
-    if _STREAMING not in tunables:
-        tunables = ":".join(filter(None, (tunables, f"{_STREAMING}={_LEAST_STREAMED}")))
-    return {**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, "GLIBC_TUNABLES": tunables}
 
 
 def fork(end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[int, bool], None]) -> Process:

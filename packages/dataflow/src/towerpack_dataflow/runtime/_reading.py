@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Any
 
 from .._batch import BatchData
-from .._collate import Allocate
+from .._collate import Memory
 from .._flow import DataFlow
 from .._state import set_seeds_below
 from . import _failures
@@ -45,14 +45,14 @@ class Reading(Work):
         self._shared = True
         return self
 
-    def prepare(self, allocate: Allocate) -> None:
+    def prepare(self, memory: Memory) -> None:
         """Opens files and so on; a batch on top of the flow is built right where it is sent from."""
         self._flow.reset_state()
         top = self._flow
         while top._transparent and top._children():
             top = top._children()[0]
         if type(top) is BatchData:
-            top._allocate = allocate
+            top._memory = memory
 
     def open(self, number: int, spec: Spec) -> None:
         """Remembers what the pass is; iterates when asked to."""

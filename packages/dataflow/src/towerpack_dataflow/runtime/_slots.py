@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._collate import Field, fresh_buffers
+from .._collate import Field, Memory, Rows
 from ._anonymous import aligned, anonymous_file, mapped
+from ._copies import Copies
 
 _SMALLEST = 2**16
 _SHEAF = 2**20
@@ -48,18 +49,20 @@ class Sheaf(NamedTuple):
         return [Slot(number, memory[at : at + self.size]) for number, at in enumerate(begins, self.first)]
 
 
-class SlotPool:
+class SlotPool(Memory):
     """The slots that this process fills for its peer.
 
     A slot is free, open (being filled), or out. It comes back when the peer says that nobody there sees it
     any longer; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
 
     Args:
+        copies: helps with large ones; `None`: nobody does.
         keep: bytes of free slots to keep for later; what exceeds them is unmapped on both sides.
     """
 
-    def __init__(self, keep: int = 2**28) -> None:
+    def __init__(self, copies: Copies | None = None, keep: int = 2**28) -> None:
         """Starts without any memory."""
+        self._copies = copies
         self._keep = keep
         self._free: list[Slot] = []
         self._out: dict[int, Slot] = {}
@@ -88,17 +91,28 @@ class SlotPool:
     def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
         """Buffers of one batch inside a slot, open until it is sent or `abandon()` is called.
 
-        This is `BatchData._allocate`: what is written there needs no copy on its way to the peer.
+        What is written there needs no copy on its way to the peer.
         """
         sizes = [aligned(_bytes_of(field)) for field in fields]
         if sum(sizes) < _SMALLEST or any(dtype.hasobject for _, dtype in fields):
-            return fresh_buffers(fields)
+            return super().allocate(fields)
         slot = self.take(sum(sizes))
         self._open.append(slot)
         begins = [sum(sizes[:place]) for place in range(len(sizes))]
         return [
             np.ndarray(shape, dtype, slot.memory.data, begin) for (shape, dtype), begin in zip(fields, begins)
         ]
+
+    def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
+        """Those of a large batch are collected, and copied by another thread."""
+        return super().rows(buffer) if self._copies is None else self._copies.rows(buffer)
+
+    def copy(self, source: np.ndarray, target: np.ndarray) -> None:
+        """Fills a stretch of a slot with bytes that are there already."""
+        if self._copies is None:
+            target[:] = source
+        else:
+            self._copies.copy(source, target)
 
     def where(self, raw: memoryview) -> tuple[int, int] | None:
         """In which open slot, and at which offset, `raw` lies."""
@@ -112,6 +126,8 @@ class SlotPool:
 
     def settle(self, sent: set[int]) -> None:
         """Nothing is open any longer: slots that were not sent are free again."""
+        if self._copies is not None:
+            self._copies.wait()  # for those of a batch that was never finished
         for slot in self._open:
             if slot.number not in sent:
                 self._free.append(self._out.pop(slot.number))

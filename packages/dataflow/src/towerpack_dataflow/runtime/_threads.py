@@ -37,14 +37,10 @@ class Handed:
         return datapoints
 
 
-class _NoSlots:
+class _NoSlots(BufferPool):
     """Batches of a thread are in the consumer's memory anyway: some that was used for earlier ones."""
 
     missed = 0
-
-    def __init__(self) -> None:
-        """Starts without any memory."""
-        self.allocate = BufferPool().allocate
 
     def settle(self, sent: set[int]) -> None:
         """There are no slots."""

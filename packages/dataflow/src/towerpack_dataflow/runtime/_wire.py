@@ -107,12 +107,13 @@ class Channel:
     Args:
         end: one of a pair of connected unix sockets.
         lend: bytes that may be held on this side before messages are copied out.
+        pool: where this side's messages are put; one of its own if `None`.
     """
 
-    def __init__(self, end: socket.socket, lend: int = 2**28) -> None:
+    def __init__(self, end: socket.socket, lend: int = 2**28, pool: SlotPool | None = None) -> None:
         """Takes the socket."""
         self.socket = end
-        self.pool = SlotPool()
+        self.pool = pool or SlotPool()
         self._borrowed = Borrowed(lend)
         self._received = bytearray()
         self._descriptors: deque[int] = deque()
@@ -210,7 +211,7 @@ class Channel:
         places = []
         begin = 0
         for raw in raws:
-            slot.memory[begin : begin + raw.nbytes] = np.frombuffer(raw, np.uint8)
+            self.pool.copy(np.frombuffer(raw, np.uint8), slot.memory[begin : begin + raw.nbytes])
             places.append((slot.number, begin, raw.nbytes))
             begin += aligned(raw.nbytes)
         return places

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from .._collate import Allocate
+from .._collate import Memory
 from ._answer import Answer, Spec
 
 ATTEMPTS = 3  # with on_error="retry", in all
@@ -30,7 +30,7 @@ class Work(ABC):
     def in_thread(self) -> Any:
         """Itself, right after it was copied for a thread that shares the rest with others."""
 
-    def prepare(self, allocate: Allocate) -> None:
+    def prepare(self, memory: Memory) -> None:
         """Called once in the worker, before everything else."""
 
     @abstractmethod

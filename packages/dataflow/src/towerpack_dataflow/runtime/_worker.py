@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 
 from . import _failures
 from ._answer import Answer, Spec
+from ._copies import Copies
 from ._info import WorkerInfo, set_worker_info
+from ._slots import SlotPool
 from ._threads import Handed, ThreadEnd
 from ._warmth import Warmth
 from ._wire import Channel, Delivery, PeerGoneError
@@ -53,7 +55,7 @@ def main(
     _keep_freed_memory()
     end = socket.socket(fileno=connection)
     _die_with(parent, end, bool(guarded))
-    channel = Channel(end)
+    channel = Channel(end, pool=SlotPool(Copies()))
     info = WorkerInfo(number, total)
 
     def arrive() -> Start:
@@ -69,7 +71,7 @@ def main_forked(end: socket.socket, parent: int, guarded: bool, start: Start) ->
     """The same in a copy of the parent."""
     _ignore_interrupts()
     _die_with(parent, end, guarded)
-    run(Channel(end), lambda: start)
+    run(Channel(end, pool=SlotPool(Copies())), lambda: start)
 
 
 def run(channel: Channel, arrive: Callable[[], Start]) -> None:
@@ -95,7 +97,7 @@ def _prepared(channel: Channel, arrive: Callable[[], Start]) -> Work:
         _one_thread_for_opencv()
         if start.init is not None:
             start.init(start.info.number)
-        start.work.prepare(channel.pool.allocate)
+        start.work.prepare(channel.pool)
         _one_thread_for_opencv()
     except Exception as error:
         channel.send(_failures.pack(error))
