@@ -17,6 +17,8 @@ from towerpack_trainers import (
 )
 from towerpack_trainers._session import create_session
 
+ONEDNN = "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"
+
 
 @pytest.mark.parametrize(
     ("devices", "cpus"),
@@ -38,6 +40,16 @@ def test_defaults():
     assert config.allow_soft_placement
     assert config.gpu_options.allow_growth
     assert config.intra_op_parallelism_threads == (1 if os.cpu_count() <= 4 else 0)
+
+
+@pytest.mark.parametrize(("own", "then"), [(None, "false"), ("true", "true")])
+def test_what_onednn_compiles_for_gradients_is_kept_unless_told_otherwise(monkeypatch, own, then):
+    if own is None:
+        monkeypatch.delenv(ONEDNN, raising=False)
+    else:
+        monkeypatch.setenv(ONEDNN, own)
+    default_session_config()
+    assert os.environ[ONEDNN] == then
 
 
 def test_a_session_for_cpus_alone():

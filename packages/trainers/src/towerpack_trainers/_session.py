@@ -25,9 +25,15 @@ def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
     - GPU memory is taken as it is needed.
     - Ops without a kernel on the wanted device go where they have one.
 
+    oneDNN is told, in this process's environment, to keep what it has compiled for a convolution's gradients,
+    as it does for the convolution itself: LeNet's step is a tenth faster, and no memory is lost by it
+    (ResNet-50; images of 400 sizes). TensorFlow looks at `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE` at the first such
+    op; where it is set already, it stays.
+
     Args:
         devices: the devices of the towers; several CPU devices ("/cpu:1") are made if they are named.
     """
+    os.environ.setdefault("TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE", "false")
     config = tf.ConfigProto(allow_soft_placement=True)
     if (os.cpu_count() or 1) <= 4:
         config.intra_op_parallelism_threads = 1
