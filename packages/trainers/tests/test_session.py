@@ -1,6 +1,8 @@
 """The session a training runs in."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -102,6 +104,47 @@ def test_the_users_session_config_is_used_as_it_is(configure):
     SimpleTrainer(configure(callbacks=[look], session_config=given)).train()
     assert look.cpus == 3
     assert given == tf.ConfigProto(device_count={"CPU": 3})
+
+
+EAGER_BEFORE, EAGER_WITHIN = "tf.constant(1)", "tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0])"
+TRAINED = """
+import tensorflow.compat.v1 as tf
+{before}
+from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+
+class Model(ModelDesc):
+    def inputs(self):
+        return [tf.TensorSpec([None], tf.float32, "x")]
+
+    def build_graph(self, x):
+        {within}
+        return tf.reduce_mean(x * tf.get_variable("w", []))
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.1)
+
+config = TrainConfig(
+    model=Model(),
+    dataflow=[[[1.0]]] * 4,
+    max_epoch=1,
+    log_dir=None,
+    session_config=tf.ConfigProto(intra_op_parallelism_threads=3),
+)
+SimpleTrainer(config).train()
+tf.constant(1)
+print("threads:", tf.config.threading.get_intra_op_parallelism_threads())
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("before", "within"), [("", EAGER_WITHIN), (EAGER_BEFORE, "")])
+def test_the_session_says_how_many_threads_there_are_or_a_warning_says_why_not(before, within):
+    # One process each: TensorFlow makes its threads once.
+    script = TRAINED.format(before=before, within=within)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    warned = "intra_op_parallelism_threads=3 has no effect" in run.stderr
+    assert run.stdout.endswith(f"threads: {0 if before else 3}\n")
+    assert warned == bool(before)
 
 
 def test_a_session_starts_with_everything_initialised_and_a_final_graph():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +14,15 @@ from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
 from ._arguments import at_least
 from ._errors import ConfigError
 
-__all__ = ["cpu_session_config", "create_session", "default_session_config", "gpu_session_config"]
+__all__ = [
+    "cpu_session_config",
+    "create_session",
+    "default_session_config",
+    "gpu_session_config",
+    "settle_threads",
+]
+
+_log = logging.getLogger("towerpack_trainers")
 
 
 def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
@@ -93,6 +102,35 @@ def gpu_session_config(
 def _is_numbered_cpu(device: str) -> bool:
     kind, _, number = device.lower().rpartition(":")
     return kind.rsplit("/", 1)[-1].removeprefix("device:") == "cpu" and number.isdigit()
+
+
+def settle_threads(config: tf.ConfigProto) -> None:
+    """Has TensorFlow make the threads that a session asks for, also if something else makes them first.
+
+    They are made once per process, by the first session or the first eager op, and there is an eager op in
+    the building of many a graph: with a `tf.while_loop` in it, LeNet's steps took nearly twice as long.
+    Call it before building. If it is too late for that already, a warning says so.
+
+    Args:
+        config: the session's options.
+    """
+    for name in ("intra_op_parallelism_threads", "inter_op_parallelism_threads"):
+        number = getattr(config, name)
+        if not number:
+            continue  # TensorFlow decides, here and there
+        try:
+            getattr(tf.config.threading, f"set_{name}")(number)
+        except RuntimeError:
+            _log.warning(
+                "An eager op, such as tf.constant() outside of any graph, ran before the trainer was made. "
+                "If it was TensorFlow's first in this process, it has fixed the number of threads, and the "
+                "session's %s=%d has no effect: steps can take twice as long. Make the trainer first, or "
+                "call tf.config.threading.set_%s(%d) at the start.",
+                name,
+                number,
+                name,
+                number,
+            )
 
 
 def create_session(

@@ -40,7 +40,7 @@ from ._input_report import InputReport
 from ._log_dir import prepare_log_dir
 from ._plain_step import PlainStep
 from ._resume import check_state, find_checkpoint, is_in
-from ._session import create_session, default_session_config
+from ._session import create_session, default_session_config, settle_threads
 from ._session_init import fitting_exactly
 from ._signals import StopSignals
 from ._stall_watch import StallWatch
@@ -116,6 +116,7 @@ class Trainer:
         self._hooked_sess: HookedSession | None = None
         self._plain: PlainStep | None = None
         self._started = False
+        settle_threads(self._session_config())
         with self.graph.as_default():
             tf.set_random_seed(self.seed)
             self._setup()

@@ -14,7 +14,7 @@ from towerpack_layers import TowerContext
 
 from .._arguments import instance_of
 from .._model import ModelDesc
-from .._session import create_session, default_session_config
+from .._session import create_session, default_session_config, settle_threads
 from .._session_init import SessionInit
 from .._tower import TowerFunc
 
@@ -53,7 +53,8 @@ class OfflinePredictor:
     """
 
     def __init__(self, config: PredictConfig) -> None:
-        self._graph = tf.Graph()
+        self._graph, options = tf.Graph(), default_session_config()
+        settle_threads(options)
         with self._graph.as_default():
             function = TowerFunc(config.model.build_graph, config.model.inputs())
             placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in function.specs]
@@ -62,7 +63,7 @@ class OfflinePredictor:
                 [spec.name for spec in function.specs] if config.input_names is None else config.input_names
             )
             feeds, fetches = tower.get_tensors(names), tower.get_tensors(config.output_names)
-        self._sess = create_session(self._graph, default_session_config())
+        self._sess = create_session(self._graph, options)
         try:
             config.session_init.restore(self._sess)
         except BaseException:
