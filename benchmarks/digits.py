@@ -115,7 +115,7 @@ def bare_as_tensorflow() -> Callable[[], Measured]:
     return bare(None)
 
 
-def simple_trainer() -> Callable[[], Measured]:
+def simple_trainer(steps_per_run: int = 1) -> Callable[[], Measured]:
     """What a user writes: a flow, default callbacks, default monitors."""
     import tensorflow.compat.v1 as tf
 
@@ -146,6 +146,7 @@ def simple_trainer() -> Callable[[], Measured]:
                 dataflow=flow,
                 callbacks=[stopwatch],
                 steps_per_epoch=STEPS,
+                steps_per_run=steps_per_run,
                 max_epoch=EPOCHS,
                 log_dir=log_dir,
             )
