@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -121,16 +122,21 @@ def settle_threads(config: tf.ConfigProto) -> None:
         try:
             getattr(tf.config.threading, f"set_{name}")(number)
         except RuntimeError:
-            _log.warning(
-                "An eager op, such as tf.constant() outside of any graph, ran before the trainer was made. "
-                "If it was TensorFlow's first in this process, it has fixed the number of threads, and the "
-                "session's %s=%d has no effect: steps can take twice as long. Make the trainer first, or "
-                "call tf.config.threading.set_%s(%d) at the start.",
-                name,
-                number,
-                name,
-                number,
-            )
+            _warn_that_it_is_too_late(name, number)
+
+
+@functools.cache  # once per process, as the threads are made
+def _warn_that_it_is_too_late(name: str, number: int) -> None:
+    _log.warning(
+        "An eager op, such as tf.constant() outside of any graph, ran before the trainer was made. If it was "
+        "TensorFlow's first in this process, it has fixed the number of threads, and the session's %s=%d has "
+        "no effect: steps can take twice as long. Make the trainer first, or call "
+        "tf.config.threading.set_%s(%d) at the start.",
+        name,
+        number,
+        name,
+        number,
+    )
 
 
 def create_session(

@@ -79,7 +79,7 @@ class MPICommunicator(Communicator):
         super().close(failure)
 
     def _at_once(self, tensors: Sequence[tf.Tensor], exchange: _Exchange) -> list[tf.Tensor]:
-        if self.size == 1:
+        if self.size == 1 or not tensors:
             return [tf.identity(tensor) for tensor in tensors]
         with tf.device("/cpu:0"):
             carried = [_carried(tensor) for tensor in tensors]
