@@ -229,13 +229,14 @@ class Channel:
             raise PeerGoneError from error
 
     def _read(self, wait: bool) -> bool:
+        # Asked first, not told by a BlockingIOError: Ctrl-C amid that one would come with its traceback, too.
+        if not wait and not self.wait(0):
+            return False
         # Not socket.recv_fds(), which forgets to pass the flags on (Python 3.13 still does).
-        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0) | (0 if wait else socket.MSG_DONTWAIT)
+        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * _INTEGER)
         try:
             data, ancillary, _, _ = self.socket.recvmsg(_MOST_BYTES, room, flags)
-        except BlockingIOError:
-            return False
         except ConnectionResetError as error:
             raise PeerGoneError from error
         if not data:
