@@ -1,6 +1,7 @@
 """Bring data into a TensorFlow graph, prefetched, for any session loop."""
 
 from ._batch_queue import BatchQueueInput
+from ._callable import fast_callable
 from ._choose import input_for
 from ._constant import DummyConstantInput
 from ._errors import (
@@ -51,6 +52,7 @@ __all__ = [
     "TFDatasetInput",
     "TensorInput",
     "ThreadActivity",
+    "fast_callable",
     "input_for",
     "remap_input_source",
 ]

@@ -10,9 +10,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from ._callable import fast_callable
 from ._datapoint import Array
 from ._errors import NotRunningError, SetupError, StagingError
-from ._feeder import Feeder, fast_callable
+from ._feeder import Feeder
 from ._proxy import ProxyInputSource
 from ._reader import Position
 from ._source import NOBODY_TAKES, InputSource

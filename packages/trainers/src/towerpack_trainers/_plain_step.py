@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
-from tensorflow.core.protobuf import config_pb2
 
 from towerpack_callbacks import StepCounter, StepFetch
+from towerpack_inputsource import fast_callable
 
 from ._in_graph_loop import StepCopies
 
@@ -64,10 +64,10 @@ class PlainStep:
     def compile(self, sess: tf.Session) -> Callable[[], Sequence[Any]]:
         """A function that runs the step and returns one value per receiver."""
         if not self._values:
-            return _quick_callable(sess, [], [self._done])
+            return fast_callable(sess, [self._done])
         if self._alone is not None:
             # A bare tensor comes back in a third of the time that a structure around it takes.
-            run_alone, count = _quick_callable(sess, [self._alone], []), len(self._values)
+            run_alone, count = fast_callable(sess, fetches=[self._alone]), len(self._values)
             return lambda: run_alone() * count
         run_all = sess.make_callable([self._done, self._values])
         return lambda: run_all()[1]
@@ -75,22 +75,6 @@ class PlainStep:
     def compile_ahead(self, sess: tf.Session) -> Callable[[], Any] | None:
         """A function that runs all steps of a run but the last; None if there are none."""
         return None if self._ahead is None else sess.make_callable(self._ahead)
-
-
-def _quick_callable(
-    sess: tf.Session, tensors: Sequence[tf.Tensor], ops: Sequence[tf.Operation]
-) -> Callable[[], list[Any]]:
-    """Runs ops and returns the tensors' values, as a callable that TensorFlow calls by number.
-
-    What `sess.make_callable` returns is looked up by the names of all that it runs, each time: 2 % of LeNet's
-    step. Sessions of a remote server have nothing else.
-    """
-    options = config_pb2.CallableOptions(fetch=[t.name for t in tensors], target=[op.name for op in ops])
-    try:
-        return sess._make_callable_from_options(options)  # type: ignore[no-any-return]
-    except (AttributeError, tf.errors.UnimplementedError):
-        run = sess.make_callable([list(tensors), list(ops)])
-        return lambda: run()[0]
 
 
 def _as_output(fetch: Any) -> tf.Operation | tf.Tensor:

@@ -89,7 +89,7 @@ class SlotPool(Memory):
         self._free.extend(self._out.pop(number) for number in numbers)
 
     def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
-        """Buffers of one batch inside a slot, open until it is sent or `abandon()` is called.
+        """Buffers of one batch inside a slot, open until it is sent or `settle()` is called.
 
         What is written there needs no copy on its way to the peer.
         """

@@ -63,7 +63,7 @@ class MPICommunicator(Communicator):
         return self._at_once(tensors, self._average)
 
     def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        # MPI matches exchanges by their order, which is that of the tensors.
+        # MPI matches exchanges by their order, which is that of the tensors' types.
         return self._at_once(tensors, self._average)
 
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
