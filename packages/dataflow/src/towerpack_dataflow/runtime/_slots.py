@@ -58,6 +58,10 @@ class SlotPool(Memory):
     Args:
         copies: helps with large ones; `None`: nobody does.
         keep: bytes of free slots to keep for later; what exceeds them is unmapped on both sides.
+
+    Attributes:
+        trusts_caches: whether a slot that is used twice in a row is written row by row the second time: a
+            cache may hold it still.
     """
 
     def __init__(self, copies: Copies | None = None, keep: int = 2**28) -> None:
@@ -68,7 +72,9 @@ class SlotPool(Memory):
         self._out: dict[int, Slot] = {}
         self._open: list[Slot] = []
         self._made = 0
-        self._last: Slot | None = None
+        self._newest: Slot | None = None
+        self._again = False
+        self.trusts_caches = False
         self.unannounced: list[tuple[Sheaf, int]] = []  # with descriptors
         self.retired: list[int] = []
 
@@ -76,13 +82,19 @@ class SlotPool(Memory):
         """A slot of at least `size` bytes, to be filled and sent at once: it counts as out."""
         slot = self._fitting(max(1 << (size - 1).bit_length(), _SMALLEST))
         self._out[slot.number] = slot
-        self._last = slot
+        self._again = slot is self._newest
+        self._newest = slot
         return slot
 
     @property
-    def missed(self) -> int:
-        """Bytes of the slot that was taken last, if it is out: it is the one still in the caches."""
-        return self._last.size if self._last is not None and self._last.number in self._out else 0
+    def newest(self) -> int:
+        """Bytes of the slot that was taken last: it is the one still in the caches."""
+        return 0 if self._newest is None else self._newest.size
+
+    @property
+    def lent(self) -> int:
+        """Slots that are out."""
+        return len(self._out)
 
     def give_back(self, numbers: Sequence[int]) -> None:
         """The peer is done with these."""
@@ -104,8 +116,9 @@ class SlotPool(Memory):
         ]
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """Those of a large batch are collected, and copied by another thread."""
-        return super().rows(buffer) if self._copies is None else self._copies.rows(buffer)
+        """Those of a large batch are collected, and copied by another thread, past the caches."""
+        warm = self.trusts_caches and self._again
+        return super().rows(buffer) if self._copies is None or warm else self._copies.rows(buffer)
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
         """Fills a stretch of a slot with bytes that are there already."""

@@ -40,7 +40,8 @@ class Handed:
 class _NoSlots(BufferPool):
     """Batches of a thread are in the consumer's memory anyway: some that was used for earlier ones."""
 
-    missed = 0
+    newest = lent = 0
+    trusts_caches = False
 
     def settle(self, sent: set[int]) -> None:
         """There are no slots."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 _LARGE = 2**22  # bytes; of anything smaller, several fit into a cache of today
 _FAST = 1e9  # bytes a second; what is made more slowly than that does not wait for memory
-_FEW = 6  # first measurements, most of them of memory that was never touched before
-_TURNS = 32
-_WEIGHT = 0.25
+_RECENT = 5  # measurements that count
+_FEW = 16  # first turns, most of them with memory that was never touched before
+_TRIAL = 40  # turns; so many a cache may take to hold what is written to again and again
+_SOONEST, _LATEST = 256, 2048  # turns from one trial to the next
 
 
 class Warmth:
@@ -14,28 +17,43 @@ class Warmth:
 
     What is written as fast as memory takes it is written up to twice as fast where it was written before, as
     long as that is still in a cache. If the consumer is quick, the slot that holds it comes back in a
-    fraction of that time. Nobody can know caches and consumers, so both ways are measured, the quicker one is
-    gone, and the other one is tried again now and then.
+    fraction of that time. Nobody can know caches and consumers, so waiting is tried, gone on with as long as
+    it is the quicker way, and tried again after a while; more and more rarely if it never is.
     """
 
     def __init__(self) -> None:
         """Has measured nothing yet."""
-        self._seconds = {False: 0.0, True: 0.0}
-        self._measured = 0
+        self._seconds: dict[bool, deque[float]] = {way: deque(maxlen=_RECENT) for way in (False, True)}
+        self._waits = False
+        self._left = _FEW  # turns until waiting is tried, or has to have proved itself
+        self._pause = _SOONEST // 2
 
     def patience(self, size: int) -> float:
         """Seconds to wait at most for a slot of `size` bytes; 0 to take another one."""
-        plain = self._seconds[False]
-        if size < _LARGE or self._measured < _FEW or size < _FAST * plain:
-            return 0.0
-        wait = self._seconds[True] <= plain
-        if self._measured % _TURNS == 0:
-            wait = not wait
-        return plain / 2 if wait else 0.0
+        plain = self._typical(False)
+        return plain / 2 if self._waits and size >= max(_LARGE, _FAST * plain) else 0.0
 
     def learn(self, waited: bool, seconds: float) -> None:
         """Something was made in `seconds`, after waiting or without."""
-        known = self._seconds[waited]
-        weight = _WEIGHT if known and self._measured > 1 else 1.0
-        self._seconds[waited] += weight * (seconds - known)
-        self._measured += 1
+        self._seconds[waited].append(seconds)
+        self._left -= 1
+        if self._left > 0:
+            return
+        if not self._waits:
+            self._waits = True
+            self._left = _TRIAL
+        elif not 0.0 < self._typical(True) <= self._typical(False):
+            self._waits = False
+            self._seconds[True].clear()
+            lasted = self._left < -_SOONEST
+            self._left = self._pause = _SOONEST if lasted else min(2 * self._pause, _LATEST)
+
+    def interrupt(self) -> None:
+        """The consumer is behind, so that nothing was learned; the caches forget meanwhile."""
+        if self._waits:
+            self._left = _TRIAL
+
+    def _typical(self, way: bool) -> float:
+        """The median, which a turn that something else held up does not move; 0 if nothing is known."""
+        seconds = sorted(self._seconds[way])
+        return seconds[len(seconds) // 2] if seconds else 0.0

@@ -174,15 +174,19 @@ class Loop:
             self._work.close(number)
 
     def _answer(self, number: int, begin: int, end: int, delivery: Delivery | Handed) -> None:
+        clock = perf_counter()
+        behind = self._channel.pool.lent > 1
+        waited = not behind and self._await_slot(clock)
         if number not in self._open:  # the consumer has left in the meantime
             self._channel.send(tuple(Answer(number, begin, begin)))
             return
         inputs = delivery.open() if delivery.size else None
-        clock = perf_counter()
-        waited = self._await_slot(clock)
         answer, made = self._work.make(number, begin, end, inputs)
-        self._warmth.learn(waited, perf_counter() - clock)
         del inputs
+        if behind:
+            self._warmth.interrupt()
+        else:
+            self._warmth.learn(waited, perf_counter() - clock)
         if answer.going_on:
             self._tasks.appendleft((number, answer.end, end, delivery))
         answer = answer._replace(logs=self._logs())
@@ -192,10 +196,11 @@ class Loop:
             self._send_what_goes(answer, made, error)
 
     def _await_slot(self, clock: float) -> bool:
-        """Listens until the slot that was sent last is back, if that is worth it; whether it was tried."""
+        """Listens until the slot that was taken last is back, if that is worth it; whether it was tried."""
         pool = self._channel.pool
-        patience = self._warmth.patience(pool.missed)
-        while patience and pool.missed and self._channel.wait(clock + patience - perf_counter()):
+        patience = self._warmth.patience(pool.newest)
+        pool.trusts_caches = patience > 0
+        while patience and pool.lent and self._channel.wait(clock + patience - perf_counter()):
             self._hear()
         return patience > 0
 
