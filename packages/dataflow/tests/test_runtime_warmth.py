@@ -37,8 +37,8 @@ def always(seconds):
 def test_the_quicker_way_is_gone_and_waiting_tried_now_and_then():
     assert waits(Warmth(), 0.004, always(0.003)) > 0.98
     warmth = Warmth()
-    assert 0.01 < waits(warmth, 0.004, always(0.005)) < 0.15
-    assert 0.01 < waits(warmth, 0.004, always(0.005), turns=5000) < 0.05
+    assert waits(warmth, 0.004, always(0.005)) < 0.2
+    assert 0.01 < waits(warmth, 0.004, always(0.005), turns=10_000) < 0.04
 
 
 def test_a_cache_has_time_to_learn():
@@ -59,14 +59,14 @@ def test_waiting_that_was_worth_it_is_soon_tried_again():
     warmth = Warmth()
     waits(warmth, 0.004, always(0.003))
     waits(warmth, 0.004, always(0.0045), turns=10)
-    assert waits(warmth, 0.004, always(0.003)) > 0.7
+    assert waits(warmth, 0.004, always(0.003), turns=2000) > 0.7
 
 
 def test_a_trial_that_was_interrupted_begins_anew():
     warmth = Warmth()
-    waits(warmth, 0.004, always(0.006), turns=40)
+    waits(warmth, 0.004, always(0.006), turns=100)
     warmth.interrupt()
-    assert waits(warmth, 0.004, always(0.006), turns=30) == 1
+    assert waits(warmth, 0.004, always(0.006), turns=90) == 1
     assert waits(warmth, 0.004, always(0.003), turns=100) == 1
 
 

@@ -17,7 +17,7 @@ __all__ = ["Copies"]
 
 _LEAST_ROW = 2**14  # bytes; smaller ones take longer to hand over than to copy
 _LEAST_BATCH = 4 * STREAMED
-_STAGES = 3  # one is filled, one is copied, one gives both some air
+_STAGES = 4  # one is filled, one is copied, two give both some air
 
 
 class Copies:
