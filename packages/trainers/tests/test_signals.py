@@ -206,3 +206,24 @@ def test_in_an_interactive_session_the_second_one_interrupts(monkeypatch):
         send(signal.SIGINT)
         threading.Event().wait()
     assert cancelled.is_set()
+
+
+def test_what_begins_to_wait_at_the_wrong_moment_is_interrupted_all_the_same(monkeypatch):
+    interrupts = []
+
+    def too_early(thread, number):
+        interrupts.append(number)
+        if len(interrupts) == 3:
+            kill(thread, number)
+
+    kill = signal.pthread_kill
+    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(_signals, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(signal, "pthread_kill", too_early)
+    cancels = []
+    with pytest.raises(KeyboardInterrupt), StopSignals(lambda: cancels.append(1)) as signals:
+        signals.begin()
+        send(signal.SIGINT)
+        threading.Event().wait()
+    assert len(interrupts) == 3
+    assert cancels == [1]

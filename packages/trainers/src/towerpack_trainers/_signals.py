@@ -22,6 +22,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_SECONDS = 10.0
 # Who stops a process may signal it and its group, both at once; that is one wish.
 _BOUNCE_SECONDS = 0.5
+# A signal that comes right before the main thread begins to wait for a lock does not end that wait.
+_AGAIN_SECONDS = 0.5
 
 
 class StopSignals:
@@ -58,6 +60,8 @@ class StopSignals:
         self._before: dict[signal.Signals, Any] = {}
         self._old_wakeup = -1
         self._reader: socket.socket | None = None
+        # Handlers are not put back meanwhile: the old ones may end the process.
+        self._interrupting = threading.Lock()
 
     # ---- what the trainer calls
 
@@ -103,8 +107,9 @@ class StopSignals:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.leave()
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
+        with self._interrupting:
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
         if self._reader is not None:
             signal.set_wakeup_fd(self._old_wakeup, warn_on_full_buffer=False)
             self._writer.close()
@@ -140,7 +145,6 @@ class StopSignals:
             try:
                 received = self._reader.recv(1)
             except TimeoutError:
-                self._reader.settimeout(None)
                 self._hurry()
                 continue
             if not received:
@@ -172,16 +176,24 @@ class StopSignals:
             os._exit(128 + number)
 
     def _hurry(self) -> None:
-        if self._phase not in {"start", "training"} or self._hurried:
-            return
+        """Interrupts what is running, and again after a while if that went unnoticed."""
+        assert self._reader is not None
         assert self.requested is not None
-        _log.warning(
-            "What was running when %s came has not ended within %g s. It is interrupted; nothing after the "
-            "last checkpoint is saved.",
-            self.requested.name,
-            GRACE_SECONDS,
-        )
-        self._hurried = self._resent = True
-        self._cancel()
-        # Ends what the main thread waits for in Python; in TensorFlow, the above does.
-        signal.pthread_kill(threading.main_thread().ident or 0, self.requested)
+        if self._phase not in {"start", "training"} or (self._hurried and self._raised):
+            self._reader.settimeout(None)
+            return
+        if not self._hurried:
+            _log.warning(
+                "What was running when %s came has not ended within %g s. It is interrupted; nothing after "
+                "the last checkpoint is saved.",
+                self.requested.name,
+                GRACE_SECONDS,
+            )
+            self._hurried = True
+            self._cancel()
+        self._reader.settimeout(_AGAIN_SECONDS)
+        with self._interrupting:
+            if self._phase in {"start", "training"}:
+                self._resent = True
+                # Ends what the main thread waits for in Python; in TensorFlow, cancelling does.
+                signal.pthread_kill(threading.main_thread().ident or 0, self.requested)
