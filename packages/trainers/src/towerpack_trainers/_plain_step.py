@@ -43,7 +43,6 @@ class PlainStep:
         self._ahead: tf.Operation | None = None
         if times > 1:
             self._repeat()
-        self._alone = self._only_value()
 
     def _repeat(self) -> None:
         """Puts all steps but the last into a loop, and lets the last one follow it."""
@@ -54,23 +53,19 @@ class PlainStep:
         last = dict(zip(outputs, copies.after(self._ahead, "last_step")))
         self._done, self._values = tf.nest.map_structure(lambda output: last[output.name], step)
 
-    def _only_value(self) -> tf.Tensor | None:
-        """The one tensor that all receivers want, computed after everything else; None if they differ."""
-        if len({id(value) for value in self._values}) != 1 or not tf.is_tensor(self._values[0]):
-            return None
-        with tf.name_scope(None), tf.control_dependencies([self._done]):
-            return tf.identity(self._values[0])
-
     def compile(self, sess: tf.Session) -> Callable[[], Sequence[Any]]:
         """A function that runs the step and returns one value per receiver."""
         if not self._values:
             return fast_callable(sess, [self._done])
-        if self._alone is not None:
+        if self._all_want_one_tensor():
             # A bare tensor comes back in a third of the time that a structure around it takes.
-            run_alone, count = fast_callable(sess, fetches=[self._alone]), len(self._values)
-            return lambda: run_alone() * count
+            run, count = fast_callable(sess, [self._done], fetches=self._values[:1]), len(self._values)
+            return lambda: run() * count
         run_all = sess.make_callable([self._done, self._values])
         return lambda: run_all()[1]
+
+    def _all_want_one_tensor(self) -> bool:
+        return len({id(value) for value in self._values}) == 1 and tf.is_tensor(self._values[0])
 
     def compile_ahead(self, sess: tf.Session) -> Callable[[], Any] | None:
         """A function that runs all steps of a run but the last; None if there are none."""
