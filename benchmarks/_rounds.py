@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from statistics import median
 
 Figures = dict[str, list[float]]
@@ -21,9 +22,30 @@ def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures
     """
     figures: Figures = {name: [] for name in subjects}
     for number in range(rounds):
-        for name in list(subjects)[:: -1 if number % 2 else 1]:
-            figures[name].append(subjects[name]())
+        _round(number, subjects, figures)
     return figures
+
+
+def measure_afresh(
+    start: Callable[[], AbstractContextManager[Mapping[str, Callable[[], float]]]], rounds: int
+) -> Figures:
+    """Like `measure`, with subjects that are started anew, and warmed up, for each round.
+
+    The same graph takes up to 6 % more or less time in one process than in the next, always the same within
+    each: it depends on where its memory happens to lie.
+    """
+    figures: Figures = {}
+    for number in range(rounds):
+        with start() as subjects:
+            for run in subjects.values():
+                run()
+            _round(number, subjects, figures)
+    return figures
+
+
+def _round(number: int, subjects: Mapping[str, Callable[[], float]], figures: Figures) -> None:
+    for name in list(subjects)[:: -1 if number % 2 else 1]:
+        figures.setdefault(name, []).append(subjects[name]())
 
 
 def ratios(one: list[float], other: list[float]) -> list[float]:
