@@ -20,7 +20,7 @@ def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures
     Returns:
         The figures of each subject, one per round.
     """
-    figures: Figures = {name: [] for name in subjects}
+    figures: Figures = {}
     for number in range(rounds):
         _round(number, subjects, figures)
     return figures

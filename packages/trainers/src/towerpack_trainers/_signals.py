@@ -179,7 +179,7 @@ class StopSignals:
         """Interrupts what is running, and again after a while if that went unnoticed."""
         assert self._reader is not None
         assert self.requested is not None
-        if self._phase not in {"start", "training"} or (self._hurried and self._raised):
+        if not self._interruptible or (self._hurried and self._raised):
             self._reader.settimeout(None)
             return
         if not self._hurried:
@@ -193,7 +193,11 @@ class StopSignals:
             self._cancel()
         self._reader.settimeout(_AGAIN_SECONDS)
         with self._interrupting:
-            if self._phase in {"start", "training"}:
+            if self._interruptible:
                 self._resent = True
                 # Ends what the main thread waits for in Python; in TensorFlow, cancelling does.
                 signal.pthread_kill(threading.main_thread().ident or 0, self.requested)
+
+    @property
+    def _interruptible(self) -> bool:
+        return self._phase in {"start", "training"}
