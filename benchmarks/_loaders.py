@@ -45,16 +45,21 @@ def subject(scenario: str, name: str) -> Callable[[Callable[..., Run]], Callable
 # ---- measuring
 
 
-def timed(stream: Iterable[Any], count: int, skip: int, look: Callable[[Any], int]) -> Run:
+def timed(
+    stream: Iterable[Any], count: int, skip: int, look: Callable[[Any], int], warm_up: float = 0.0
+) -> Run:
     """Takes `skip` datapoints, which may lie ready, then times `count`, or what comes in `LONGEST` seconds.
 
-    `look` says how many bytes it saw.
+    `look` says how many bytes it saw. Nothing is timed before `warm_up` seconds have passed.
     """
     iterator = iter(stream)
     stride = max(count // 20, 1)
 
     def run() -> Figures:
+        warm = time.perf_counter() + warm_up
         for _ in range(skip):
+            look(next(iterator))
+        while time.perf_counter() < warm:
             look(next(iterator))
         cpu, begin, seen, taken = cpu_seconds(), time.perf_counter(), 0, 0
         seconds = 0.0
@@ -293,25 +298,29 @@ def item(index: int) -> np.ndarray:
     return made
 
 
+# Whoever was measured before has left the caches to its own batches.
+timed_warm = functools.partial(timed, look=look_at_pages, warm_up=0.5)
+
+
 def a2_ours(workers: int) -> Run:
     from towerpack_dataflow import BatchData, MapData, MultiProcessRunner
 
     flow = BatchData(MapData(integers(), lambda index: [item(index)]), BATCH)
-    return timed(MultiProcessRunner(flow, workers), 200, 20, look_at_pages)
+    return timed_warm(MultiProcessRunner(flow, workers), 500, 20)
 
 
 def a2_torch(workers: int) -> Run:
-    return timed(torch_loader(Cycle(item), batch_size=BATCH, num_workers=workers), 30, 8, look_at_pages)
+    return timed_warm(torch_loader(Cycle(item), batch_size=BATCH, num_workers=workers), 30, 8)
 
 
 def a2_grain(workers: int) -> Run:
-    return timed(grain_stream(grain_source(Cycle(item)).batch(BATCH), workers), 20, 6, look_at_pages)
+    return timed_warm(grain_stream(grain_source(Cycle(item)).batch(BATCH), workers), 20, 6)
 
 
 def a2_spdl(workers: int) -> Run:
     # A whole batch in one call: SPDL needs some 0.25 ms for each call, so that one for each item is slower.
     stream = spdl_stream(Cycle(same), [(item_batch, workers)], 0, READY.nbytes + 2**20)
-    return timed(stream, 40, 12, look_at_pages)
+    return timed_warm(stream, 40, 12)
 
 
 def item_batch(number: int) -> np.ndarray:
@@ -323,7 +332,7 @@ def a2_tensorpack(workers: int) -> Run:
     from tensorpack.dataflow import BatchData
 
     flow = BatchData(tensorpack_flow(one_component(item)), BATCH)
-    return timed(tensorpack_stream(flow, workers), 30, 6, look_at_pages)
+    return timed_warm(tensorpack_stream(flow, workers), 30, 6)
 
 
 def a2_bare(count: int) -> Run:
@@ -335,7 +344,7 @@ def a2_bare(count: int) -> Run:
                 buffer[row] = item(number * BATCH + row)
             yield buffer
 
-    return timed(batches(), 100, 10, look_at_pages)
+    return timed_warm(batches(), 500, 10)
 
 
 subject("A2", "bare loop")(functools.partial(a2_bare, 1))

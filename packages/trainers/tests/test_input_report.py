@@ -10,7 +10,7 @@ import pytest
 from towerpack_callbacks import Callback
 from towerpack_inputsource import DummyConstantInput, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import SimpleTrainer
-from towerpack_trainers._input_report import describe_epoch
+from towerpack_trainers._input_report import _steps_between_samples, describe_epoch
 
 
 def spent(flow, put):
@@ -74,6 +74,14 @@ def test_a_model_that_never_waits_is_told_so(kit, configure, caplog):
     SimpleTrainer(configure(callbacks=[Slow()], steps_per_epoch=20, max_epoch=2)).train()
     [line] = [message for message in caplog.messages if "epoch 2: the model is the bottleneck" in message]
     assert int(re.search(r"steps waited for data (\d+)% of their time", line)[1]) < 20
+
+
+@pytest.mark.parametrize(
+    ("steps_per_epoch", "steps_per_run", "between"),
+    [(1, 1, 20), (60, 1, 20), (300, 1, 100), (10**6, 1, 200), (300, 100, 100), (10**6, 150, 300)],
+)
+def test_few_steps_are_sampled(steps_per_epoch, steps_per_run, between):
+    assert _steps_between_samples(steps_per_epoch, steps_per_run) == between
 
 
 def test_constant_input_is_not_reported(kit, configure, caplog):

@@ -21,8 +21,11 @@ _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
 # Steps that wait this share of their time show the data slower, though a queue filled in a pause of the
 # training (a checkpoint, an evaluation) lowers the thread's share.
 _STEPS_STARVE = 0.5
-# Reading the clock twice in each step would cost it 8 microseconds; a sample tells as much.
-_STEPS_BETWEEN_SAMPLES = 20
+# Reading the clock twice in each step would cost it 8 microseconds; samples tell as much. But a step that
+# fetches something else is another graph to TensorFlow, whose memory no cache holds any longer: LeNet's takes a
+# fifth longer, so that one of twenty costs as much again.
+_SAMPLES_PER_EPOCH = 3
+_SOONEST, _LATEST = 20, 200  # steps from one sample to the next
 
 
 def describe_epoch(spent: InputStatus, waited: float | None = None) -> str | None:
@@ -54,7 +57,7 @@ class InputReport(Callback):
     """Logs `describe_epoch` after each epoch.
 
     How long a step waits for its data is measured in the graph, by two clocks before and behind the first
-    tower's input, in one of twenty steps.
+    tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60.
 
     Args:
         source: the training's input.
@@ -68,8 +71,7 @@ class InputReport(Callback):
         self._source = source
         # Without hooks nothing prefetches, so there is nothing to wait for and nothing to tell.
         self._tensors = tensors if source.feed_free and source.hooks() else ()
-        runs = -(-_STEPS_BETWEEN_SAMPLES // steps_per_run)
-        self._every = Every(steps=runs * steps_per_run)
+        self._steps_per_run = steps_per_run
         self._waits: list[float] = []
 
     def _setup_graph(self) -> None:
@@ -81,7 +83,10 @@ class InputReport(Callback):
                 self._wait = tf.subtract(tf.timestamp("input_came"), begin, name="waited")
 
     def step_fetches(self) -> Sequence[StepFetch]:
-        return [StepFetch(self._wait, self._note, self._every)] if self._tensors else []
+        if not self._tensors:
+            return []
+        every = _steps_between_samples(self.trainer.loop.steps_per_epoch, self._steps_per_run)
+        return [StepFetch(self._wait, self._note, Every(steps=every))]
 
     def _note(self, waited: float) -> None:
         # The ops of a step begin in any order: what is there at once may come before the first clock.
@@ -105,3 +110,8 @@ class InputReport(Callback):
             return None
         per_step = (time.monotonic() - self._began) / steps
         return min(1.0, sum(self._waits) / len(self._waits) / per_step)
+
+
+def _steps_between_samples(steps_per_epoch: int, steps_per_run: int) -> int:
+    steps = min(max(steps_per_epoch // _SAMPLES_PER_EPOCH, _SOONEST), _LATEST)
+    return -(-steps // steps_per_run) * steps_per_run
