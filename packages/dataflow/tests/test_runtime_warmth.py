@@ -52,14 +52,22 @@ def test_a_turn_that_something_else_held_up_changes_nothing():
 def test_a_consumer_that_becomes_slow_is_noticed():
     warmth = Warmth()
     waits(warmth, 0.004, always(0.003))
-    assert waits(warmth, 0.004, always(0.0045), turns=200) < 0.05
+    waits(warmth, 0.004, always(0.0045), turns=110)
+    assert waits(warmth, 0.004, always(0.0045), turns=400) == 0
 
 
 def test_waiting_that_was_worth_it_is_soon_tried_again():
     warmth = Warmth()
     waits(warmth, 0.004, always(0.003))
-    waits(warmth, 0.004, always(0.0045), turns=10)
+    waits(warmth, 0.004, always(0.0045), turns=110)
     assert waits(warmth, 0.004, always(0.003), turns=2000) > 0.7
+
+
+def test_a_cache_that_somebody_else_had_has_time_to_learn_anew():
+    warmth = Warmth()
+    waits(warmth, 0.004, always(0.003))
+    for _ in range(3):
+        assert waits(warmth, 0.004, lambda turn: 0.003 + 0.004 * 0.95**turn, turns=300) == 1
 
 
 def test_a_trial_that_was_interrupted_begins_anew():

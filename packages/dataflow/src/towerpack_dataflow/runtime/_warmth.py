@@ -18,14 +18,18 @@ class Warmth:
     What is written as fast as memory takes it is written up to twice as fast where it was written before, as
     long as that is still in a cache. If the consumer is quick, the slot that holds it comes back in a
     fraction of that time. Nobody can know caches and consumers, so waiting is tried, gone on with as long as
-    it is the quicker way, and tried again after a while; more and more rarely if it never is.
+    it is the quicker way, and tried again after a while; more and more rarely if it never is. Where it was
+    the quicker way and no longer is, somebody else may just have had the cache, which then has as many turns
+    to learn anew.
     """
 
     def __init__(self) -> None:
         """Has measured nothing yet."""
         self._seconds: dict[bool, deque[float]] = {way: deque(maxlen=_RECENT) for way in (False, True)}
         self._waits = False
-        self._left = _FEW  # turns until waiting is tried, or has to have proved itself
+        self._proved = False  # waiting was the quicker way the last time that it was judged
+        self._turns = 0  # of waiting, in a row
+        self._left = _FEW  # turns until waiting is tried, or has to prove itself
         self._pause = _SOONEST // 2
 
     def patience(self, size: int) -> float:
@@ -37,16 +41,25 @@ class Warmth:
         """Something was made in `seconds`, after waiting or without."""
         self._seconds[waited].append(seconds)
         self._left -= 1
+        self._turns += waited
         if self._left > 0:
             return
         if not self._waits:
-            self._waits = True
+            self._waits, self._turns = True, 0
             self._left = _TRIAL
-        elif not 0.0 < self._typical(True) <= self._typical(False):
-            self._waits = False
-            self._seconds[True].clear()
-            lasted = self._left < -_SOONEST
-            self._left = self._pause = _SOONEST if lasted else min(2 * self._pause, _LATEST)
+        elif 0.0 < self._typical(True) <= self._typical(False):
+            self._proved = True
+        elif self._proved:
+            self._proved = False
+            self._left = _TRIAL
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._waits = False
+        self._seconds[True].clear()
+        lasted = self._turns > _SOONEST
+        self._left = self._pause = _SOONEST if lasted else min(2 * self._pause, _LATEST)
 
     def interrupt(self) -> None:
         """The consumer is behind, so that nothing was learned; the caches forget meanwhile."""
