@@ -22,8 +22,8 @@ _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
 # training (a checkpoint, an evaluation) lowers the thread's share.
 _STEPS_STARVE = 0.5
 # Reading the clock twice in each step would cost it 8 microseconds; samples tell as much. But a step that
-# fetches something else is another graph to TensorFlow, whose memory no cache holds any longer: LeNet's takes a
-# fifth longer, so that one of twenty costs as much again.
+# fetches something else is another graph to TensorFlow, whose memory no cache holds any longer: LeNet's takes
+# a fifth longer, so that one of twenty costs as much again.
 _SAMPLES_PER_EPOCH = 3
 _SOONEST, _LATEST = 20, 200  # steps from one sample to the next
 
