@@ -5,7 +5,7 @@
 
 Each subject (see _loaders.py) has a process of its own, for C and E a new one in each round, and is warmed
 up; they are measured in turn, one at a time, every second round in the opposite order. One that crashes or
-hangs is reported as such and left out from there on. All of it takes about twelve minutes, and less than
+hangs is reported as such and left out from there on. All of it takes about ten minutes, and less than
 twenty on a busy machine: what takes too long gets fewer rounds, and the table says so.
 
 Prints Markdown for RESULTS.md: first how all targets stand, then each scenario with medians and ranges. Each
@@ -205,14 +205,16 @@ def compared(scenario: str) -> tuple[Table, dict[str, str]]:
                 break
             if not number or scenario in AFRESH:
                 processes.close()
-                ready = started(scenario, failures, processes)
+                ready = started(scenario, table, failures, processes)
             for subject in ready[:: -1 if number % 2 else 1]:
                 measure_once(subject, table, failures)
             ready = [subject for subject in ready if not subject.failure]
     return table, failures
 
 
-def started(scenario: str, failures: dict[str, str], processes: contextlib.ExitStack) -> list[Subject]:
+def started(
+    scenario: str, table: Table, failures: dict[str, str], processes: contextlib.ExitStack
+) -> list[Subject]:
     """The subjects that have not failed yet, warmed up and waiting; `processes` ends them."""
     ready = []
     for name in SUBJECTS[scenario]:
@@ -224,7 +226,7 @@ def started(scenario: str, failures: dict[str, str], processes: contextlib.ExitS
             subject.pause(True)
             ready.append(subject)
         else:
-            failures[name] = subject.failure
+            leave_out(subject, subject.failure, table, failures)
     return ready
 
 
@@ -233,13 +235,19 @@ def measure_once(subject: Subject, table: Table, failures: dict[str, str]) -> No
     subject.pause(False)
     figures = subject.measure()
     if figures is None:
-        failures[subject.name] = f"{subject.failure} in round {len_of(table, subject.name) + 1}"
-        table.pop(subject.name, None)
-        subject.stop()
+        where = f"in round {len_of(table, subject.name) + 1}"
+        leave_out(subject, f"{subject.failure} {where}", table, failures)
         return
     subject.pause(True)
     for figure, value in figures.items():
         table.setdefault(subject.name, {}).setdefault(figure, []).append(value)
+
+
+def leave_out(subject: Subject, reason: str, table: Table, failures: dict[str, str]) -> None:
+    """Ends a subject that crashed or hangs; the reason stands in the place of its figures."""
+    failures[subject.name] = reason
+    table.pop(subject.name, None)
+    subject.stop()
 
 
 def len_of(table: Table, name: str) -> int:
