@@ -73,6 +73,11 @@ class Watch:
         self._outbox: list[dict[str, Any]] = []
         self._leaving = False
         self._wake, self._woken = socket.socketpair()
+        self._heard = {rank: time.monotonic() for rank in lines}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._woken, selectors.EVENT_READ)
+        for rank, line in lines.items():
+            self._selector.register(line, selectors.EVENT_READ, rank)
         self._thread = threading.Thread(target=self._run, name="towerpack-watch", daemon=True)
         self._thread.start()
 
@@ -99,36 +104,26 @@ class Watch:
     # ---- the thread
 
     def _run(self) -> None:
-        selector = selectors.DefaultSelector()
-        selector.register(self._woken, selectors.EVENT_READ)
-        heard = {rank: time.monotonic() for rank in self._lines}
-        for rank, line in self._lines.items():
-            selector.register(line, selectors.EVENT_READ, rank)
         next_beat = 0.0
         while True:
             if time.monotonic() >= next_beat:
                 self._send_all(self._beat())
                 self._on_beat()
                 next_beat = time.monotonic() + self._interval
-            ready = selector.select(max(next_beat - time.monotonic(), 0))
+            ready = self._selector.select(max(next_beat - time.monotonic(), 0))
             # What has arrived is read before anyone is judged: this process may have been stopped itself.
             for key, _ in ready:
                 if key.data is None:
                     self._woken.recv(1 << 10)
                 elif key.data in self._lines:
-                    heard[key.data] = time.monotonic()
+                    self._heard[key.data] = time.monotonic()
                     self._read(key.data)
-            self._judge_silence(heard)
+            self._judge_silence()
             while self._outbox:
                 self._send_all(self._outbox.pop(0))
-            for rank in [rank for rank in heard if rank not in self._lines]:
-                del heard[rank]
-            for key in list(selector.get_map().values()):
-                if key.data is not None and key.data not in self._lines:
-                    selector.unregister(key.fileobj)
             if self._leaving and not self._outbox:
                 break
-        selector.close()
+        self._selector.close()
         for line in self._lines.values():
             line.close()
         self._woken.close()
@@ -166,10 +161,10 @@ class Watch:
         if "left" in message:
             self._drop(rank)
 
-    def _judge_silence(self, heard: dict[int, float]) -> None:
+    def _judge_silence(self) -> None:
         now = time.monotonic()
         for rank in list(self._lines):
-            if now - heard[rank] > self._timeout:
+            if now - self._heard[rank] > self._timeout:
                 self._decide(
                     rank, f"it gave no sign of life for {self._timeout:g} s: it hangs, or the network does"
                 )
@@ -200,6 +195,7 @@ class Watch:
     def _drop(self, rank: int) -> None:
         line = self._lines.pop(rank, None)
         if line is not None:
+            self._selector.unregister(line)
             line.close()
 
 
