@@ -115,7 +115,7 @@ def bare_as_tensorflow() -> Callable[[], Measured]:
     return bare(None)
 
 
-def simple_trainer(steps_per_run: int = 1) -> Callable[[], Measured]:
+def simple_trainer(steps_per_run: int | None = None) -> Callable[[], Measured]:
     """What a user writes: a flow, default callbacks, default monitors."""
     import tensorflow.compat.v1 as tf
 

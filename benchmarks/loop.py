@@ -189,6 +189,7 @@ def our_loops() -> dict[str, Callable[[], float]]:
         "trainer, ten callbacks that fetch the loss": looped(
             lambda: [FetchCost() for _ in range(10)], **nothing
         ),
+        "trainer, default callbacks, steps_per_run=1": looped(steps_per_run=1),
         "trainer, steps_per_run=100": looped(steps_per_run=100, **nothing),
         "trainer, one epoch of one step": epoch,
     }
@@ -251,7 +252,7 @@ def eager_loops() -> dict[str, Callable[[], float]]:
 # ---- LeNet on the digits, through a flow
 
 
-def our_lenet(steps_per_run: int) -> Callable[[], float]:
+def our_lenet(steps_per_run: int | None) -> Callable[[], float]:
     """What a user writes: a flow, default callbacks, default monitors. Steps per second."""
     run = digits.simple_trainer(steps_per_run)
     return lambda: run()[1]
@@ -504,6 +505,7 @@ def mlp() -> None:
         ("trainer, no callbacks", 15),
         ("trainer, ten idle callbacks", 20),
         ("trainer, default callbacks and monitors", 40),
+        ("trainer, default callbacks, steps_per_run=1", 40),
         ("trainer, ten callbacks that fetch the loss", 60),
         ("trainer, steps_per_run=100", 0),
     ]:
@@ -516,7 +518,8 @@ def lenet() -> None:
     """A whole training with real data."""
     subjects = {
         "bare make_callable, constant data": bare_lenet,
-        "SimpleTrainer": functools.partial(our_lenet, 1),
+        "SimpleTrainer": functools.partial(our_lenet, None),
+        "SimpleTrainer, steps_per_run=1": functools.partial(our_lenet, 1),
         "SimpleTrainer, steps_per_run=100": functools.partial(our_lenet, 100),
         "Keras fit": functools.partial(keras_lenet, 1),
         "Keras fit, steps_per_execution=100": functools.partial(keras_lenet, 100),
@@ -529,6 +532,7 @@ def lenet() -> None:
         ("SimpleTrainer", "Tensorpack 0.11", "1.15"),
         ("SimpleTrainer", "Keras fit", "2.5"),
         ("SimpleTrainer", "Keras fit, steps_per_execution=100", "2"),
+        ("SimpleTrainer, steps_per_run=1", "bare make_callable, constant data", "(no target)"),
         ("SimpleTrainer, steps_per_run=100", "Keras fit, steps_per_execution=100", "2"),
     ]:
         verdict(f"{ours} / {other}", _rounds.ratios(figures[ours], figures[other]), ".2f", target)

@@ -37,7 +37,7 @@ def test_order_periods_fetches_statistics_and_state(line):
         "       reads cost",
         "       has a state in checkpoints",
         "  3. MovingAverageSummary",
-        "       with the step, every step: MovingAverageSummary/stack:0",
+        "       with the step, every step: MovingAverageSummary/update",
         "       puts, before any trigger, cost",
         "       has a state in checkpoints",
         "  4. MergeAllSummaries",

@@ -1,6 +1,8 @@
 """Periods, and what is due when."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from towerpack_callbacks import Every, PeriodError
 from towerpack_callbacks._period import EVERY_EPOCH, EVERY_STEP, Schedule, Ticker, as_every
@@ -120,6 +122,39 @@ def test_schedule_agrees_with_asking_each_period_wherever_it_starts(start):
         epoch, last = (step - 1) // 7 + 1, step % 7 == 0
         expected = tuple(name for name, every in items if every.due(step, epoch, last))
         assert schedule.due(step, epoch, last) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from([EVERY_STEP, EVERY_EPOCH, *(Every(steps=k) for k in (2, 3, 7, 20))]), max_size=4
+    ),
+    st.integers(0, 50),
+    st.integers(1, 9),
+)
+def test_nothing_is_due_in_idle_steps(periods, start, steps_per_epoch):
+    schedule = Schedule(list(enumerate(periods)))
+    assert schedule.idle_steps(start) == 0  # nobody knows before the first answer
+    step = start
+    while step < start + 60:
+        step += 1
+        schedule.due(step, 1 + step // steps_per_epoch, step % steps_per_epoch == 0)
+        idle = min(schedule.idle_steps(step), 60)
+        for skipped in range(step + 1, int(step + idle) + 1):
+            due = {every for every in periods if every.due(skipped, 1, last_step=False)}
+            assert due <= {EVERY_STEP}
+        step += int(idle)
+
+
+def test_no_step_is_idle_once_a_time_has_come():
+    clock = Clock()
+    schedule = Schedule([("a", Every(seconds=10))], clock)
+    clock.now = 101.0
+    schedule.due(1, 1, False)
+    assert schedule.idle_steps(1) == float("inf")
+    clock.now = 111.0
+    assert schedule.idle_steps(1) == 0
+    schedule.due(2, 1, False)
+    assert schedule.idle_steps(2) == float("inf")
 
 
 def test_equal_sets_are_the_same_object():

@@ -1,5 +1,7 @@
 """From summary ops to statistics."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -8,6 +10,7 @@ from towerpack_callbacks import (
     MergeAllSummaries,
     Monitor,
     MovingAverageSummary,
+    ProxyCallback,
     add_moving_summary,
     add_param_summary,
 )
@@ -27,28 +30,68 @@ class Keep(Monitor):
         self.summaries.append((sorted(value.tag for value in summary.value), global_step))
 
 
+class Restored(ProxyCallback):
+    """Hands a callback its state, as a resumed training does."""
+
+    def __init__(self, callback, state):
+        super().__init__(callback)
+        self.state = state
+
+    def setup_graph(self, trainer):
+        super().setup_graph(trainer)
+        self.callback.load_state_dict(self.state)
+
+
+def first_costs():
+    """The costs of the line's first three steps."""
+    weight, costs = 0.0, []
+    for _ in range(3):
+        costs.append((weight - 1) ** 2)
+        weight -= 0.1 * 2 * (weight - 1)
+    return costs
+
+
 def test_moving_average_is_the_weighted_mean_so_far(line):
     with line.graph.as_default():
         add_moving_summary(line.graph.get_tensor_by_name("cost:0"))
     keep = Keep()
     line.run([MovingAverageSummary(decay=0.5)], monitors=[keep], max_epoch=1)
-    weight, costs = 0.0, []
-    for _ in range(3):
-        costs.append((weight - 1) ** 2)
-        weight -= 0.1 * 2 * (weight - 1)
     weights = np.array([0.25, 0.5, 1.0])
     [(name, value, step)] = keep.scalars
     assert (name, step) == ("cost", 3)
-    assert value == pytest.approx(np.average(costs, weights=weights), rel=1e-5)
+    assert value == pytest.approx(np.average(first_costs(), weights=weights), rel=1e-5)
 
 
 def test_moving_averages_survive_a_restart(line):
     with line.graph.as_default():
         add_moving_summary(line.graph.get_tensor_by_name("cost:0"))
-    first = MovingAverageSummary()
-    line.run([first])
-    state = first.state_dict()
-    assert set(state["sum"]) == {"cost"}
+    first, second = MovingAverageSummary(decay=0.5), MovingAverageSummary(decay=0.5)
+    line.run([first], max_epoch=1)
+    saved = json.loads(json.dumps(first.state_dict()))
+    keep = Keep()
+    line.run([Restored(second, saved)], monitors=[keep], max_epoch=1)
+    # The costs of the second training are those of the first again.
+    weights = 0.5 ** np.arange(6)[::-1]
+    [(_, value, _)] = keep.scalars
+    assert value == pytest.approx(np.average(first_costs() * 2, weights=weights), rel=1e-5)
+
+
+def test_averages_of_another_set_of_scalars_start_again(line):
+    with line.graph.as_default():
+        add_moving_summary(line.graph.get_tensor_by_name("cost:0"))
+    callback = MovingAverageSummary()
+    line.run([Restored(callback, {"weight": 0.5, "sum": {"error": 1.0}})], max_epoch=1)
+    assert callback.state_dict()["weight"] == pytest.approx(1 - 0.95**3)
+
+
+def test_a_value_that_is_not_finite_shows(line):
+    with line.graph.as_default():
+        add_moving_summary(
+            tf.divide(1.0, 2.0 - tf.cast(tf.train.get_global_step(), tf.float32), name="ratio")
+        )
+    keep = Keep()
+    line.run([MovingAverageSummary()], monitors=[keep])
+    assert [value for _, value, _ in keep.scalars] == [np.inf, np.inf]
 
 
 @pytest.mark.parametrize("decay", [1, -0.1, 2])

@@ -93,6 +93,16 @@ def test_several_fetches_and_session_hooks(configure, kit):
     assert see.seen == again.seen and [step for step, _ in see.seen] == list(range(3, 25, 3))
 
 
+@pytest.mark.parametrize("times", [2, 12])
+def test_moving_averages_include_every_step(configure, kit, times):
+    def cost(per_run):
+        average = MovingAverageSummary()
+        trained(configure, kit, per_run, extra_callbacks=[average])
+        return average.state_dict()["sum"]["cost"]
+
+    assert cost(times) == cost(1) > 0
+
+
 def source(kind, kit):
     """An input over the same batches."""
     flow = kit.net_flow()

@@ -418,7 +418,7 @@ def test_explain_says_what_will_happen_before_any_session(configure):
     text = trainer.explain()
     assert text.splitlines()[0] == "SimpleTrainer on one device, epochs 1 to 2 of 5 steps"
     assert "ModelSaver\n       triggered after every epoch" in text
-    assert "with the step, every step: MovingAverageSummary/stack:0" in text
+    assert "with the step, every step: MovingAverageSummary/update" in text
     assert trainer.explain() == text
     trainer.train()
 

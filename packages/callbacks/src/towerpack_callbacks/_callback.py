@@ -63,7 +63,8 @@ class Callback:
     An epoch is only the default period of callbacks; it never resets the data. What is fetched through
     `step_fetches` or `_before_run` is computed *along with* the step, from the same input; a `sess.run` in a
     trigger is a run of its own, which takes another datapoint if it depends on the input.
-    A callback that overrides nothing of a step costs nothing in it.
+    A callback that overrides nothing of a step costs nothing in it. Where nobody looks at every step, a loop
+    may run those in between several in one session call; periods in seconds wait for its end, 0.05 s at most.
 
     Attributes:
         chief_only: when several processes train together, only the chief runs this callback.

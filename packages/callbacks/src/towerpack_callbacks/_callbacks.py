@@ -126,6 +126,20 @@ class Callbacks:
         self._check_ready()
         return self._fetches.always
 
+    @property
+    def look_at_every_step(self) -> bool:
+        """Whether some callback receives something or does something at every step."""
+        self._check_ready()
+        received = any(fetch.receive or fetch.options for fetch in self._fetches.always)
+        return received or bool(self.dynamic or self._step_triggers.always)
+
+    def idle_steps(self, step: int) -> float:
+        """After how many steps from `step` on a callback may want something again; an epoch's last apart.
+
+        A loop may run so many without asking, if nobody looks at every step.
+        """
+        return min(self._fetches.idle_steps(step), self._step_triggers.idle_steps(step))
+
     def due_fetches(self, step: int, epoch: int, last_step: bool) -> tuple[StepFetch, ...]:
         """Fetches due at the step about to run; equal sets come back as the same object. See `Every.due`."""
         return self._fetches.due(step, epoch, last_step)

@@ -207,6 +207,15 @@ class Schedule(Generic[T]):
             ticker.restart()
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
+    def idle_steps(self, step: int) -> float:
+        """How many steps after `step` have nothing due but what always is, epochs' periods apart.
+
+        It goes by the last answer of `due`: none before the first, and none once a time has come.
+        """
+        if self._next_time is not None and self._clock() >= self._next_time:
+            return 0
+        return max(self._next_step - step - 1, 0)
+
     def due(self, step: int, epoch: int, last_step: bool) -> tuple[T, ...]:
         """Items due at this step, in their order. See `Every.due` for the arguments."""
         if (

@@ -16,6 +16,7 @@ def fast_callable(
     ops: Sequence[tf.Operation] = (),
     feeds: Sequence[tf.Tensor] = (),
     fetches: Sequence[tf.Tensor] = (),
+    options: tf.RunOptions | None = None,
 ) -> Callable[..., list[Any]]:
     """Like `session.make_callable`, but TensorFlow finds what to run by a number.
 
@@ -29,14 +30,17 @@ def fast_callable(
         ops: what to run.
         feeds: what the callable takes values for, in this order.
         fetches: what it returns the values of.
+        options: options of each call, as far as they need no metadata. A session that lacks such callables
+            runs without them.
     """
-    options = config_pb2.CallableOptions(
+    wanted = config_pb2.CallableOptions(
         feed=[tensor.name for tensor in feeds],
         fetch=[tensor.name for tensor in fetches],
         target=[op.name for op in ops],
+        run_options=options,
     )
     try:
-        return session._make_callable_from_options(options)  # type: ignore[no-any-return]
+        return session._make_callable_from_options(wanted)  # type: ignore[no-any-return]
     except (AttributeError, tf.errors.UnimplementedError):
         run = session.make_callable([list(fetches), list(ops)], list(feeds) or None)
         return lambda *values: run(*values)[0]

@@ -77,7 +77,8 @@ class TrainConfig:
             towers.
         steps_per_run: steps in one session call, looped in the graph: for small models, whose steps take
             less time than their calls. Callbacks see the last of them, so each period must be a multiple of
-            it, and the data must live in the graph or in a queue.
+            it, and the data must live in the graph or in a queue. 1: each step is a call of its own. None:
+            steps that no callback looks at are run several in one call where that is faster (on CPUs).
         max_epoch: the last epoch to run.
         starting_epoch: the first epoch to run.
         session_init: where values of variables come from before training begins, such as `SmartInit(path)`.
@@ -117,7 +118,9 @@ class TrainConfig:
     steps_per_epoch: int | None = attrs.field(
         default=None, converter=as_int, validator=optional(whole_number(1))
     )
-    steps_per_run: int = attrs.field(default=1, converter=as_int, validator=whole_number(1))
+    steps_per_run: int | None = attrs.field(
+        default=None, converter=as_int, validator=optional(whole_number(1))
+    )
     max_epoch: int = attrs.field(default=99999, converter=as_int, validator=whole_number(1))
     starting_epoch: int = attrs.field(default=1, converter=as_int, validator=whole_number(1))
     session_init: SessionInit | None = attrs.field(

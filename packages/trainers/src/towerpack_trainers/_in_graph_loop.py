@@ -7,7 +7,7 @@ areas) is not copied but shared, so the copies do what the step itself would do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -23,6 +23,10 @@ _REFERENCES = frozenset({"Variable", "VariableV2", "TemporaryVariable"})
 class StepCopies:
     """Makes copies of a step, alone or in a loop.
 
+    Attributes:
+        graph: the step's graph.
+        ops: the ops that are copied.
+
     Args:
         outputs: the ops to run and the tensors to compute; what they depend on is the step.
 
@@ -33,11 +37,12 @@ class StepCopies:
     def __init__(self, outputs: Sequence[tf.Operation | tf.Tensor]) -> None:
         self._names = [output.name for output in outputs]
         first = outputs[0]
-        self._graph: tf.Graph = first.graph
+        self.graph: tf.Graph = first.graph
         copied, shared = _ancestors(outputs)
         self._handles = {tensor.name: tensor for tensor in shared}
         wanted = copied | {tensor.op.name for tensor in shared}
-        whole = self._graph.as_graph_def()
+        self.ops = [self.graph.get_operation_by_name(name) for name in copied]
+        whole = self.graph.as_graph_def()
         self._definition = tf.GraphDef(versions=whole.versions, library=whole.library)
         self._definition.node.extend(
             _without_outer_colocation(n, wanted) for n in whole.node if n.name in wanted
@@ -45,26 +50,24 @@ class StepCopies:
 
     def after(self, op: tf.Operation, name: str) -> list[Any]:
         """One copy that begins when `op` is done; returns the copies of the outputs."""
-        with self._graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
+        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
             return self._copy(name)
 
-    def loop(self, times: int, name: str) -> tf.Operation:
-        """An op that runs the step so many times, one after the other."""
+    def loop(self, goes_on: Callable[[tf.Tensor], tf.Tensor], name: str) -> tf.Tensor:
+        """Runs the step again and again; returns how many times.
+
+        Args:
+            goes_on: asked before each, with how many there were; returns a boolean.
+            name: the loop's name.
+        """
 
         def body(iteration: tf.Tensor) -> tf.Tensor:
             outputs = self._copy("step")
             with tf.control_dependencies(outputs):
                 return iteration + 1
 
-        with self._graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
-            done = tf.while_loop(
-                lambda iteration: iteration < times,
-                body,
-                [tf.constant(0)],
-                parallel_iterations=1,
-                name=name,
-            )
-        return done.op
+        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
+            return tf.while_loop(goes_on, body, [tf.constant(0)], parallel_iterations=1, name=name)
 
     def _copy(self, name: str) -> list[Any]:
         return tf.import_graph_def(  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import StepCounter, StepFetch
 from towerpack_inputsource import fast_callable
 
+from ._idle_steps import IdleSteps
 from ._in_graph_loop import StepCopies
 
 __all__ = ["PlainStep"]
@@ -49,9 +50,13 @@ class PlainStep:
         step = tf.nest.map_structure(_as_output, [self._done, self._values])
         outputs = {output.name: output for output in tf.nest.flatten(step)}
         copies = StepCopies(list(outputs.values()))
-        self._ahead = copies.loop(self.times - 1, "steps_ahead")
+        self._ahead = copies.loop(lambda done: done < self.times - 1, "steps_ahead").op
         last = dict(zip(outputs, copies.after(self._ahead, "last_step")))
         self._done, self._values = tf.nest.map_structure(lambda output: last[output.name], step)
+
+    def idle_steps(self) -> IdleSteps | None:
+        """The step in a loop, for when nobody looks at it; None if that is not the same, or no faster."""
+        return None if self.receivers or self.times > 1 else IdleSteps.of(self._done)
 
     def compile(self, sess: tf.Session) -> Callable[[], Sequence[Any]]:
         """A function that runs the step and returns one value per receiver."""

@@ -36,6 +36,7 @@ from ._config import TrainConfig, default_callbacks, default_monitors
 from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, TrainerStateError
 from ._hooked_session import HookedSession
+from ._idle_steps import IdleSteps
 from ._input_report import InputReport
 from ._log_dir import prepare_log_dir
 from ._plain_step import PlainStep
@@ -49,6 +50,8 @@ from ._steps_per_run import check_periods, check_position
 __all__ = ["Trainer"]
 
 _log = logging.getLogger("towerpack_trainers")
+
+_IDLE_STEPS = "steps that no callback looks at: several in one session call, if that is faster\n"
 
 
 class Trainer:
@@ -115,6 +118,7 @@ class Trainer:
         self._sess: tf.Session | None = None
         self._hooked_sess: HookedSession | None = None
         self._plain: PlainStep | None = None
+        self._idle: IdleSteps | None = None
         self._started = False
         settle_threads(self._session_config())
         with self.graph.as_default():
@@ -254,26 +258,39 @@ class Trainer:
             f"{type(self).__name__} on {where}, epochs {loop.starting_epoch} to {loop.max_epoch} "
             f"of {loop.steps_per_epoch} steps\n"
             f"input: {source}\n"
+            f"{_IDLE_STEPS if self._idle else ''}"
             f"callbacks, in the order they run:\n{explain_callbacks(self.callbacks)}"
         )
 
     def _set_up(self) -> PlainStep:
         if self._plain is None:
             self.loop.steps_per_epoch = self._find_steps_per_epoch()
-            extra = (
-                default_callbacks() if self.config.extra_callbacks is None else self.config.extra_callbacks
-            )
+            given = self.config.extra_callbacks
+            extra = default_callbacks() if given is None else given
             users = [*self._own_callbacks(), *self.config.callbacks]
             self.callbacks = Callbacks([*users, *extra, *self.monitors])
             with self.graph.as_default():
                 self._counter = StepCounter(self.graph)
                 self.callbacks.setup_graph(self)
                 train_op = self._train_op if self._train_op is not None else tf.no_op()
-                times = self.config.steps_per_run
+                times = self._steps_per_run
                 if times > 1:
                     self._check_steps_per_run(times)
                 self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter, times)
+                if not self._calls_each_step():
+                    self._idle = self._plain.idle_steps()
         return self._plain
+
+    @property
+    def _steps_per_run(self) -> int:
+        return self.config.steps_per_run or 1
+
+    def _calls_each_step(self) -> bool:
+        """Whether each step has to be a session call of its own."""
+        asked_for = self.config.steps_per_run is not None
+        # XLA would compile the copies once more.
+        own = type(self).run_step is not Trainer.run_step or self.config.xla
+        return asked_for or own or self.callbacks.look_at_every_step
 
     def _check_steps_per_run(self, times: int) -> None:
         if type(self).run_step is not Trainer.run_step:
@@ -288,7 +305,7 @@ class Trainer:
         own: list[Callback] = [] if math.isinf(limit) else [StallWatch(self.source, limit)]
         if self.source is not None:
             own += map(HookToCallback, self.source.hooks())
-            own.append(InputReport(self.source, self._training_inputs(), self.config.steps_per_run))
+            own.append(InputReport(self.source, self._training_inputs(), self._steps_per_run))
         return own
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
@@ -300,10 +317,12 @@ class Trainer:
             try:
                 with self._create_session() as self._sess:
                     self._restore()
-                    self.loop.global_step = self._counter.value(self._sess)
+                    self.loop.global_step = self._count_steps()
                     self._hooked_sess = HookedSession(
                         self._sess, self.callbacks, self.loop, self._counter, plain
                     )
+                    if self._idle is not None:
+                        self._idle.compile(self._sess)
                     self._train_and_clean_up()
             finally:
                 self._sess = self._hooked_sess = None
@@ -328,7 +347,7 @@ class Trainer:
             checkpoint, self._checkpoint = self._checkpoint, None
             allow = self.config.resume_allow
             self.loop.load_state_dict(checkpoint.state["loop"])
-            check_position(self.config.steps_per_run, self.loop)
+            check_position(self._steps_per_run, self.loop)
             self.callbacks.load_state_dict(checkpoint.state["callbacks"], allow_unknown="callbacks" in allow)
             self._restore_input(checkpoint.state.get("input"))
             self._random_state = checkpoint.state.get("random")
@@ -376,8 +395,8 @@ class Trainer:
             raise error
 
     def _run_loop(self) -> None:
-        loop, max_epoch, times = self.loop, self.config.max_epoch, self.config.steps_per_run
-        signals, threads_failed = self._signals, self.coord.should_stop
+        loop, max_epoch, times = self.loop, self.config.max_epoch, self._steps_per_run
+        signals, threads_failed, idle = self._signals, self.coord.should_stop, self._idle
         end_epoch = self.callbacks.trigger_all if self.config.rehearsal else self.callbacks.trigger_epoch
         self.callbacks.before_train()
         if self._random_state is not None:
@@ -389,15 +408,22 @@ class Trainer:
             loop.epoch_num = epoch
             self.callbacks.before_epoch()
             first = loop.starting_step if epoch == loop.starting_epoch else 0
-            for local_step in range(first + times - 1, loop.steps_per_epoch, times):
-                loop.local_step = local_step
+            loop.local_step = first - 1
+            while not loop.is_last_step:
+                loop.local_step += times
                 self.run_step()
                 self.callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
                     self._stop_if_asked(amid_triggers=loop.is_last_step)
+                while idle is not None and idle.advance(loop, self.callbacks, self._count_steps):
+                    if signals.requested is not None or threads_failed():
+                        self._stop_if_asked(amid_triggers=False)
             self.callbacks.after_epoch()
             end_epoch()
             self._stop_if_asked(amid_triggers=False)
+
+    def _count_steps(self) -> int:
+        return self._counter.value(self.sess)
 
     def _stop_if_asked(self, amid_triggers: bool) -> None:
         """Raises what a thread beside the training has failed with; after a signal, saves and stops."""

@@ -35,7 +35,7 @@ def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
         ```
     """
     steps = at_least("fast_dev_run", "steps", steps)
-    steps += -steps % config.steps_per_run
+    steps += -steps % (config.steps_per_run or 1)
     return attrs.evolve(
         config,
         steps_per_epoch=steps,
