@@ -28,6 +28,8 @@ _LONGEST_CALL = 0.05
 _LARGEST_STEP, _LONGEST_STEP = 2000, 0.02  # ops, seconds
 # Steps one by one before any are timed, calls of several likewise, and how many steps of both are compared.
 _WARM_UP, _WARM_UP_CALLS, _COMPARED = 30, 2, 60
+# Fewer steps in a call are no faster than by themselves.
+_FEWEST = 4
 # Ops whose state the copies share with the step, so that they do what it would. Random ops are not among
 # them: a copy draws the numbers of the original once more.
 _SHARED_STATE = (
@@ -103,11 +105,17 @@ class IdleSteps:
             self._limit = limit = tf.placeholder(tf.int32, [], "idle_steps_limit")
             deadline = tf.timestamp() + _LONGEST_CALL
         self._done = copies.loop(lambda done: (done < limit) & (tf.timestamp() < deadline), "idle_steps")
-        self._call: Callable[..., list[int]] = lambda limit: [0]
+        self._call: Callable[..., list[int]]
 
     @classmethod
     def of(cls, step: tf.Operation) -> IdleSteps | None:
-        """Copies a step, if its copies are sure to do the same and may be faster; else returns None."""
+        """Copies a step, if its copies are sure to do the same and may be faster; else returns None.
+
+        Not where there are GPUs: the host runs ahead of the steps there anyway, and building a loop makes
+        TensorFlow take their memory before a session can say how much.
+        """
+        if not tf.control_flow_v2_enabled() or tf.config.list_physical_devices("GPU"):
+            return None
         try:
             copies = StepCopies([step])
         except ConfigError:
@@ -122,14 +130,13 @@ class IdleSteps:
         return self._comparison.pays
 
     def compile(self, sess: tf.Session) -> None:
-        """Prepares for a session; not on GPUs, where the host runs ahead of the steps anyway."""
-        if any(device.device_type == "GPU" for device in sess.list_devices()):
-            self._comparison.pays = False
-        else:
-            self._call = fast_callable(sess, feeds=[self._limit], fetches=[self._done])
+        """Prepares for a session."""
+        self._call = fast_callable(sess, feeds=[self._limit], fetches=[self._done])
 
     def advance(self, loop: LoopState, callbacks: Callbacks, count: Callable[[], int]) -> bool:
         """Runs steps that nobody looks at, before the next one that somebody does.
+
+        Call it after every step that was run by itself, and again while it returns True.
 
         Args:
             loop: the counters, which are moved on.
@@ -139,14 +146,14 @@ class IdleSteps:
         Returns:
             False if none was run.
         """
-        if self.pays is False:
+        if self.pays is False or not self._have_timed_singles():
             return False
         before = loop.global_step
         limit = min(callbacks.idle_steps(before), loop.steps_per_epoch - 2 - loop.local_step)
-        if limit < 1:
+        if limit < _FEWEST:
             return False
         try:
-            loop.global_step += self.run(int(limit))
+            loop.global_step += self._run(int(limit))
         except tf.errors.OpError:
             # Those before the one that failed are done.
             with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be broken, too
@@ -156,21 +163,16 @@ class IdleSteps:
             loop.local_step += loop.global_step - before
         return loop.global_step > before
 
-    def run(self, limit: int) -> int:
-        """Runs at most `limit` steps, and at least one; or none, if they are better run one by one.
+    def _have_timed_singles(self) -> bool:
+        if self._comparison.has_singles:
+            return True
+        since, self._since = self._since, self._clock()
+        if since is not None:
+            self._comparison.note_single(self._since - since)
+        return False
 
-        Until that is known, call it after every step that was run by itself.
-
-        Returns:
-            How many were run.
-        """
+    def _run(self, limit: int) -> int:
         begin = self._clock()
-        if not self._comparison.has_singles:
-            if self._since is not None:
-                self._comparison.note_single(begin - self._since)
-            self._since = begin
-        if self.pays is False or not self._comparison.has_singles:
-            return 0
         [done] = self._call(np.int32(limit))
         if self.pays is None:
             self._comparison.note_several(self._clock() - begin, int(done))
