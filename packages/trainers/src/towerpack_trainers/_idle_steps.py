@@ -24,8 +24,8 @@ __all__ = ["IdleSteps"]
 
 # Signals, errors of threads, and callbacks with a period in seconds wait for a call to end.
 _LONGEST_CALL = 0.05
-# Copies of a large graph take seconds to make, and its steps take too long to gain anything.
-_LARGEST_STEP, _LONGEST_STEP = 2000, 0.02  # ops, seconds
+# Copies of a thousand ops take most of a second to make; larger steps take too long to gain anything.
+_LARGEST_STEP, _LONGEST_STEP = 1000, 0.02  # ops, seconds
 # Steps one by one before any are timed, calls of several likewise, and how many steps of both are compared.
 _WARM_UP, _WARM_UP_CALLS, _COMPARED = 30, 2, 60
 # Fewer steps in a call are no faster than by themselves.
