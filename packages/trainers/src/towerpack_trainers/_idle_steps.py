@@ -28,8 +28,8 @@ _LONGEST_CALL = 0.05
 _LARGEST_STEP, _LONGEST_STEP = 1000, 0.02  # ops, seconds
 # Steps one by one before any are timed, calls of several likewise, and how many steps of both are compared.
 _WARM_UP, _WARM_UP_CALLS, _COMPARED = 30, 2, 60
-# Fewer steps in a call are no faster than by themselves.
-_FEWEST = 4
+# Fewer steps in a call are no faster than by themselves; more end by the clock.
+_FEWEST, _MOST = 4, 10**6
 # Ops whose state the copies share with the step, so that they do what it would. Random ops are not among
 # them: a copy draws the numbers of the original once more.
 _SHARED_STATE = (
@@ -149,7 +149,7 @@ class IdleSteps:
         if self.pays is False or not self._have_timed_singles():
             return False
         before = loop.global_step
-        limit = min(callbacks.idle_steps(before), loop.steps_per_epoch - 2 - loop.local_step)
+        limit = min(callbacks.idle_steps(before), loop.steps_per_epoch - 2 - loop.local_step, _MOST)
         if limit < _FEWEST:
             return False
         try:
