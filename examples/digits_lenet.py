@@ -95,7 +95,7 @@ class Result(Callback):
         self._seconds += time.perf_counter() - self._start
 
     def _after_train(self):
-        if "validation_accuracy" not in self.trainer.monitors:
+        if not self._seconds or "validation_accuracy" not in self.trainer.monitors:
             print("no epoch was finished in this run")
             return
         accuracies = [value for _, value in self.trainer.monitors.get_history("validation_accuracy")]

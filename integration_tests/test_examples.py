@@ -32,6 +32,9 @@ def test_the_demo_trains_resumes_and_predicts(start, tmp_path):
     assert re.fullmatch(final, output.splitlines()[-1])
     assert len((log_dir / "stats.jsonl").read_text().splitlines()) == 3
 
+    output, _ = run(start, "digits_lenet.py", "--resume", "--epochs", 3)
+    assert output.splitlines()[-1] == "no epoch was finished in this run"
+
     output, _ = run(start, "digits_lenet.py", "--load")
     lines = output.splitlines()
     assert len(lines) == 16
