@@ -91,7 +91,7 @@ class Feeder:
         self._coord = coord
         self._held_back = held_back
         self._put = fast_callable(session, [ops.enqueue], ops.placeholders, options=_RUN_HERE)
-        self._fill = fast_callable(session, fetches=[ops.size], options=_RUN_HERE)
+        self._fetch_size = fast_callable(session, fetches=[ops.size], options=_RUN_HERE)
         self._activity = Activity(f"towerpack-{ops.label}")
         self._last_count: int | None = None
         # Guards the pump against the coordinator's stop in the middle of a restart.
@@ -160,7 +160,7 @@ class Feeder:
         """Returns how full the buffer is and what the thread does; from any thread, at any time."""
         fill = None
         with contextlib.suppress(*_CLOSED):
-            [fill] = map(int, self._fill())
+            fill = self._size()
         buffer = Buffer(self._ops.label, fill, self._ops.capacity)
         return InputStatus(source, (buffer,), (self._activity.read(),))
 
@@ -186,6 +186,10 @@ class Feeder:
     def _count_taken(self) -> int:
         return int(self._session.run(self._ops.taken))
 
+    def _size(self) -> int:
+        [size] = self._fetch_size()
+        return int(size)
+
     def _rest_after(self, put_seconds: float) -> float:
         """Lets the thread of a full buffer sleep while a part of it is taken, and then fill it in one go.
 
@@ -196,7 +200,7 @@ class Feeder:
         if not takes or put_seconds < _MAY_HAVE_WAITED:
             return 0.0
         with contextlib.suppress(*_CLOSED):
-            if self._fill() == [self._ops.capacity]:
+            if self._size() == self._ops.capacity:
                 # The put waited for a step, or for the rest of one.
                 return min(takes * put_seconds, _LONGEST_REST)
         return 0.0
