@@ -91,13 +91,6 @@ class Fail(Callback):
         raise KeyError("mine")
 
 
-class Nothing(tf.train.SessionRunHook):
-    """Makes the loop ask it at each run."""
-
-    def before_run(self, run_context):
-        return None
-
-
 def train(configure, kit, callbacks=(), trainer=SimpleTrainer, options=None, **changes):
     """Trains two epochs; returns the weights."""
     weights = kit.Weights()
@@ -109,16 +102,10 @@ def train(configure, kit, callbacks=(), trainer=SimpleTrainer, options=None, **c
     return weights.values
 
 
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-
-
 def test_weights_are_the_same_to_the_last_bit(configure, kit, calls):
     one_by_one = train(configure, kit, steps_per_run=1)
     assert not calls
-    assert_same(one_by_one, train(configure, kit))
+    kit.assert_same(one_by_one, train(configure, kit))
     assert max(calls) > 10
 
 
@@ -130,7 +117,7 @@ def test_other_steps_that_live_in_the_graph(configure, kit, calls, trainer):
             return train(configure, kit, trainer=SyncMultiGPUTrainer, options=options, **changes)
         return train(configure, kit, data=StagingInput(QueueInput(kit.net_flow())), **changes)
 
-    assert_same(weights(steps_per_run=1), weights())
+    kit.assert_same(weights(steps_per_run=1), weights())
     assert max(calls) > 10
 
 
@@ -155,22 +142,22 @@ def test_a_resumed_training_is_the_whole_one(configure, kit, calls, tmp_path):
     run = tmp_path / "resumed"
     train(configure, kit, [PeriodicTrigger(ModelSaver(), every_k_steps=33)], max_epoch=1, log_dir=run)
     resumed = train(configure, kit, [ModelSaver()], log_dir=run, resume="auto")
-    assert_same(whole, resumed)
+    kit.assert_same(whole, resumed)
     assert calls
 
 
 @pytest.mark.parametrize(
     "looks",
-    [lambda: See(Every(steps=1)), lambda: HookToCallback(Nothing())],
+    [lambda kit: See(Every(steps=1)), lambda kit: HookToCallback(kit.Nothing())],
 )
 def test_who_looks_at_every_step_sees_every_step(configure, kit, calls, looks):
-    train(configure, kit, [looks()])
+    train(configure, kit, [looks(kit)])
     assert not calls
 
 
 @pytest.mark.parametrize(("every", "said"), [(1, False), (2, True)])
 def test_explain_says_whether_it_may_be(configure, every, said):
-    trainer = SimpleTrainer(configure(callbacks=[See(Every(steps=every))]))
+    trainer = SimpleTrainer(configure(callbacks=[See(Every(steps=every))], steps_per_epoch=100))
     assert ("steps that no callback looks at: several in one session call" in trainer.explain()) is said
 
 
@@ -197,8 +184,10 @@ def test_a_step_that_is_fed_is_run_by_itself(configure, kit, calls):
 )
 def test_copies_of_some_ops_would_not_do_the_same(make_step):
     with tf.Graph().as_default():
-        assert IdleSteps.of(make_step()) is None
-        assert IdleSteps.of(tf.group(tf.Variable(1.0, use_resource=True).assign_add(1.0))) is not None
+        assert IdleSteps.of(make_step(), 1000) is None
+        step = tf.group(tf.Variable(1.0, use_resource=True).assign_add(1.0))
+        assert IdleSteps.of(step, 1000) is not None
+        assert IdleSteps.of(step, 90) is None  # over before it is known whether it pays
 
 
 def test_an_error_amid_a_call_leaves_exact_counters(calls):

@@ -1,6 +1,5 @@
 """Several steps in one session call do what as many calls do."""
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -30,16 +29,6 @@ class See(Callback):
         return [StepFetch(cost, lambda value: self.seen.append((self.global_step, float(value))), self.every)]
 
 
-class Nothing(tf.train.SessionRunHook):
-    """Makes the loop ask it at each run."""
-
-    def before_run(self, run_context):
-        return None
-
-    def after_run(self, run_context, run_values):
-        return None
-
-
 def trained(configure, kit, times, trainer=SimpleTrainer, callbacks=(), options=None, **changes):
     """Trains `Random` for 24 steps; returns its weights and the callbacks' recorder."""
     weights, recorder = kit.Weights(), kit.Recorder()
@@ -53,17 +42,11 @@ def trained(configure, kit, times, trainer=SimpleTrainer, callbacks=(), options=
     return weights.values, recorder.calls
 
 
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
-
-
 @pytest.mark.parametrize("times", [2, 3, 12])
 def test_weights_are_the_same_to_the_last_bit(configure, kit, times):
     plain, _ = trained(configure, kit, 1)
     repeated, calls = trained(configure, kit, times)
-    assert_same(plain, repeated)
+    kit.assert_same(plain, repeated)
     triggered = [(local, step) for what, _, local, step in calls if what == "trigger_step"]
     assert triggered == [((step - 1) % 12, step) for step in range(times, 25, times)]
 
@@ -86,10 +69,10 @@ def test_fetches_are_those_of_the_last_step(configure, kit, times):
 
 def test_several_fetches_and_session_hooks(configure, kit):
     see, again = See(Every(steps=1)), See(Every(steps=1))
-    extra = [MovingAverageSummary(), HookToCallback(Nothing())]
+    extra = [MovingAverageSummary(), HookToCallback(kit.Nothing())]
     repeated, _ = trained(configure, kit, 3, callbacks=[see, again], extra_callbacks=extra)
     plain, _ = trained(configure, kit, 1)
-    assert_same(plain, repeated)
+    kit.assert_same(plain, repeated)
     assert see.seen == again.seen and [step for step, _ in see.seen] == list(range(3, 25, 3))
 
 
@@ -120,7 +103,7 @@ def source(kind, kit):
 def test_each_source_that_lives_in_the_graph(configure, kit, kind):
     plain, _ = trained(configure, kit, 1, data=source(kind, kit))
     repeated, _ = trained(configure, kit, 4, data=source(kind, kit))
-    assert_same(plain, repeated)
+    kit.assert_same(plain, repeated)
 
 
 def test_several_towers(configure, kit):
@@ -128,7 +111,7 @@ def test_several_towers(configure, kit):
         options = {"devices": ["/cpu:0", "/cpu:1"]}
         return trained(configure, kit, times, SyncMultiGPUTrainer, options=options, model=kit.Net())[0]
 
-    assert_same(weights(1), weights(6))
+    kit.assert_same(weights(1), weights(6))
 
 
 def test_a_checkpoint_holds_the_position_after_the_last_step(configure, kit, tmp_path):
@@ -136,7 +119,7 @@ def test_a_checkpoint_holds_the_position_after_the_last_step(configure, kit, tmp
     run = tmp_path / "resumed"
     trained(configure, kit, 4, max_epoch=1, callbacks=[ModelSaver()], log_dir=run)
     resumed, _ = trained(configure, kit, 4, callbacks=[ModelSaver()], log_dir=run, resume="auto")
-    assert_same(whole, resumed)
+    kit.assert_same(whole, resumed)
 
 
 def test_resuming_within_a_run_is_refused(configure, kit, tmp_path):

@@ -94,11 +94,9 @@ class IdleSteps:
 
     Args:
         copies: copies of the plain step, counted.
-        clock: tells the time in seconds.
     """
 
-    def __init__(self, copies: StepCopies, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
+    def __init__(self, copies: StepCopies) -> None:
         self._comparison = Comparison()
         self._since: float | None = None
         with copies.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
@@ -108,12 +106,18 @@ class IdleSteps:
         self._call: Callable[..., list[int]]
 
     @classmethod
-    def of(cls, step: tf.Operation) -> IdleSteps | None:
+    def of(cls, step: tf.Operation, times: int) -> IdleSteps | None:
         """Copies a step, if its copies are sure to do the same and may be faster; else returns None.
 
         Not where there are GPUs: the host runs ahead of the steps there anyway, and building a loop makes
         TensorFlow take their memory before a session can say how much.
+
+        Args:
+            step: the plain step, counted.
+            times: how often it is run at most; few times are over before it is known what is faster.
         """
+        if times <= _WARM_UP + _COMPARED:
+            return None
         if not tf.control_flow_v2_enabled() or tf.config.list_physical_devices("GPU"):
             return None
         try:
@@ -128,6 +132,9 @@ class IdleSteps:
     def pays(self) -> bool | None:
         """Whether it is faster than steps one by one; None until that is known."""
         return self._comparison.pays
+
+    def __str__(self) -> str:
+        return "steps that no callback looks at: several in one session call, if that is faster\n"
 
     def compile(self, sess: tf.Session) -> None:
         """Prepares for a session."""
@@ -149,7 +156,8 @@ class IdleSteps:
         if self.pays is False or not self._have_timed_singles():
             return False
         before = loop.global_step
-        limit = min(callbacks.idle_steps(before), loop.steps_per_epoch - 2 - loop.local_step, _MOST)
+        before_last = loop.steps_per_epoch - 2 - loop.local_step
+        limit = min(callbacks.idle_steps(before), before_last, _MOST)
         if limit < _FEWEST:
             return False
         try:
@@ -166,16 +174,16 @@ class IdleSteps:
     def _have_timed_singles(self) -> bool:
         if self._comparison.has_singles:
             return True
-        since, self._since = self._since, self._clock()
+        since, self._since = self._since, time.perf_counter()
         if since is not None:
             self._comparison.note_single(self._since - since)
         return False
 
     def _run(self, limit: int) -> int:
-        begin = self._clock()
+        begin = time.perf_counter()
         [done] = self._call(np.int32(limit))
         if self.pays is None:
-            self._comparison.note_several(self._clock() - begin, int(done))
+            self._comparison.note_several(time.perf_counter() - begin, int(done))
         return int(done)
 
 

@@ -7,6 +7,7 @@ areas) is not copied but shared, so the copies do what the step itself would do.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,13 +41,7 @@ class StepCopies:
         self.graph: tf.Graph = first.graph
         copied, shared = _ancestors(outputs)
         self._handles = {tensor.name: tensor for tensor in shared}
-        wanted = copied | {tensor.op.name for tensor in shared}
         self.ops = [self.graph.get_operation_by_name(name) for name in copied]
-        whole = self.graph.as_graph_def()
-        self._definition = tf.GraphDef(versions=whole.versions, library=whole.library)
-        self._definition.node.extend(
-            _without_outer_colocation(n, wanted) for n in whole.node if n.name in wanted
-        )
 
     def after(self, op: tf.Operation, name: str) -> list[Any]:
         """One copy that begins when `op` is done; returns the copies of the outputs."""
@@ -68,6 +63,14 @@ class StepCopies:
 
         with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             return tf.while_loop(goes_on, body, [tf.constant(0)], parallel_iterations=1, name=name)
+
+    @functools.cached_property  # takes time for a large graph, and whoever only looks at the ops needs none
+    def _definition(self) -> Any:
+        wanted = {op.name for op in self.ops} | {tensor.op.name for tensor in self._handles.values()}
+        whole = self.graph.as_graph_def()
+        definition = tf.GraphDef(versions=whole.versions, library=whole.library)
+        definition.node.extend(_without_outer_colocation(n, wanted) for n in whole.node if n.name in wanted)
+        return definition
 
     def _copy(self, name: str) -> list[Any]:
         return tf.import_graph_def(  # type: ignore[no-any-return]

@@ -54,9 +54,9 @@ class PlainStep:
         last = dict(zip(outputs, copies.after(self._ahead, "last_step")))
         self._done, self._values = tf.nest.map_structure(lambda output: last[output.name], step)
 
-    def idle_steps(self) -> IdleSteps | None:
-        """The step in a loop, for when nobody looks at it; None if that is not the same, or no faster."""
-        return None if self.receivers or self.times > 1 else IdleSteps.of(self._done)
+    def idle_steps(self, times: int) -> IdleSteps | None:
+        """The step in a loop, for when nobody looks at it; see `IdleSteps.of`."""
+        return IdleSteps.of(self._done, times)
 
     def compile(self, sess: tf.Session) -> Callable[[], Sequence[Any]]:
         """A function that runs the step and returns one value per receiver."""

@@ -51,8 +51,6 @@ __all__ = ["Trainer"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-_IDLE_STEPS = "steps that no callback looks at: several in one session call, if that is faster\n"
-
 
 class Trainer:
     """Runs steps until the last epoch is over. `Callback` draws the loop.
@@ -119,6 +117,7 @@ class Trainer:
         self._hooked_sess: HookedSession | None = None
         self._plain: PlainStep | None = None
         self._idle: IdleSteps | None = None
+        self._steps_per_run = config.steps_per_run or 1
         self._started = False
         settle_threads(self._session_config())
         with self.graph.as_default():
@@ -258,7 +257,7 @@ class Trainer:
             f"{type(self).__name__} on {where}, epochs {loop.starting_epoch} to {loop.max_epoch} "
             f"of {loop.steps_per_epoch} steps\n"
             f"input: {source}\n"
-            f"{_IDLE_STEPS if self._idle else ''}"
+            f"{self._idle or ''}"
             f"callbacks, in the order they run:\n{explain_callbacks(self.callbacks)}"
         )
 
@@ -278,22 +277,21 @@ class Trainer:
                     self._check_steps_per_run(times)
                 self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter, times)
                 if not self._calls_each_step():
-                    self._idle = self._plain.idle_steps()
+                    epochs = self.config.max_epoch - self.loop.starting_epoch + 1
+                    self._idle = self._plain.idle_steps(epochs * self.loop.steps_per_epoch)
         return self._plain
-
-    @property
-    def _steps_per_run(self) -> int:
-        return self.config.steps_per_run or 1
 
     def _calls_each_step(self) -> bool:
         """Whether each step has to be a session call of its own."""
-        asked_for = self.config.steps_per_run is not None
         # XLA would compile the copies once more.
-        own = type(self).run_step is not Trainer.run_step or self.config.xla
-        return asked_for or own or self.callbacks.look_at_every_step
+        asked_for = self.config.steps_per_run is not None or self.config.xla
+        return asked_for or self._has_own_step() or self.callbacks.look_at_every_step
+
+    def _has_own_step(self) -> bool:
+        return type(self).run_step is not Trainer.run_step
 
     def _check_steps_per_run(self, times: int) -> None:
-        if type(self).run_step is not Trainer.run_step:
+        if self._has_own_step():
             raise ConfigError(
                 f"steps_per_run={times} repeats the step in the graph, but {type(self).__name__} has a "
                 "run_step() of its own. Use the one of Trainer, or steps_per_run=1."
