@@ -157,7 +157,7 @@ def soak(session: nox.Session) -> None:
     """Reads a million datapoints through nested workers. Not among the usual sessions: minutes."""
     install(session, [WITH_EXTRAS["dataflow"]], *TEST_TOOLS)
     session.env["SOAK"] = "1000000"
-    run_copied_tests(session, ROOT / "packages" / "dataflow" / "tests", ["test_runtime_soak.py"])
+    run_copied_tests(session, ROOT / "packages" / "dataflow" / "tests", ["runtime/test_soak.py"])
 
 
 @nox.session

@@ -25,9 +25,12 @@ from towerpack_trainers.distributed import (
     PeerLostError,
     RanksDifferError,
 )
-from towerpack_trainers.distributed._gradients import average_over_processes, broadcast_variables
-from towerpack_trainers.distributed._group import join_cluster
-from towerpack_trainers.distributed._launch import free_addresses
+from towerpack_trainers.distributed.cluster._launch import free_addresses
+from towerpack_trainers.distributed.exchange._average_over_processes import (
+    average_over_processes,
+    broadcast_variables,
+)
+from towerpack_trainers.distributed.group._process_group import join_cluster
 
 POINTS = 24
 TOTAL = 6

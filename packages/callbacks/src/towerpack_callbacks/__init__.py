@@ -1,12 +1,6 @@
 """Everything besides the iterations: callbacks, monitors and checkpoints for graph-mode TensorFlow."""
 
 from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
-from ._bridge import HookToCallback, as_session_hooks
-from ._callback import Callback, ProxyCallback, StepFetch
-from ._callbacks import Callbacks
-from ._dump import DumpTensorAsImage, DumpTensors, ProcessTensors
-from ._early_stopping import EarlyStopping
-from ._ema import EMA, averaged_variables
 from ._errors import (
     CallbackStateError,
     CheckpointError,
@@ -17,28 +11,19 @@ from ._errors import (
     StopTraining,
     TensorNotFoundError,
 )
-from ._explain import explain_callbacks
-from ._factory import CallbackFactory
-from ._gradient_norm import GradientNorm
-from ._graph_ops import CheckNumerics, RunOp, RunUpdateOps
-from ._inference import DataParallelInferenceRunner, Inferencer, InferenceRunner
-from ._inferencers import BinaryClassificationStats, ClassificationError, ScalarStats
-from ._loop_state import LoopState
-from ._moving_average import SimpleMovingAverage
-from ._period import Every
-from ._periodic import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
-from ._predictor import make_predictor
-from ._progress import ProgressBar
-from ._protocol import InferenceTower, TrainerProtocol
-from ._seed import Seed
-from ._send import SendStat
-from ._start import StartProcOrThread
-from ._step_counter import StepCounter
-from ._summary import MergeAllSummaries, MovingAverageSummary
-from ._summary_ops import MOVING_SUMMARIES, add_moving_summary, add_param_summary
-from ._tensors import find_tensors
-from ._timeout import SessionRunTimeout
+from .actions._callback_factory import CallbackFactory
+from .actions._reseed import Seed
+from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
+from .actions._start_process import StartProcOrThread
+from .actions._weight_averages import EMA, averaged_variables
+from .callback._callback import Callback, ProxyCallback, StepFetch
+from .callback._every import Every
+from .callback._loop_state import LoopState
+from .callback._trainer_protocol import InferenceTower, TrainerProtocol
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
+from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
+from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
+from .graph._find_tensors import find_tensors
 from .hyperparam import (
     GraphVarParam,
     HumanHyperParamSetter,
@@ -49,6 +34,11 @@ from .hyperparam import (
     ScheduledHyperParamSetter,
     StatMonitorParamSetter,
 )
+from .loop._callbacks import Callbacks
+from .loop._explain_callbacks import explain_callbacks
+from .loop._predictor import make_predictor
+from .loop._session_hooks import HookToCallback, as_session_hooks
+from .loop._step_counter import StepCounter
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from .nonfinite import TerminateOnNaN
 from .profile import (
@@ -60,6 +50,16 @@ from .profile import (
     TensorBoardProfiler,
     ThroughputTracker,
 )
+from .profile._progress_bar import ProgressBar
+from .stopping._early_stopping import EarlyStopping
+from .stopping._step_timeout import SessionRunTimeout
+from .summaries._add_summary import MOVING_SUMMARIES, add_moving_summary, add_param_summary
+from .summaries._dump_tensors import DumpTensorAsImage, DumpTensors, ProcessTensors
+from .summaries._gradient_norm import GradientNorm
+from .summaries._send_stat import SendStat
+from .summaries._simple_moving_average import SimpleMovingAverage
+from .summaries._summary_callbacks import MergeAllSummaries, MovingAverageSummary
+from .wrappers._periodic_trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 
 __all__ = [
     "EMA",

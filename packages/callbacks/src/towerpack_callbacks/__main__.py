@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 
 from . import CheckpointError
+from .cli import CommandError, add_checkpoint, add_plot
 from .plot import RunError
-from .shell import CommandError, add_checkpoint, add_plot
 
 __all__ = ["main"]
 

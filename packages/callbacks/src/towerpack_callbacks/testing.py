@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._callback import Callback
-from ._callbacks import Callbacks
-from ._period import EVERY_STEP
-from ._plain_loop import PlainLoop
+from .callback._callback import Callback
+from .callback._every import EVERY_STEP
+from .loop._callbacks import Callbacks
+from .loop._plain_loop import PlainLoop
 from .monitors import Monitor
 
 __all__ = ["check_callback", "idle_seconds"]

@@ -1,9 +1,5 @@
 """Load data fast, in pure Python: composable, exact, resumable flows. Never imports TensorFlow."""
 
-from ._arrays import DataFromArrays
-from ._autotune import Suggestion, autotune
-from ._batch import BatchData
-from ._diagnosis import Diagnosis, SpeedResult
 from ._errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -21,15 +17,16 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from ._flow import DataFlow
-from ._inspect import PrintData
-from ._map import MapData, MapDataComponent
-from ._order import FixedSizeData, RepeatedData
-from ._proxy import ProxyDataFlow, RNGDataFlow
-from ._seeding import Epoch
-from ._shard import ShardData, reshard
-from ._sources import DataFromGenerator, DataFromIterable, DataFromList
-from ._speed import TestDataSpeed
+from .batch._batch_data import BatchData
+from .bench._bottleneck import Diagnosis, SpeedResult
+from .bench._data_speed import TestDataSpeed
+from .flow._epoch import Epoch
+from .flow._flow import DataFlow
+from .operators._map_data import MapData, MapDataComponent
+from .operators._print_data import PrintData
+from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
+from .operators._repeat import FixedSizeData, RepeatedData
+from .operators._shard import ShardData, reshard
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -39,6 +36,9 @@ from .runtime import (
     WorkerInfo,
     get_worker_info,
 )
+from .runtime._suggest_workers import Suggestion, autotune
+from .sources._from_arrays import DataFromArrays
+from .sources._from_iterables import DataFromGenerator, DataFromIterable, DataFromList
 
 __all__ = [
     "ArgumentError",

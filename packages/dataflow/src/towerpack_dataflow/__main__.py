@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
-from ._sources import as_dataflow, known_length
+from .sources._from_iterables import as_dataflow, known_length
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ._flow import DataFlow
-    from ._position import Position
+    from .flow._flow import DataFlow
+    from .flow._position import Position
 
 _BLAMED = "_towerpack_blamed_flow"
 

@@ -1,9 +1,5 @@
 """Bring data into a TensorFlow graph, prefetched, for any session loop."""
 
-from ._batch_queue import BatchQueueInput
-from ._callable import fast_callable
-from ._choose import input_for
-from ._constant import DummyConstantInput
 from ._errors import (
     DatapointError,
     DatapointShapeError,
@@ -17,15 +13,19 @@ from ._errors import (
     SpecError,
     StagingError,
 )
-from ._feed import FeedInput
-from ._placeholder import PlaceholderInput
-from ._proxy import ProxyInputSource, remap_input_source
-from ._queue import QueueInput
+from ._input_for import input_for
+from ._proxy_source import ProxyInputSource, remap_input_source
 from ._source import InputSource
-from ._staging import StagingInput
-from ._status import Buffer, InputStatus, ThreadActivity
-from ._tensor_input import TensorInput
-from ._tfdata import TFDatasetInput
+from .fed._feed_input import FeedInput
+from .fed._placeholder_input import PlaceholderInput
+from .in_graph._constant_input import DummyConstantInput
+from .in_graph._tensor_input import TensorInput
+from .in_graph._tfdata_input import TFDatasetInput
+from .prefetch._fast_callable import fast_callable
+from .prefetch._input_status import Buffer, InputStatus, ThreadActivity
+from .queued._batch_queue_input import BatchQueueInput
+from .queued._queue_input import QueueInput
+from .staged._staging_input import StagingInput
 
 __all__ = [
     "BatchQueueInput",

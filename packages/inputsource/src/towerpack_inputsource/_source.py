@@ -11,8 +11,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError
-from ._specs import check_specs
-from ._status import InputStatus
+from .prefetch._input_status import InputStatus
+from .specs._component_specs import check_specs
 
 NOBODY_TAKES = contextlib.nullcontext()
 

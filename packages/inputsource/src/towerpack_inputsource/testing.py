@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError
 from ._source import InputSource
-from ._status import InputStatus
+from .prefetch._input_status import InputStatus
 
 MakeSource = Callable[[Any], InputSource]
 Specs = Sequence[tf.TensorSpec]

@@ -1,19 +1,13 @@
 """Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
 
 from . import distributed, optimize, predict, replicate
-from ._config import TrainConfig, default_callbacks, default_monitors
-from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
-from ._hooked_session import HookedSession
-from ._model import ModelDesc
 from ._no_op import NoOpTrainer
-from ._session import cpu_session_config, default_session_config, gpu_session_config
-from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
 from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
-from ._tower import Tower, TowerFunc
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
-from ._trial import fast_dev_run, overfit_batches
+from .config._rehearsal import fast_dev_run, overfit_batches
+from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
 from .optimize import (
     LAMB,
@@ -45,6 +39,12 @@ from .replicate import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
+from .restore._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
+from .session._session_options import cpu_session_config, default_session_config, gpu_session_config
+from .step._hooked_session import HookedSession
+from .towers._model_desc import ModelDesc
+from .towers._tower import Tower, TowerFunc
+from .towers._variables_table import describe_trainable_variables
 
 __all__ = [
     "LAMB",

@@ -9,8 +9,8 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from ._errors import ModelError
-from ._tower import Tower
 from ._tower_trainer import TowerTrainer
+from .towers._tower import Tower
 
 __all__ = ["QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer", "all_before_any", "compute_gradients"]
 

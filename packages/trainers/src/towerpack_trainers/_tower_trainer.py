@@ -14,11 +14,11 @@ from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
 from ._errors import ConfigError, TrainerStateError
-from ._inference_tower import EvaluationTower, ParallelEvaluation, take_turns
-from ._model import ModelDesc
-from ._tower import TowerFunc
 from ._trainer import Trainer
 from .optimize import compile_training_towers, leave_fusion_to_xla
+from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, take_turns
+from .towers._model_desc import ModelDesc
+from .towers._tower import TowerFunc
 
 __all__ = ["TowerTrainer"]
 
@@ -95,7 +95,7 @@ class TowerTrainer(Trainer):
                 f"Replicas on several devices share the datapoints of a DataFlow, but received {source!r}. "
                 "Give the DataFlow itself."
             )
-        from .replicate._devices import check_devices  # replicate imports this module
+        from .towers._devices import check_devices  # replicate imports this module
 
         places, turns = check_devices(devices), take_turns(source, len(devices))
         towers = []

@@ -32,20 +32,20 @@ from towerpack_callbacks import (
 from towerpack_callbacks.checkpoint import save_now, set_random_state
 from towerpack_inputsource import InputSource
 
-from ._config import TrainConfig, default_callbacks, default_monitors
-from ._describe import describe_trainable_variables
 from ._errors import ConfigError, EndOfInputError, TrainerStateError
-from ._hooked_session import HookedSession
-from ._idle_steps import IdleSteps
-from ._input_report import InputReport
-from ._log_dir import prepare_log_dir
-from ._plain_step import PlainStep
-from ._resume import check_state, find_checkpoint, is_in
-from ._session import create_session, default_session_config, settle_threads
-from ._session_init import fitting_exactly
-from ._signals import StopSignals
-from ._stall_watch import StallWatch
-from ._steps_per_run import check_periods, check_position
+from .config._train_config import TrainConfig, default_callbacks, default_monitors
+from .reports._input_report import InputReport
+from .reports._stall_warning import StallWatch
+from .restore._resume_point import check_state, find_checkpoint, is_in
+from .restore._session_init import fitting_exactly
+from .session._run_directory import prepare_log_dir
+from .session._session_options import create_session, default_session_config, settle_threads
+from .session._stop_signals import StopSignals
+from .step._default_step import PlainStep
+from .step._fused_steps import IdleSteps
+from .step._hooked_session import HookedSession
+from .step._steps_per_run import check_periods, check_position
+from .towers._variables_table import describe_trainable_variables
 
 __all__ = ["Trainer"]
 

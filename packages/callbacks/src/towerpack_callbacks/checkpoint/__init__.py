@@ -12,14 +12,14 @@ A checkpoint is written aside, flushed to the disk, then renamed; `latest` moves
 and whenever, the newest complete checkpoint loads.
 """
 
-from ._best import MaxSaver, MinSaver
-from ._layout import all_checkpoints, latest_checkpoint
-from ._random import random_state, set_random_state
-from ._read import Checkpoint, load_variables, read_checkpoint
+from ._best_saver import MaxSaver, MinSaver
+from ._checkpoint_layout import all_checkpoints, latest_checkpoint
+from ._model_saver import ModelSaver, save_now
+from ._random_state import random_state, set_random_state
+from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._retention import KeepBest
-from ._saver import ModelSaver, save_now
-from ._variables import assign_variables, initial_feeds, snapshot_variables
-from ._write import write_checkpoint
+from ._variable_values import assign_variables, initial_feeds, snapshot_variables
+from ._write_checkpoint import write_checkpoint
 
 __all__ = [
     "Checkpoint",

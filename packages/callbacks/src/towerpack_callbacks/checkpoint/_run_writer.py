@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._callback import Callback
 from .._errors import CheckpointWriteError
-from ._background import BackgroundJob
-from ._copies import copies_or_variables
-from ._layout import aside_prefix
-from ._random import random_state
+from ..callback._callback import Callback
+from ._background_job import BackgroundJob
+from ._checkpoint_layout import aside_prefix
+from ._random_state import random_state
+from ._snapshot_ops import copies_or_variables
 from ._tensor_file import TensorFile
-from ._write import encode_state, write_files
+from ._write_checkpoint import encode_state, write_files
 
 __all__ = ["RunWriter", "check_on_error"]
 

@@ -5,12 +5,12 @@ is a callback that decides its value. Schedules (`cosine`, `one_cycle`, …) are
 of the training, from 0 to 1.
 """
 
-from ._func import HyperParamSetterWithFunc
-from ._human import HumanHyperParamSetter
-from ._param import GraphVarParam, HyperParam, ObjAttrParam
-from ._scheduled import ScheduledHyperParamSetter
-from ._setter import HyperParamSetter
-from ._stat import StatMonitorParamSetter
+from ._function_setter import HyperParamSetterWithFunc
+from ._human_setter import HumanHyperParamSetter
+from ._hyper_param import GraphVarParam, HyperParam, ObjAttrParam
+from ._hyper_param_setter import HyperParamSetter
+from ._scheduled_setter import ScheduledHyperParamSetter
+from ._statistic_setter import StatMonitorParamSetter
 from .schedules import cosine, exponential, one_cycle, over, polynomial, warm_up
 
 __all__ = [

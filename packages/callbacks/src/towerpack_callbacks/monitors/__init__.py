@@ -3,11 +3,11 @@
 from ._comet import CometMonitor
 from ._console import ScalarPrinter
 from ._csv import CSVWriter
-from ._history import ScalarHistory
-from ._jsonl import JSONWriter
+from ._json_lines import JSONWriter
 from ._mlflow import MLflowMonitor
 from ._monitor import Monitor
 from ._monitors import Monitors
+from ._scalar_history import ScalarHistory
 from ._tensorboard import TFEventWriter
 from ._wandb import WandbMonitor
 

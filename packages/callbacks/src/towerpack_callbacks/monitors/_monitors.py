@@ -8,11 +8,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import StatisticError
-from .._loop_state import LoopState
-from .._summary_ops import summary_tag
-from ._history import ScalarHistory
-from ._media import histogram_summary, image_summary
+from ..callback._loop_state import LoopState
+from ..summaries._add_summary import summary_tag
+from ._media_summaries import histogram_summary, image_summary
 from ._monitor import Monitor
+from ._scalar_history import ScalarHistory
 
 __all__ = ["Monitors"]
 

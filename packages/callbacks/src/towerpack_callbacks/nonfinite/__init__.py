@@ -4,8 +4,8 @@
 a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the same op, without the model's code.
 """
 
-from ._folder import replay
-from ._provenance import Origin, find_origin
-from ._terminate import TerminateOnNaN
+from ._failing_step import replay
+from ._find_origin import Origin, find_origin
+from ._terminate_on_nan import TerminateOnNaN
 
 __all__ = ["Origin", "TerminateOnNaN", "find_origin", "replay"]

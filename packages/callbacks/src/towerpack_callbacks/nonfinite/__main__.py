@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ._folder import replay
+from ._failing_step import replay
 
 
 def main(arguments: list[str] | None = None) -> int:

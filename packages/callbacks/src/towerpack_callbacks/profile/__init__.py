@@ -1,12 +1,12 @@
 """What a training does with its time, its memory and its devices."""
 
+from ._chrome_trace import chrome_trace
 from ._gpu import GPUMemoryTracker, GPUUtilizationTracker
 from ._graph_profiler import GraphProfiler
 from ._host_memory import HostMemoryTracker
 from ._tensorboard_profiler import TensorBoardProfiler
 from ._throughput import ThroughputTracker
 from ._time_left import EstimatedTimeLeft
-from ._trace import chrome_trace
 
 __all__ = [
     "EstimatedTimeLeft",

@@ -8,9 +8,9 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._callback import Callback, StepFetch
-from .._period import EVERY_EPOCH, Every, as_every
-from ._trace import chrome_trace
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import EVERY_EPOCH, Every, as_every
+from ._chrome_trace import chrome_trace
 
 __all__ = ["GraphProfiler"]
 

@@ -8,8 +8,8 @@ from typing import final
 import tensorflow.compat.v1 as tf
 from tensorflow import profiler
 
-from .._callback import Callback
-from .._period import EVERY_STEP, Every
+from ..callback._callback import Callback
+from ..callback._every import EVERY_STEP, Every
 
 __all__ = ["TensorBoardProfiler"]
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from .._arrays import DataFromArrays
 from .._errors import ArgumentError
+from ..sources._from_arrays import DataFromArrays
 
 
 class Digits(DataFromArrays):

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments as arguments
+from .. import _argument_checks as arguments
 from .._errors import EmptyFlowError
-from .._flow import DataFlow
-from .._sources import as_dataflow
+from ..flow._flow import DataFlow
+from ..sources._from_iterables import as_dataflow
 
 __all__ = ["ArrayIterator"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .. import _arguments as arguments
+from .. import _argument_checks as arguments
 from .._errors import ArgumentError, StateError
-from .._position import Position
-from .._seeding import Epoch
-from .._shard import ShardData
+from ..flow._epoch import Epoch
+from ..flow._position import Position
+from ..operators._shard import ShardData
 
 try:
     import torch

@@ -9,18 +9,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import _arguments as arguments
-from .._autotune import autotune
+from .. import _argument_checks as arguments
 from .._errors import UnknownLengthError
-from .._proxy import ProxyDataFlow
-from .._seeding import Epoch
+from ..flow._epoch import Epoch
+from ..operators._proxy_flow import ProxyDataFlow
+from ._suggest_workers import autotune
 
 if TYPE_CHECKING:
-    from ._answer import Answer
-    from ._crew import Crew
-    from ._dispatch import Dispatcher
-    from ._pass import Chunk
-    from ._work import Work
+    from .pool._active_pass import Chunk
+    from .pool._dispatcher import Dispatcher
+    from .pool._worker_pool import Crew
+    from .worker._task_handler import Work
+    from .worker._task_messages import Answer
 
 _logger = logging.getLogger("towerpack_dataflow")
 _WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
@@ -148,8 +148,8 @@ class ParallelFlow(ProxyDataFlow):
     def _running_crew(self) -> Crew:
         crew = self._crew
         if crew is None:
-            from ._crew import Crew
-            from ._member import Options
+            from .pool._worker_handle import Options
+            from .pool._worker_pool import Crew
 
             options = Options(
                 self._num_workers,
@@ -167,7 +167,7 @@ class ParallelFlow(ProxyDataFlow):
     def _dispatcher(
         self, start: int, stop: int | None, ordered: bool, done: Iterable[tuple[int, int]] = ()
     ) -> Dispatcher[Chunk]:
-        from ._dispatch import Dispatcher
+        from .pool._dispatcher import Dispatcher
 
         window = _WINDOW * self._num_workers
         return Dispatcher(start, stop, window=window, budget=self._prefetch_bytes, ordered=ordered, done=done)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ._map import MultiProcessMapData
-from ._runner import MultiProcessRunner
+from ._multi_process_runner import MultiProcessRunner
+from ._parallel_map import MultiProcessMapData
 
 
 class MultiThreadRunner(MultiProcessRunner):

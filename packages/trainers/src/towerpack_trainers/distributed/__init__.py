@@ -1,9 +1,6 @@
 """One model in several processes, on one host or many."""
 
-from ._cluster import Cluster, resolve_cluster
-from ._collective import CollectiveCommunicator
-from ._communicator import Communicator
-from ._errors import (
+from ._distributed_errors import (
     ClusterError,
     LaunchError,
     MissingExtraError,
@@ -11,12 +8,15 @@ from ._errors import (
     RanksDifferError,
     RendezvousError,
 )
-from ._gradients import Averaged, average_over_processes, broadcast_variables
-from ._group import ProcessGroup
-from ._launch import launch
-from ._mpi import MPICommunicator
-from ._ray import launch_on_ray
-from ._trainer import DistributedTrainer, ExchangeTrainer, MPITrainer
+from ._distributed_trainers import DistributedTrainer, ExchangeTrainer, MPITrainer
+from .cluster._cluster import Cluster, resolve_cluster
+from .cluster._launch import launch
+from .cluster._launch_on_ray import launch_on_ray
+from .exchange._average_over_processes import Averaged, average_over_processes, broadcast_variables
+from .exchange._collective import CollectiveCommunicator
+from .exchange._communicator import Communicator
+from .exchange._mpi import MPICommunicator
+from .group._process_group import ProcessGroup
 
 __all__ = [
     "Averaged",

@@ -1,14 +1,10 @@
 """Optimizers around optimizers, optimizers of their own, and training in 16 bits."""
 
+from ..towers._compile_towers import compile_training_towers, leave_fusion_to_xla
 from ._accumulate import AccumGradOptimizer
 from ._adamw import AdamW
-from ._lamb import LAMB
-from ._lars import LARS
-from ._loss_scale import DynamicLossScaleOptimizer
-from ._mixed_precision import mixed_precision
-from ._observers import CheckGradient, PrintGradient, SummaryGradient
-from ._postprocess import PostProcessOptimizer, VariableAssignmentOptimizer
-from ._processors import (
+from ._gradient_observers import CheckGradient, PrintGradient, SummaryGradient
+from ._gradient_processors import (
     FilterNoneGrad,
     GlobalNormClip,
     GradientProcessor,
@@ -16,8 +12,12 @@ from ._processors import (
     ScaleGradient,
     apply_grad_processors,
 )
-from ._proxy import ProxyOptimizer
-from ._xla import compile_training_towers, leave_fusion_to_xla
+from ._lamb import LAMB
+from ._lars import LARS
+from ._loss_scale import DynamicLossScaleOptimizer
+from ._mixed_precision import mixed_precision
+from ._postprocess import PostProcessOptimizer, VariableAssignmentOptimizer
+from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = [
     "LAMB",

@@ -7,10 +7,10 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._arguments import at_least
-from ._conditional import given_pairs, require_resource_variables, run_if, state_variable
-from ._gradient import Pairs
-from ._proxy import ProxyOptimizer
+from .._argument_checks import at_least
+from ._conditional_updates import given_pairs, require_resource_variables, run_if, state_variable
+from ._gradient_values import Pairs
+from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["AccumGradOptimizer"]
 

@@ -8,11 +8,11 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .._arguments import at_least
-from ._arguments import check_number
-from ._conditional import given_pairs, require_resource_variables, run_if, state_variable
-from ._gradient import Pairs, map_values, values_of
-from ._proxy import ProxyOptimizer
+from .._argument_checks import at_least
+from ._conditional_updates import given_pairs, require_resource_variables, run_if, state_variable
+from ._gradient_values import Pairs, map_values, values_of
+from ._optimizer_arguments import check_number
+from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["DynamicLossScaleOptimizer"]
 

@@ -1,5 +1,5 @@
 """A trained model without a trainer."""
 
-from ._offline import OfflinePredictor, PredictConfig
+from ._offline_predictor import OfflinePredictor, PredictConfig
 
 __all__ = ["OfflinePredictor", "PredictConfig"]

@@ -1,20 +1,20 @@
 """One model on several devices of this host: builders for any loop, and trainers."""
 
-from ._async import AsyncMultiGPUBuilder
-from ._builder import DataParallelBuilder
-from ._exchange import CrossTowerSum
-from ._gradients import average_gradients
-from ._packing import GradientPacker, plan_buckets
-from ._parameter_server import SyncMultiGPUParameterServerBuilder
-from ._placement import LeastLoaded
-from ._replicas import KeepReplicasEqual
-from ._replicated import SyncMultiGPUReplicatedBuilder
-from ._trainers import (
+from ._async_builder import AsyncMultiGPUBuilder
+from ._average_gradients import average_gradients
+from ._cross_tower_sum import CrossTowerSum
+from ._data_parallel_builder import DataParallelBuilder
+from ._gradient_packing import GradientPacker, plan_buckets
+from ._keep_replicas_equal import KeepReplicasEqual
+from ._multi_device_trainers import (
     AsyncMultiGPUTrainer,
     SyncMultiGPUTrainer,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
+from ._parameter_server_builder import SyncMultiGPUParameterServerBuilder
+from ._replicated_builder import SyncMultiGPUReplicatedBuilder
+from ._variable_placement import LeastLoaded
 
 __all__ = [
     "AsyncMultiGPUBuilder",

@@ -12,10 +12,10 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from .._errors import ConfigError
-from ._devices import are_gpus
-from ._gradients import average
+from ..towers._devices import are_gpus
+from ._average_gradients import average
+from ._gradient_packing import GradientPacker
 from ._nccl import sum_over_gpus
-from ._packing import GradientPacker
 
 __all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups"]
 

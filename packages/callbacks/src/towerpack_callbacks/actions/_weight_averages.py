@@ -1,0 +1,183 @@
+"""Moving averages of weights, and evaluation with them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ..callback._callback import Callback, ProxyCallback
+from ..callback._every import EVERY_STEP, Every, as_every
+
+__all__ = ["EMA", "averaged_variables"]
+
+_SUFFIX = "/ExponentialMovingAverage"  # as tf.train.ExponentialMovingAverage names them
+
+
+@final
+class EMA(Callback):
+    """Keeps exponential moving averages of the weights, which often evaluate better than the weights.
+
+    After each step, `average = decay * average + (1 - decay) * weight`. At first the decay is smaller,
+    `(1 + n) / (10 + n)` after n updates, so that averages do not stick to the initial weights. They start
+    from the weights as the training finds them, so also from restored ones.
+
+    The averages are global variables named `<variable>/ExponentialMovingAverage`: checkpoints hold them, and
+    resuming goes on with them. `averaged_variables` takes them out of a checkpoint for export.
+
+    Args:
+        decay: at least 0 and below 1.
+        every: after which steps to update.
+        collection: graph collection of the variables.
+
+    Raises:
+        ValueError: the decay is out of range; or (at set-up) there is nothing to average.
+
+    Example:
+        ```python
+        ema = EMA(0.999)
+        callbacks = [ema, ema.applied_to(InferenceRunner(flow, ScalarStats("cost")))]
+        ```
+    """
+
+    chief_only = False
+
+    def __init__(
+        self,
+        decay: float = 0.999,
+        every: Every | str = EVERY_STEP,
+        collection: str = tf.GraphKeys.TRAINABLE_VARIABLES,
+    ) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"EMA(decay={decay!r}): expected a number with 0 <= decay < 1.")
+        self._decay = decay
+        self._every = as_every(every)
+        self._collection = collection
+        self._applied = False
+
+    def applied_to(self, callback: Callback) -> Callback:
+        """The same callback, which sees the averages in place of the weights whenever it is triggered."""
+        return _WithAverages(callback, self)
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Puts the averages in place of the weights for as long as the block lasts; nothing is copied.
+
+        Raises:
+            RuntimeError: they are there already.
+        """
+        if self._applied:
+            raise RuntimeError("EMA.applied() is in use already: the averages are in place of the weights.")
+        self._swap()
+        self._applied = True
+        try:
+            yield
+        finally:
+            self._swap()
+            self._applied = False
+
+    def _setup_graph(self) -> None:
+        weights = [v for v in self.graph.get_collection(self._collection) if v.dtype.is_floating]
+        if not weights:
+            raise ValueError(f"EMA: the collection {self._collection!r} has no floating-point variable.")
+        # Names must not depend on the scope of the caller.
+        with tf.name_scope(None), tf.variable_scope(tf.VariableScope(reuse=None, use_resource=True)):
+            averages = [
+                tf.get_variable(
+                    weight.op.name + _SUFFIX,
+                    weight.shape,
+                    weight.dtype.base_dtype,
+                    tf.zeros_initializer(),
+                    trainable=False,
+                )
+                for weight in weights
+            ]
+            self._updates = tf.get_variable(
+                "EMA/updates", [], tf.int64, tf.zeros_initializer(), trainable=False
+            )
+        self._start_op = tf.group(*[tf.assign(a, w) for a, w in zip(averages, weights)])
+        self._update_op = self._make_update(weights, averages)
+        self._swap_op = _make_swap(weights, averages)
+
+    def _make_update(self, weights: list[tf.Variable], averages: list[tf.Variable]) -> tf.Operation:
+        done = tf.cast(self._updates.read_value(), tf.float64)
+        decay = tf.minimum(tf.constant(self._decay, tf.float64), (1 + done) / (10 + done))
+        moves = [
+            tf.assign_sub(average, tf.cast(1 - decay, average.dtype) * (average - weight))
+            for average, weight in zip(averages, weights)
+        ]
+        with tf.control_dependencies([decay]):
+            return tf.group(*moves, tf.assign_add(self._updates, 1))
+
+    def _before_train(self) -> None:
+        sess = self.trainer.sess
+        if not sess.run(self._updates):
+            sess.run(self._start_op)
+        self._update = sess.make_callable(self._update_op)
+        self._swap = sess.make_callable(self._swap_op)
+
+    def step_period(self) -> Every | None:
+        return self._every
+
+    def _trigger_step(self) -> None:
+        # In a call of its own: along with the step it might see weights from before or after it, by chance.
+        self._update()
+
+
+@final
+class _WithAverages(ProxyCallback):
+    """Triggers a callback while the averages are in place of the weights."""
+
+    def __init__(self, callback: Callback, ema: EMA) -> None:
+        super().__init__(callback)
+        self._ema = ema
+
+    def _trigger_epoch(self) -> None:
+        with self._ema.applied():
+            self.callback._trigger_epoch()
+
+    def _trigger(self) -> None:
+        with self._ema.applied():
+            self.callback._trigger()
+
+    def overrides(self, method: str) -> bool:
+        return self.callback.overrides(method)
+
+    def __str__(self) -> str:
+        return f"EMA.applied_to({self.callback})"
+
+
+def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    """The variables of a checkpoint with the averages in place of the weights, for export or prediction.
+
+    Args:
+        variables: arrays by variable name, such as `checkpoint.load_variables(path)`.
+
+    Returns:
+        Arrays under the weights' own names; averages have no names of their own any more.
+
+    Raises:
+        ValueError: there are no averages among them.
+
+    Example:
+        >>> averaged_variables({"W": 1.0, "W/ExponentialMovingAverage": 2.0, "global_step": 3})
+        {'W': 2.0, 'global_step': 3}
+    """
+    averages = {name: value for name, value in variables.items() if name.endswith(_SUFFIX)}
+    if not averages:
+        raise ValueError(
+            f"Among {len(variables)} variables no name ends with {_SUFFIX!r}: they were not saved with EMA()."
+        )
+    kept = {name: v for name, v in variables.items() if name not in averages and name != "EMA/updates"}
+    return {**kept, **{name.removesuffix(_SUFFIX): value for name, value in averages.items()}}
+
+
+def _make_swap(weights: list[tf.Variable], averages: list[tf.Variable]) -> tf.Operation:
+    both = [variable.read_value() for variable in [*weights, *averages]]
+    with tf.control_dependencies(both):
+        # An assignment takes over the buffer it is given, so this moves no data.
+        crosswise = zip([*averages, *weights], both)
+        return tf.group(*[tf.assign(variable, value) for variable, value in crosswise])

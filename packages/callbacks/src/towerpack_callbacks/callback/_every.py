@@ -1,0 +1,233 @@
+"""How often something happens, and which of many things are due now."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import attrs
+
+from .._errors import PeriodError
+
+__all__ = ["Every", "Schedule", "Ticker", "as_every"]
+
+T = TypeVar("T")
+
+_UNITS = {
+    "step": ("steps", 1),
+    "steps": ("steps", 1),
+    "ep": ("epochs", 1),
+    "epoch": ("epochs", 1),
+    "epochs": ("epochs", 1),
+    "sec": ("seconds", 1),
+    "second": ("seconds", 1),
+    "seconds": ("seconds", 1),
+    "min": ("seconds", 60),
+    "minute": ("seconds", 60),
+    "minutes": ("seconds", 60),
+    "h": ("seconds", 3600),
+    "hour": ("seconds", 3600),
+    "hours": ("seconds", 3600),
+}
+
+
+@attrs.frozen
+class Every:
+    """A period: every so many steps, epochs, or seconds. Exactly one of the three is given.
+
+    | period | as a string | due |
+    | --- | --- | --- |
+    | `Every(steps=100)` | `"100 steps"`, `"100step"` | when steps 100, 200, … have finished |
+    | `Every(epochs=2)` | `"2 epochs"`, `"2ep"` | at the last step of epochs 2, 4, … |
+    | `Every(seconds=600)` | `"10 min"`, `"600 sec"`, `"2h"` | at the first step that ends so long after |
+
+    Wherever a callback takes a period, it takes either. There is no unit "s", which might be steps or
+    seconds. Steps are counted by `global_step` *after* the step, whatever the epochs. Seconds count from when
+    it was last due, at first from the beginning of the training (a resumed one, too). They depend on the
+    machine: a run that must be repeated exactly uses steps or epochs.
+
+    Args:
+        steps: a positive whole number of steps, or None.
+        epochs: a positive whole number of epochs, or None.
+        seconds: a positive number of seconds, or None.
+
+    Raises:
+        PeriodError: none or several were given, or the number is not one as above.
+
+    Example:
+        >>> Every(steps=100).due(step=200, epoch=1, last_step=False)
+        True
+        >>> Every(epochs=2).due(step=7, epoch=2, last_step=False)
+        False
+        >>> Every.parse("10 min")
+        Every(steps=None, epochs=None, seconds=600)
+    """
+
+    steps: int | None = attrs.field(default=None, kw_only=True)
+    epochs: int | None = attrs.field(default=None, kw_only=True)
+    seconds: float | None = attrs.field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        numbers = {"steps": self.steps, "epochs": self.epochs, "seconds": self.seconds}
+        given = [(name, number) for name, number in numbers.items() if number is not None]
+        if len(given) != 1:
+            received = ", ".join(f"{name}={number!r}" for name, number in numbers.items())
+            raise PeriodError(
+                f"Every() takes exactly one of steps and epochs and seconds, received {received}. "
+                "Write Every(steps=100), Every(epochs=2) or Every(seconds=600)."
+            )
+        name, number = given[0]
+        if name == "seconds":
+            if (
+                not isinstance(number, (int, float))
+                or isinstance(number, bool)
+                or not 0 < number < float("inf")
+            ):
+                raise PeriodError(f"Every(seconds={number!r}): expected a number above 0.")
+        elif not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise PeriodError(f"Every({name}={number!r}): expected a whole number of at least 1.")
+
+    @classmethod
+    def parse(cls, text: str) -> Every:
+        """Reads a period such as "100 steps", "2 epochs", "10 min"; the class's table shows all units.
+
+        Raises:
+            PeriodError: it is no number with a unit.
+        """
+        match = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text) if isinstance(text, str) else None
+        if match is None or match[2] not in _UNITS:
+            why = ' ("s" might be steps or seconds)' if match and match[2] == "s" else ""
+            raise PeriodError(
+                f"The period {text!r} is not understood{why}. "
+                'Write "100 steps", "2 epochs", "30 sec", "10 min" or "2 h".'
+            )
+        name, factor = _UNITS[match[2]]
+        return cls(**{name: int(match[1]) * factor})
+
+    def due(self, step: int, epoch: int, last_step: bool) -> bool:
+        """Says whether it is due now. For seconds it takes a `Ticker`, which remembers when it last was.
+
+        Args:
+            step: `global_step` after the step, 1 for the first.
+            epoch: the running epoch, 1 for the first.
+            last_step: whether this step is its epoch's last.
+
+        Raises:
+            PeriodError: the period is in seconds.
+        """
+        if self.steps is not None:
+            return step % self.steps == 0
+        if self.epochs is not None:
+            return last_step and epoch % self.epochs == 0
+        raise PeriodError(f"Whether {self} is due depends on when it last was. Ask a Ticker of it.")
+
+    def __str__(self) -> str:
+        numbers = ((self.steps, "step"), (self.epochs, "epoch"), (self.seconds, "second"))
+        number, unit = next(pair for pair in numbers if pair[0] is not None)
+        return f"every {unit}" if number == 1 else f"every {number:g} {unit}s"
+
+
+EVERY_STEP = Every(steps=1)
+"""Each step of the loop."""
+
+EVERY_EPOCH = Every(epochs=1)
+"""The last step of each epoch."""
+
+
+def as_every(period: Every | str) -> Every:
+    """A period from what a callback takes as one.
+
+    Raises:
+        PeriodError: it is neither an `Every` nor a string that `Every.parse` understands.
+    """
+    return period if isinstance(period, Every) else Every.parse(period)
+
+
+class Ticker:
+    """Asks one period, at each step, whether it is due. Asked again at the same step, it answers the same.
+
+    Args:
+        every: the period.
+        clock: tells the time in seconds.
+    """
+
+    def __init__(self, every: Every, clock: Callable[[], float] = time.monotonic) -> None:
+        self.every = every
+        self._clock = clock
+        self._asked: int | None = None
+        self._answer = False
+        self.deadline = float("inf") if every.seconds is None else clock() + every.seconds
+
+    def due(self, step: int, epoch: int, last_step: bool) -> bool:
+        """Says whether it is due now; see `Every.due`."""
+        if self.every.seconds is None:
+            return self.every.due(step, epoch, last_step)
+        if step != self._asked:
+            now = self._clock()
+            self._asked, self._answer = step, now >= self.deadline
+            if self._answer:
+                self.deadline = now + self.every.seconds
+        return self._answer
+
+    def restart(self) -> None:
+        """Counts seconds from now on."""
+        if self.every.seconds is not None:
+            self.deadline = self._clock() + self.every.seconds
+
+
+class Schedule(Generic[T]):
+    """Tells which of many items with periods are due, for one comparison when only the usual ones are.
+
+    The same tuple object comes back for the same set of due items, so that it can key a cache.
+
+    Args:
+        items: pairs of an item and its period. The order is kept in what `due` returns.
+        clock: tells the time in seconds.
+    """
+
+    def __init__(self, items: Sequence[tuple[T, Every]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._items = tuple((item, Ticker(every, clock)) for item, every in items)
+        self.always: tuple[T, ...] = tuple(item for item, every in items if every == EVERY_STEP)
+        self._step_periods = [
+            every.steps for _, every in items if every.steps is not None and every.steps > 1
+        ]
+        self._has_epoch_periods = any(every.epochs is not None for _, every in items)
+        self._timed = [ticker for _, ticker in self._items if ticker.every.seconds is not None]
+        self._clock = clock
+        self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
+        # 0: the first question is answered in full, wherever the run starts (it may be resumed).
+        self._next_step: float = 0
+        self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
+
+    def start(self) -> None:
+        """Counts seconds from now on: what came before was no training."""
+        for ticker in self._timed:
+            ticker.restart()
+        self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
+
+    def idle_steps(self, step: int) -> float:
+        """How many steps after `step` have nothing due but what always is, epochs' periods apart.
+
+        It goes by the last answer of `due`: none before the first, and none once a time has come.
+        """
+        if self._next_time is not None and self._clock() >= self._next_time:
+            return 0
+        return max(self._next_step - step - 1, 0)
+
+    def due(self, step: int, epoch: int, last_step: bool) -> tuple[T, ...]:
+        """Items due at this step, in their order. See `Every.due` for the arguments."""
+        if (
+            step < self._next_step
+            and not (last_step and self._has_epoch_periods)
+            and (self._next_time is None or self._clock() < self._next_time)
+        ):
+            return self.always
+        self._next_step = min(((step // k + 1) * k for k in self._step_periods), default=float("inf"))
+        flags = tuple(ticker.due(step, epoch, last_step) for _, ticker in self._items)
+        self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
+        if flags not in self._sets:
+            chosen = tuple(item for (item, _), flag in zip(self._items, flags) if flag)
+            self._sets[flags] = self.always if chosen == self.always else chosen
+        return self._sets[flags]

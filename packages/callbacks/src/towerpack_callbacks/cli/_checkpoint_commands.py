@@ -1,0 +1,84 @@
+"""`checkpoint ls|diff|export`: what is in checkpoints."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ._checkpoint_diff import difference
+from ._checkpoint_export import export
+from ._checkpoint_list import list_checkpoints
+from ._plot_command import regex
+
+__all__ = ["add_checkpoint"]
+
+_WHERE = "a checkpoint, or a log directory, whose latest one is taken"
+
+
+def add_checkpoint(commands: Any) -> None:
+    """Adds the command to `ArgumentParser.add_subparsers()`."""
+    parser = commands.add_parser("checkpoint", help="list, compare and export checkpoints")
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+
+    listing = actions.add_parser(
+        "ls",
+        help="list checkpoints: step, size, whether complete, which is the latest and which are the best",
+        description="Lists checkpoints, the oldest step first, and what a killed run has left of others.",
+    )
+    listing.add_argument("log_dir", metavar="LOGDIR", type=Path, help="log directory of a run")
+    listing.add_argument(
+        "--verify", action="store_true", help="read all files and compare checksums, not only their sizes"
+    )
+    listing.set_defaults(run=_list)
+
+    diff = actions.add_parser(
+        "diff",
+        help="compare two checkpoints",
+        description="Compares variables (which are there, shapes, dtypes, largest absolute difference) and "
+        "the states of loop, callbacks and input.",
+    )
+    diff.add_argument("first", metavar="A", type=Path, help=_WHERE)
+    diff.add_argument("second", metavar="B", type=Path, help=_WHERE)
+    diff.set_defaults(run=_diff)
+
+    exporting = actions.add_parser(
+        "export",
+        help="write variables to a NumPy archive",
+        description="Writes variables to a .npz archive, by name; np.load reads it.",
+    )
+    exporting.add_argument(
+        "checkpoint", metavar="LOGDIR", type=Path, help=f"{_WHERE}; or a checkpoint of TensorFlow"
+    )
+    exporting.add_argument(
+        "-o", "--output", type=_archive, metavar="FILE", help="a .npz file (default: variables.npz)"
+    )
+    exporting.add_argument(
+        "--keys",
+        type=regex,
+        action="append",
+        default=[],
+        metavar="REGEX",
+        help="only variables in whose name this is found; may be given more than once (default: all)",
+    )
+    exporting.set_defaults(run=_export)
+
+
+def _list(options: argparse.Namespace) -> None:
+    print("\n".join(list_checkpoints(options.log_dir, options.verify)))
+
+
+def _diff(options: argparse.Namespace) -> None:
+    print("\n".join(difference(options.first, options.second)))
+
+
+def _export(options: argparse.Namespace) -> None:
+    path = options.output or Path("variables.npz")
+    count, size = export(options.checkpoint, path, options.keys)
+    print(f"{path}: {count} variables, {size:,} bytes")
+
+
+def _archive(text: str) -> Path:
+    if not text.endswith(".npz"):
+        raise argparse.ArgumentTypeError(f"a name that ends in .npz expected; got {text!r}")
+    return Path(text)

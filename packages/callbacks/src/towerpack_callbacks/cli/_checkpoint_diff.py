@@ -1,0 +1,117 @@
+"""`checkpoint diff`: what differs between two checkpoints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checkpoint import Checkpoint, read_checkpoint
+from ..monitors import ScalarHistory
+from ._command_error import CommandError
+from ._table import align
+
+__all__ = ["difference"]
+
+_LONGEST = 60  # of a value that is shown, in characters
+
+
+def difference(first: Path, second: Path) -> list[str]:
+    """Lines that say what differs.
+
+    Raises:
+        CommandError, CheckpointError: one of them is not there, or cannot be read.
+    """
+    a, b = _read(first), _read(second)
+    lines = [f"A  {a.path}", f"B  {b.path}", "", *_variables(a.variables, b.variables), ""]
+    states = list(_states(_flat(a.state), _flat(b.state)))
+    if not states:
+        return [*lines, "state: equal"]
+    return [*lines, f"state: {len(states)} entries differ", *(f"  {line}" for line in align(states))]
+
+
+def _read(path: Path) -> Checkpoint:
+    if not path.is_dir():
+        raise CommandError(f"there is no directory {path}")
+    return read_checkpoint(path)
+
+
+def _variables(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> Iterator[str]:
+    only_a, only_b, both = sorted(set(a) - set(b)), sorted(set(b) - set(a)), sorted(set(a) & set(b))
+    alike = [n for n in both if a[n].shape == b[n].shape and a[n].dtype == b[n].dtype]
+    distances = {name: _distance(a[name], b[name]) for name in alike}
+    changed = sorted((n for n in alike if distances[n] != 0), key=lambda n: (-_rank(distances[n]), n))
+    unlike = [name for name in both if name not in distances]
+    yield (
+        f"variables: {len(alike) - len(changed)} equal, {len(changed)} of other values, "
+        f"{len(unlike)} of other shape or dtype, {len(only_a)} only in A, {len(only_b)} only in B"
+    )
+    rows = [["only in A", name, _kind(a[name])] for name in only_a]
+    rows += [["only in B", name, _kind(b[name])] for name in only_b]
+    rows += [["other kind", name, f"{_kind(a[name])} -> {_kind(b[name])}"] for name in unlike]
+    rows += [["other values", name, _words(distances[name])] for name in changed]
+    if rows:
+        yield from (f"  {line}" for line in align(rows))
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest absolute difference; NaN where only one is NaN, or values that are no numbers differ."""
+    if np.array_equal(a, b):
+        return 0.0
+    if a.dtype.kind in "OSU":
+        return float("nan")
+    wide: Any = np.complex128 if a.dtype.kind == "c" else np.float64
+    with np.errstate(invalid="ignore"):
+        distance = np.abs(a.astype(wide) - b.astype(wide))
+    same = (a == b) | ((a != a) & (b != b))  # NaN alone is not equal to itself
+    return float(np.max(np.where(same, 0.0, distance)))
+
+
+def _rank(distance: float) -> float:
+    return float("inf") if np.isnan(distance) else distance
+
+
+def _words(distance: float) -> str:
+    return "not comparable: NaN or text" if np.isnan(distance) else f"max |A - B| = {distance:.6g}"
+
+
+def _kind(array: np.ndarray) -> str:
+    return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+
+
+def _flat(value: Any, where: str = "") -> dict[str, Any]:
+    """Entries of nested dicts, by path; lists and what else there is stay whole."""
+    if where.endswith(f"/ {ScalarHistory.__name__}"):
+        return {f"{where} / {name}": words for name, words in _histories(value)}
+    if not isinstance(value, dict) or not value:
+        return {where: value}
+    entries: dict[str, Any] = {}
+    for key, part in value.items():
+        entries |= _flat(part, f"{where} / {key}" if where else str(key))
+    return entries
+
+
+def _histories(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Statistics in words; they are packed in the checkpoint."""
+    history = ScalarHistory()
+    history.load_state_dict(state)
+    for name in history.names():
+        yield name, f"{len(history.pairs(name))} values, the last {history.latest(name):.6g}"
+
+
+def _states(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[list[str]]:
+    for where in sorted(set(a) | set(b)):
+        if where not in b:
+            yield [where, f"only in A: {_shown(a[where])}"]
+        elif where not in a:
+            yield [where, f"only in B: {_shown(b[where])}"]
+        elif json.dumps(a[where]) != json.dumps(b[where]):  # NaN is equal to NaN here
+            yield [where, f"{_shown(a[where])} -> {_shown(b[where])}"]
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}… ({len(text)} characters)"

@@ -1,0 +1,127 @@
+"""`checkpoint ls`: one line for each checkpoint."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from .._errors import CheckpointError
+from ..checkpoint import read_checkpoint
+from ..checkpoint._checkpoint_layout import MANIFEST, aside_prefix
+from ._command_error import CommandError
+from ._table import align
+
+__all__ = ["list_checkpoints"]
+
+_STEP = re.compile(r"-(\d+)$")
+_MODEL = re.compile(r"model-\d+")
+_UNITS = ("bytes", "kB", "MB", "GB", "TB")
+
+
+def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
+    """Lines of the listing, the headings first.
+
+    Args:
+        log_dir: a log directory, or one checkpoint.
+        verify: whether to read the files, too.
+
+    Raises:
+        CommandError: there is no such directory, or no checkpoint in it.
+    """
+    if not log_dir.is_dir():
+        raise CommandError(f"there is no directory {log_dir}")
+    found = [log_dir] if (log_dir / MANIFEST).is_file() else sorted(_candidates(log_dir), key=_order)
+    if not found:
+        raise CommandError(f"{log_dir} holds no checkpoint (yet); expected directories such as model-1000")
+    marks = _marks(found[0].parent)
+    headings = ["checkpoint", "step", "size", "written", "state", "marks"]
+    rows = [
+        [
+            path.name,
+            _step(path),
+            _readable(_size(path)),
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime)),
+            _state(path, verify),
+            ", ".join(sorted(marks[path.resolve()])),
+        ]
+        for path in found
+    ]
+    return align([headings, *rows], right=(1, 2))
+
+
+def _candidates(log_dir: Path) -> Iterator[Path]:
+    """Checkpoints under any name, and what was to become one."""
+    for path in log_dir.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            named_like_one = _MODEL.fullmatch(path.name) or path.name.startswith(aside_prefix)
+            if named_like_one or (path / MANIFEST).is_file():
+                yield path
+
+
+def _order(path: Path) -> tuple[bool, int, str]:
+    step = _step(path)
+    return path.name.startswith(aside_prefix), int(step) if step else -1, path.name
+
+
+def _step(path: Path) -> str:
+    match = _STEP.search(path.resolve().name)
+    return match[1] if match and not path.name.startswith(aside_prefix) else ""
+
+
+def _marks(log_dir: Path) -> dict[Path, list[str]]:
+    """Names of the links to each checkpoint: `latest`, `max-<statistic>`, and whatever users have made."""
+    marks = defaultdict(list)
+    for path in log_dir.iterdir():
+        if path.is_symlink():
+            marks[path.resolve()].append(path.name)
+    return marks
+
+
+def _state(path: Path, verify: bool) -> str:
+    if path.name.startswith(aside_prefix):
+        return "unfinished"
+    try:
+        wrong = _wrong_file(path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        wrong = MANIFEST
+    if wrong is not None:
+        return f"incomplete: {wrong}"
+    if not verify:
+        return "complete"
+    try:
+        read_checkpoint(path)
+    except CheckpointError:
+        return "damaged"
+    return "verified"
+
+
+def _wrong_file(path: Path) -> str | None:
+    """The first file that is missing or of another size than the manifest says."""
+    manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    for name, expected in manifest["files"].items():
+        file = path / name
+        if not file.is_file() or file.stat().st_size != expected["bytes"]:
+            return str(name)
+    return None
+
+
+def _size(path: Path) -> int:
+    # A run that goes on may take a file away between the two looks at it.
+    size = 0
+    for file in path.rglob("*"):
+        try:
+            size += file.stat().st_size if file.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return size
+
+
+def _readable(size: float) -> str:
+    unit = 0
+    while size >= 1000 and unit < len(_UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.3g} {_UNITS[unit]}"

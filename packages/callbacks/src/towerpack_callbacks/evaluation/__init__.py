@@ -1,0 +1,1 @@
+"""Evaluation while training, and the statistics of one round."""

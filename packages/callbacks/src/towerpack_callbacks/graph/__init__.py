@@ -1,0 +1,1 @@
+"""Questions about a finished graph: tensors by name, gradients, what depends on what."""

@@ -1,0 +1,56 @@
+"""Finds tensors and ops of a graph by name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import TensorNotFoundError
+
+__all__ = ["find_tensors"]
+
+
+def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] = ("",)) -> list[tf.Tensor]:
+    """Looks tensors up by name, trying each prefix in turn. The name of a variable gives its value.
+
+    Args:
+        graph: the graph.
+        names: names such as "conv0/output" or "conv0/output:0".
+        prefixes: what may stand before a name, such as "" and "tower0/".
+
+    Raises:
+        TypeError: `names` is one string.
+        TensorNotFoundError: no such tensor; the message lists names that are close.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
+    return [_find(graph, name, prefixes) for name in names]
+
+
+def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
+    tensor_name = name if ":" in name else f"{name}:0"
+    for prefix in prefixes:
+        try:
+            tensor = graph.get_tensor_by_name(prefix + tensor_name)
+        except (KeyError, ValueError):
+            continue
+        return _value(graph, tensor) if tensor.dtype == tf.resource else tensor
+    ops = [op.name for op in graph.get_operations()]
+    close = difflib.get_close_matches(name.split(":")[0], ops, n=3)
+    tried = ", ".join(repr(prefix + tensor_name) for prefix in prefixes)
+    raise TensorNotFoundError(
+        f"The graph has no tensor {tried}."
+        + (f" Close names are: {', '.join(close)}." if close else "")
+        + " Name it in the model, for example tf.identity(x, name=...)."
+    )
+
+
+def _value(graph: tf.Graph, handle: tf.Tensor) -> tf.Tensor:
+    """What a variable's handle stands for, read by an op that is there already."""
+    for key in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
+        for variable in graph.get_collection(key):
+            if variable.op.name == handle.op.name:
+                return graph.as_graph_element(variable)
+    return handle

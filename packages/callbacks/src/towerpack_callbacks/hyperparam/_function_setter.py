@@ -1,0 +1,75 @@
+"""Sets a hyper-parameter to the value of a function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+from ..callback._every import EVERY_EPOCH, Every, as_every
+from ._hyper_param import HyperParam
+from ._hyper_param_setter import HyperParamSetter
+
+__all__ = ["HyperParamSetterWithFunc"]
+
+
+@final
+class HyperParamSetterWithFunc(HyperParamSetter):
+    """Sets a hyper-parameter to what a function says.
+
+    It is asked before a new run's first step (then with 0), and whenever the period is due. A run that is
+    resumed goes on with the value it had, so that functions of the old value are not applied twice.
+
+    Args:
+        param: the parameter, or the name of a scalar variable.
+        func: takes the number of finished epochs and the value as it is; returns the value to set, or None.
+            Where `every` counts steps, it takes the number of finished steps. A schedule is made such a
+            function by `over`.
+        every: when to ask, in epochs or steps.
+
+    Raises:
+        TypeError: `func` cannot be called.
+        PeriodError: `every` is in seconds.
+
+    Example:
+        ```python
+        HyperParamSetterWithFunc("learning_rate", lambda epoch, old: old * 0.9)
+        HyperParamSetterWithFunc("learning_rate", over(cosine(0.1, 0.0), total=9000), every="10 steps")
+        ```
+    """
+
+    def __init__(
+        self,
+        param: HyperParam | str,
+        func: Callable[[int, Any], Any],
+        every: Every | str = EVERY_EPOCH,
+    ) -> None:
+        super().__init__(param)
+        if not callable(func):
+            raise TypeError(
+                f"{self} takes a function of the number of finished epochs and the old value, "
+                f"received {func!r}."
+            )
+        self._func = func
+        self._every = as_every(every)
+        self._every.due(0, 0, False)  # refuses seconds
+
+    def step_period(self) -> Every | None:
+        return self._every if self._every.steps is not None else None
+
+    def epoch_period(self) -> Every | None:
+        return self._every if self._every.epochs is not None else None
+
+    def _trigger_step(self) -> None:
+        self._trigger()
+
+    def _trigger_epoch(self) -> None:
+        # A period of steps is the loop's own business.
+        if self._every.epochs is not None and self._every.due(self.global_step, self.epoch_num, True):
+            self._trigger()
+
+    def _value_now(self) -> Any:
+        finished = self.global_step if self._every.steps is not None else self.epoch_num
+        return self._func(finished, self.param.get_value())
+
+    def _value_at_start(self, restored: Any) -> Any:
+        return self._value_now() if restored is None else restored

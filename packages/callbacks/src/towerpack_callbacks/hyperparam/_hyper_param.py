@@ -1,0 +1,131 @@
+"""Places for values that change while training."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, final
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from .._errors import TensorNotFoundError
+from ..callback._trainer_protocol import TrainerProtocol
+
+__all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
+
+
+class HyperParam(abc.ABC):
+    """A place for a value, which a setter sets.
+
+    Attributes:
+        readable_name: how logs call it.
+    """
+
+    readable_name: str
+
+    def setup_graph(self, trainer: TrainerProtocol) -> None:
+        """Adds the ops it needs; called while the graph is set up."""
+
+    @abc.abstractmethod
+    def get_value(self) -> Any:
+        """The value now."""
+
+    @abc.abstractmethod
+    def set_value(self, value: Any) -> None:
+        """Gives it another value."""
+
+
+@final
+class GraphVarParam(HyperParam):
+    """A variable of the graph, such as "learning_rate". As one of its variables, checkpoints hold it.
+
+    Args:
+        name: name of a global or local variable.
+        shape: its shape.
+
+    Raises:
+        TensorNotFoundError: (at set-up) the graph has no such variable.
+        ValueError: (at set-up) it has another shape; (when set) a value has.
+        TypeError: (when set) a value with a fraction is given to an integer variable.
+    """
+
+    def __init__(self, name: str, shape: tuple[int, ...] = ()) -> None:
+        self.name = name.removesuffix(":0")
+        self.shape = tuple(shape)
+        self.readable_name = self.name
+
+    def setup_graph(self, trainer: TrainerProtocol) -> None:
+        variable = self._find(trainer.graph)
+        if tuple(variable.shape.as_list()) != self.shape:
+            raise ValueError(
+                f"GraphVarParam({self.name!r}, shape={self.shape}): the variable has shape {variable.shape}."
+            )
+        self._dtype = np.dtype(variable.dtype.base_dtype.as_numpy_dtype)
+        self._trainer = trainer
+        self._new_value = tf.placeholder(variable.dtype.base_dtype, self.shape)
+        self._assign = tf.assign(variable, self._new_value).op
+        self._value = tf.identity(variable)
+        self._sess: tf.Session = None
+
+    def _find(self, graph: tf.Graph) -> tf.Variable:
+        with graph.as_default():
+            variables = {v.op.name: v for v in [*tf.global_variables(), *tf.local_variables()]}
+        if self.name not in variables:
+            raise TensorNotFoundError(
+                f"The graph has no variable {self.name!r}. It has: {', '.join(sorted(variables)[:20])}. "
+                'Make it in the model: tf.get_variable("learning_rate", initializer=0.1, trainable=False).'
+            )
+        return variables[self.name]
+
+    def get_value(self) -> Any:
+        self._prepare()
+        value = self._read()
+        return value.item() if self.shape == () else np.array(value)
+
+    def set_value(self, value: Any) -> None:
+        array = np.array(value)  # a copy: TensorFlow may alias what it is fed
+        if array.shape != self.shape:
+            raise ValueError(
+                f"{self.name} has shape {self.shape}; received {value!r} of shape {array.shape}."
+            )
+        if self._dtype.kind in "iu" and array.dtype.kind == "f":
+            raise TypeError(
+                f"{self.name} is an integer variable; received {value!r}. "
+                "Make it tf.float32 to set fractions."
+            )
+        self._prepare()
+        self._write(array.astype(self._dtype))
+
+    def _prepare(self) -> None:
+        if self._sess is not self._trainer.sess:
+            self._sess = self._trainer.sess
+            self._read = self._sess.make_callable(self._value)
+            self._write = self._sess.make_callable(self._assign, feed_list=[self._new_value])
+
+
+@final
+class ObjAttrParam(HyperParam):
+    """An attribute of a Python object, such as a flow's rate of augmentation.
+
+    Args:
+        obj: the object.
+        attrname: the attribute's name.
+        readable_name: how logs call it; None: the attribute's name.
+
+    Raises:
+        AttributeError: the object has no such attribute.
+    """
+
+    def __init__(self, obj: Any, attrname: str, readable_name: str | None = None) -> None:
+        if not hasattr(obj, attrname):
+            raise AttributeError(
+                f"ObjAttrParam: {obj!r} has no attribute {attrname!r}. Give it one in its __init__."
+            )
+        self._obj, self._attrname = obj, attrname
+        self.readable_name = attrname if readable_name is None else readable_name
+
+    def get_value(self) -> Any:
+        return getattr(self._obj, self._attrname)
+
+    def set_value(self, value: Any) -> None:
+        setattr(self._obj, self._attrname, value)

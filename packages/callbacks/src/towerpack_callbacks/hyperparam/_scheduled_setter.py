@@ -1,0 +1,101 @@
+"""Sets a hyper-parameter by a table."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+from collections.abc import Sequence
+from typing import Any, Literal, final
+
+from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every
+from ._hyper_param import HyperParam
+from ._hyper_param_setter import HyperParamSetter
+
+__all__ = ["ScheduledHyperParamSetter"]
+
+_log = logging.getLogger("towerpack_callbacks")
+
+
+@final
+class ScheduledHyperParamSetter(HyperParamSetter):
+    """Sets a hyper-parameter at certain epochs or steps.
+
+    A value takes effect when its epoch (or step) is over; epoch 0 is before the first. It holds until the
+    next one's. A run that is resumed gets the value that its position asks for, from the schedule as it is
+    now. Between changes the parameter is left alone, so that others may set it, too.
+
+    Args:
+        param: the parameter, or the name of a scalar variable.
+        schedule: pairs of (number of finished epochs, value), in increasing order.
+        interp: "linear" to go from each value to the next in a straight line; nothing before the first pair,
+            and the last value after the last.
+        step_based: whether the numbers are steps instead of epochs.
+        set_at_beginning: set, before the first step, what should hold then.
+
+    Raises:
+        ValueError: the schedule is empty or not in increasing order, or `interp` is unknown.
+
+    Example:
+        ```python
+        ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (82, 0.01), (123, 0.001)])
+        ```
+    """
+
+    def __init__(
+        self,
+        param: HyperParam | str,
+        schedule: Sequence[tuple[int, float]],
+        interp: Literal["linear"] | None = None,
+        step_based: bool = False,
+        set_at_beginning: bool = True,
+    ) -> None:
+        super().__init__(param)
+        self._points = [point for point, _ in schedule]
+        self._values = [float(value) for _, value in schedule]
+        if not self._points or any(a >= b for a, b in zip(self._points, self._points[1:])):
+            raise ValueError(
+                f"{self}: expected pairs of (epoch, value) in increasing order, received {list(schedule)!r}."
+            )
+        if interp not in {None, "linear"}:
+            raise ValueError(f'{self}: interp={interp!r}; expected None or "linear".')
+        self._linear = interp == "linear"
+        self._step_based = step_based
+        self._set_at_beginning = set_at_beginning
+
+    def value_at(self, finished: int) -> float | None:
+        """The value that holds when so many epochs (or steps) are over; None before the first."""
+        position = bisect.bisect_right(self._points, finished) - 1
+        if position < 0:
+            return None
+        value = self._values[position]
+        if not self._linear or position + 1 == len(self._points):
+            return value
+        start, end = self._points[position : position + 2]
+        return value + (self._values[position + 1] - value) * (finished - start) / (end - start)
+
+    def step_period(self) -> Every | None:
+        return EVERY_STEP if self._step_based else None
+
+    def epoch_period(self) -> Every | None:
+        return None if self._step_based else EVERY_EPOCH
+
+    def _trigger_step(self) -> None:
+        self._trigger()
+
+    def _trigger_epoch(self) -> None:
+        if not self._step_based:
+            self._trigger()
+
+    def _value_now(self) -> Any:
+        value = self.value_at(self.global_step if self._step_based else self.epoch_num)
+        return None if value == self._last else value
+
+    def _value_at_start(self, restored: Any) -> Any:
+        self._last = None
+        value = self._value_now()
+        if restored is not None and value is not None and value != restored:
+            _log.warning("%s: was %s, but the schedule now says %s.", self, restored, value)
+        if self._set_at_beginning or restored is not None:
+            return value
+        self._last = value  # as if it were set, so that the next change is the first
+        return None

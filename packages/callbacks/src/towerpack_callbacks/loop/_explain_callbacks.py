@@ -1,0 +1,55 @@
+"""Says in words what a list of callbacks will do, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ..callback._callback import Callback
+
+__all__ = ["explain_callbacks"]
+
+
+def explain_callbacks(callbacks: Iterable[Callback]) -> str:
+    """A line per callback, in the order they run, with what it does when; they must be set up.
+
+    Args:
+        callbacks: such as a `Callbacks` object.
+
+    Returns:
+        Lines such as `3. MaxSaver('accuracy')`, with indented ones for its triggers, fetches, statistics and
+        state. What says "every step" is what a step costs besides the training itself.
+    """
+    lines = []
+    for number, callback in enumerate(callbacks, 1):
+        lines.append(f"{number:3}. {callback}")
+        lines += [f"       {fact}" for fact in _facts(callback)]
+    return "\n".join(lines)
+
+
+def _facts(callback: Callback) -> Iterable[str]:
+    if callback.overrides("_before_run") or callback.overrides("_after_run"):
+        yield "asked at every step what to fetch and feed (_before_run)"
+    for fetch in callback.step_fetches():
+        yield f"with the step, {fetch.every}: {_names(fetch.fetches)}"
+    every = callback.step_period()
+    if every is not None:
+        yield f"triggered after the step, {every}"
+    every = callback.epoch_period()
+    if every is not None:
+        yield f"triggered after {every}"
+    for verb, statistics in (
+        ("reads", callback.consumes()),
+        ("puts, before any trigger,", callback.produces_in_run()),
+        ("puts", callback.produces()),
+    ):
+        if statistics:
+            yield f"{verb} {', '.join(statistics)}"
+    if callback.overrides("state_dict"):
+        yield "has a state in checkpoints"
+
+
+def _names(fetches: Any) -> str:
+    return ", ".join(fetch if isinstance(fetch, str) else fetch.name for fetch in tf.nest.flatten(fetches))

@@ -1,0 +1,232 @@
+"""Callbacks and TensorFlow's session hooks, either way round."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import CallbackStateError, StopTraining
+from ..callback._callback import Callback, StepFetch
+from ..callback._loop_state import LoopState
+from ..callback._trainer_protocol import InferenceTower, TrainerProtocol
+from ..graph._find_tensors import find_tensors
+from ..monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+from ._callbacks import Callbacks
+from ._predictor import make_predictor
+from ._step_counter import StepCounter
+
+__all__ = ["HookToCallback", "as_session_hooks"]
+
+_log = logging.getLogger("towerpack_callbacks")
+
+
+@final
+class HookToCallback(Callback):
+    """Runs a plain `SessionRunHook` as a callback.
+
+    Its `end` is called after an error, too, so that threads and files are closed.
+
+    Args:
+        hook: the hook.
+    """
+
+    chief_only = False
+
+    def __init__(self, hook: tf.train.SessionRunHook) -> None:
+        if not isinstance(hook, tf.train.SessionRunHook):
+            raise TypeError(f"HookToCallback takes a SessionRunHook, received {hook!r}.")
+        self._hook = hook
+
+    def setup_graph(self, trainer: TrainerProtocol) -> None:
+        self._trainer = trainer
+        with trainer.graph.as_default():
+            self._hook.begin()
+
+    def _before_train(self) -> None:
+        self._hook.after_create_session(self.trainer.sess, self.trainer.coord)
+
+    def _before_run(self, context: Any) -> Any:
+        return self._hook.before_run(context)
+
+    def _after_run(self, context: Any, run_values: Any) -> None:
+        self._hook.after_run(context, run_values)
+
+    def _after_train(self) -> None:
+        self._hook.end(self.trainer.sess)
+
+    def overrides(self, method: str) -> bool:
+        names = {"_before_run": "before_run", "_after_run": "after_run"}
+        if method in names:
+            base = getattr(tf.train.SessionRunHook, names[method])
+            return getattr(type(self._hook), names[method]) is not base
+        return super().overrides(method)
+
+    def __str__(self) -> str:
+        return type(self._hook).__name__
+
+
+def as_session_hooks(
+    callbacks: Iterable[Callback | Callbacks],
+    *,
+    steps_per_epoch: int,
+    max_epoch: int | None = None,
+    log_dir: str | Path | None = None,
+    monitors: Sequence[Monitor] | None = None,
+) -> list[tf.train.SessionRunHook]:
+    """Makes hooks that run callbacks in any `MonitoredTrainingSession`, on a graph of your own.
+
+    Every run of the session counts as one step. If the graph's training op increments `global_step`, that
+    is used; otherwise the hooks count. Callbacks that need a description of the model (`InferenceRunner`)
+    need a trainer instead.
+
+    After an error in the loop, TensorFlow calls no hook's `end`, so `_after_train` runs only when the
+    session ends in good order.
+
+    Args:
+        callbacks: the callbacks, in their order.
+        steps_per_epoch: steps that make an epoch, at least 1.
+        max_epoch: asks the session to stop after so many epochs; None: the loop decides.
+        log_dir: where checkpoints and statistics go; None: nowhere.
+        monitors: who records statistics; None, with a `log_dir`: event files, JSON lines
+            and the console.
+
+    Returns:
+        Hooks to pass to the session.
+
+    Raises:
+        ValueError: `steps_per_epoch` is not a positive whole number.
+
+    Example:
+        ```python
+        hooks = as_session_hooks([ModelSaver()], steps_per_epoch=100, log_dir="train_log/mine")
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
+            while not sess.should_stop():
+                sess.run(train_op)
+        ```
+    """
+    if not isinstance(steps_per_epoch, int) or steps_per_epoch < 1:
+        raise ValueError(f"steps_per_epoch={steps_per_epoch!r}: expected a whole number of at least 1.")
+    directory = None if log_dir is None else Path(log_dir)
+    if monitors is None:
+        monitors = [] if directory is None else [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+    loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
+    return [_CallbacksHook(_HookLoop(callbacks, monitors, loop, directory))]
+
+
+class _HookLoop:
+    """Keeps `TrainerProtocol` where there is no trainer."""
+
+    is_chief = True
+
+    def __init__(
+        self,
+        callbacks: Iterable[Callback | Callbacks],
+        monitors: Sequence[Monitor],
+        loop: LoopState,
+        log_dir: Path | None,
+    ) -> None:
+        self.loop = loop
+        self.log_dir = log_dir
+        self.monitors = Monitors(monitors, loop)
+        self.callbacks = Callbacks([*callbacks, *self.monitors])
+        self.graph: tf.Graph = None
+        self.sess: tf.Session = None
+        self.coord: tf.train.Coordinator = None
+
+    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+        return find_tensors(self.graph, names)
+
+    def get_predictor(
+        self, input_names: Sequence[str], output_names: Sequence[str]
+    ) -> Callable[..., list[Any]]:
+        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
+        return make_predictor(lambda: self.sess, feeds, fetches)
+
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
+        raise CallbackStateError(
+            "These callbacks run on session hooks, which do not know how to build another replica of the "
+            "model. Use a trainer with a ModelDesc for InferenceRunner."
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"loop": self.loop.state_dict(), "callbacks": self.callbacks.state_dict()}
+
+
+class _CallbacksHook(tf.train.SessionRunHook):
+    """Drives `Callbacks` from the events of a monitored session."""
+
+    def __init__(self, trainer: _HookLoop) -> None:
+        self._trainer = trainer
+        self._callbacks = trainer.callbacks
+        self._loop = trainer.loop
+        self._due: tuple[StepFetch, ...] = ()
+
+    def begin(self) -> None:
+        self._trainer.graph = tf.get_default_graph()
+        self._counter = StepCounter(self._trainer.graph)
+        self._callbacks.setup_graph(self._trainer)
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._trainer.sess, self._trainer.coord = session, coord
+        loop = self._loop
+        loop.global_step = self._counter.value(session)
+        # A session restored from a checkpoint goes on in the epoch that step belongs to.
+        epochs, loop.starting_step = divmod(loop.global_step, loop.steps_per_epoch)
+        loop.starting_epoch, loop.epoch_num = epochs + 1, epochs
+        loop.local_step = loop.starting_step - 1
+        self._callbacks.before_train()
+        self._start_epoch()
+
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
+        loop = self._loop
+        loop.local_step += 1
+        self._due = self._callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
+        args = self._callbacks.before_run(run_context)
+        feeds = {tensor: value for arg in args if arg.feed_dict for tensor, value in arg.feed_dict.items()}
+        fetches = {"due": [fetch.fetches for fetch in self._due], "args": [_or_nothing(arg) for arg in args]}
+        return tf.train.SessionRunArgs(fetches, feeds or None, self._callbacks.run_options(self._due, args))
+
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
+        if not self._counter.counted_by_graph:
+            run_context.session.run(self._counter.count)
+        loop, results = self._loop, run_values.results
+        loop.global_step += 1
+        try:
+            self._callbacks.receive(self._due, results["due"], run_values.run_metadata)
+            values = [
+                tf.train.SessionRunValues(result, run_values.options, run_values.run_metadata)
+                for result in results["args"]
+            ]
+            self._callbacks.after_run(run_context, values)
+            self._callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
+            if loop.is_last_step:
+                self._end_epoch(run_context)
+        except StopTraining as reason:
+            _log.info("Training stops at step %d: %s", loop.global_step, reason)
+            run_context.request_stop()
+
+    def end(self, session: tf.Session) -> None:
+        self._callbacks.after_train()
+
+    def _start_epoch(self) -> None:
+        self._loop.epoch_num += 1
+        self._callbacks.before_epoch()
+
+    def _end_epoch(self, run_context: tf.train.SessionRunContext) -> None:
+        self._callbacks.after_epoch()
+        self._callbacks.trigger_epoch()
+        if self._loop.max_epoch is not None and self._loop.epoch_num >= self._loop.max_epoch:
+            run_context.request_stop()
+        else:
+            self._loop.local_step = -1
+            self._start_epoch()
+
+
+def _or_nothing(args: tf.train.SessionRunArgs) -> Any:
+    return [] if args.fetches is None else args.fetches

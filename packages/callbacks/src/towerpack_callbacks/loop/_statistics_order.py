@@ -1,0 +1,44 @@
+"""Checks, before anything runs, that every statistic is produced before it is consumed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from .._errors import StatisticError
+from ..callback._callback import Callback
+
+__all__ = ["check_statistics"]
+
+
+def check_statistics(callbacks: Sequence[Callback]) -> None:
+    """Goes through callbacks in their order and compares what each consumes with what is there by then.
+
+    What is put while a step's fetches are received is there for every trigger, whatever the order.
+
+    Raises:
+        StatisticError: something is consumed that nothing produces, or only a later callback does.
+    """
+    available = {name for cb in callbacks for name in cb.produces_in_run()}
+    for position, consumer in enumerate(callbacks):
+        for name in consumer.consumes():
+            if name not in available:
+                raise StatisticError(_explain(name, consumer, callbacks[position + 1 :], available))
+        available.update(consumer.produces())
+
+
+def _explain(name: str, consumer: Callback, later: Sequence[Callback], available: set[str]) -> str:
+    for producer in later:
+        if name in producer.produces():
+            return (
+                f"{consumer} reads the statistic {name!r}, but {producer}, which produces it, comes later. "
+                f"Callbacks run in list order; this order works: [{producer}, {consumer}]."
+            )
+    known = sorted(available.union(*(cb.produces() for cb in later))) if later else sorted(available)
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return (
+        f"{consumer} reads the statistic {name!r}, which no callback produces.{hint} "
+        f"Produced are: {', '.join(known) or 'none'}. "
+        "If a callback of yours puts it, let its produces() name it."
+    )

@@ -1,0 +1,71 @@
+"""A folder that holds a failing step: graph, variables and batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ._find_origin import Origin, find_origin
+
+__all__ = ["replay", "write_folder"]
+
+_GRAPH, _STEP, _REPORT = "graph.pb", "step.json", "report.txt"
+_VARIABLES, _BATCH = "variables.npz", "batch.npz"
+
+
+def write_folder(
+    folder: Path,
+    sess: tf.Session,
+    targets: Sequence[tf.Tensor],
+    batch: Mapping[str, Any],
+    report: str,
+) -> None:
+    """Writes all that `replay` needs, and the report for humans."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with sess.graph.as_default():
+        variables = [*tf.global_variables(), *tf.local_variables()]
+        # In the thread that asks: it may be one of the session's own.
+        options = tf.RunOptions(inter_op_thread_pool=-1)
+        values = sess.run([sess.graph.as_graph_element(v) for v in variables], options=options)
+    np.savez(folder / _VARIABLES, **{v.op.name: value for v, value in zip(variables, values)})
+    np.savez(folder / _BATCH, **batch)
+    step = {
+        "targets": [tensor.name for tensor in targets],
+        # An initializer assigns its second input, so feeding that assigns anything.
+        "initializers": {v.op.name: [v.initializer.name, v.initializer.inputs[1].name] for v in variables},
+    }
+    (folder / _STEP).write_text(json.dumps(step, indent=1), encoding="utf-8")
+    (folder / _GRAPH).write_bytes(sess.graph.as_graph_def().SerializeToString())
+    (folder / _REPORT).write_text(report + "\n", encoding="utf-8")
+
+
+def replay(folder: str | Path) -> Origin | None:
+    """Runs the step of a folder again, in a graph and session of its own.
+
+    Args:
+        folder: what `TerminateOnNaN` left.
+
+    Returns:
+        Where values that are not finite begin; None if all are finite this time.
+
+    Raises:
+        FileNotFoundError: it is no such folder.
+    """
+    folder = Path(folder)
+    step = json.loads((folder / _STEP).read_text(encoding="utf-8"))
+    definition = tf.GraphDef.FromString((folder / _GRAPH).read_bytes())
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+        config = tf.ConfigProto(allow_soft_placement=True)
+        with tf.Session(config=config) as sess, np.load(folder / _VARIABLES) as variables:
+            for name, (initializer, value) in step["initializers"].items():
+                sess.run(graph.get_operation_by_name(initializer), {value: variables[name]})
+            with np.load(folder / _BATCH) as batch:
+                values = dict(batch)
+            targets = [graph.get_tensor_by_name(name) for name in step["targets"]]
+            return find_origin(sess, targets, values)

@@ -1,0 +1,153 @@
+"""Runs a step once more and follows values that are not finite back to the op that made the first."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sysconfig
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ..graph._subgraph import ancestors, creation_order, reads_variable
+
+__all__ = ["Origin", "find_origin"]
+
+_OURS = re.compile(r"[/\\]towerpack_(callbacks|inputsource|layers|trainers)[/\\]")
+_AT_ONCE = 64  # tensors fetched in one run: enough to be quick, few enough to fit into memory
+
+
+@attrs.frozen
+class Origin:
+    """Where values that are not finite begin.
+
+    Attributes:
+        op: name of the op.
+        kind: "op", if it made them of finite values; "variable", if it only reads them; "input", if they came
+            with the batch.
+        text: the same in words, with shapes, values and the line of the model.
+    """
+
+    op: str
+    kind: str
+    text: str
+
+
+def find_origin(sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[str, Any]) -> Origin | None:
+    """Runs what the targets depend on, and finds the first op that makes a value which is not finite.
+
+    Infinite values that do not reach a target (such as those that a `tf.where` does not choose) do not count.
+
+    Args:
+        sess: a session whose variables are as they were; its graph may be final.
+        targets: tensors to look at, such as gradients.
+        batch: the values that data and random numbers had, by the names of their tensors.
+
+    Returns:
+        None if all targets are finite this time.
+    """
+    order = creation_order(sess.graph)
+    # In one call per handful, and in the thread that asks: it may be one of the session's own.
+    options = tf.RunOptions(inter_op_thread_pool=-1)
+    with sess.graph.as_default():
+
+        def run(tensors: Sequence[tf.Tensor]) -> list[Any]:
+            values: list[Any] = sess.run([t.name for t in tensors], dict(batch), options=options)
+            return values
+
+        fed = [sess.graph.get_tensor_by_name(name) for name in batch]
+        bad = _not_finite(_floating([*fed, *_outputs(ancestors(targets, fed), order)]), run)
+        reached = _reached_from([target for target in targets if target.name in bad], bad, batch)
+        if not reached:
+            return None
+        first = min(reached, key=lambda tensor: order[tensor.op.name])
+        return _describe(first, run, came_with_batch=first.name in batch)
+
+
+def _outputs(ops: set[tf.Operation], order: Mapping[str, int]) -> list[tf.Tensor]:
+    return [tensor for op in sorted(ops, key=lambda op: order[op.name]) for tensor in op.outputs]
+
+
+def _floating(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    return [
+        tensor
+        for tensor in tensors
+        if (tensor.dtype.is_floating or tensor.dtype.is_complex) and not tensor.dtype._is_ref_dtype
+    ]
+
+
+def _not_finite(tensors: list[tf.Tensor], run: Any) -> set[str]:
+    bad = set()
+    for start in range(0, len(tensors), _AT_ONCE):
+        some = tensors[start : start + _AT_ONCE]
+        bad |= {t.name for t, value in zip(some, run(some)) if not _all_finite(value)}
+    return bad
+
+
+def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, Any]) -> list[tf.Tensor]:
+    """All tensors that are not finite from which, through such alone, the given ones come."""
+    reached: dict[str, tf.Tensor] = {}
+    while pending:
+        tensor = pending.pop()
+        if tensor.name not in reached:
+            reached[tensor.name] = tensor
+            if tensor.name not in batch:
+                pending.extend(i for i in tensor.op.inputs if i.name in bad)
+    return list(reached.values())
+
+
+def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
+    """Says in words what an op made of what."""
+    op = tensor.op
+    (value,) = run([tensor])
+    what = _describe_value(tensor, value)
+    if came_with_batch:
+        return Origin(op.name, "input", f"It came with the input: {what}.")
+    if reads_variable(op):
+        variable = op.inputs[0].op.name if op.inputs else op.name
+        return Origin(op.name, "variable", f"It was in the variable {variable!r} before this step: {what}.")
+    lines = [f"The first op that made it is {op.name!r} ({op.type}): {what}."]
+    inputs = [i for i in op.inputs if i.dtype not in {tf.resource, tf.variant, tf.string}]
+    lines += [f"  from {_describe_value(i, v)}" for i, v in zip(inputs, run(inputs))]
+    # An op of a gradient knows the op whose gradient it is.
+    original = getattr(op, "_original_op", None)
+    if original is not None:
+        lines.append(f"  in the gradient of {original.name!r}")
+    where = _line_of_model(op if original is None else original)
+    if where:
+        lines.append(f"  made at {where}")
+    return Origin(op.name, "op", "\n".join(lines))
+
+
+def _describe_value(tensor: tf.Tensor, value: Any) -> str:
+    array = np.asarray(value)
+    text = f"{tensor.name} {array.dtype}{list(array.shape)}"
+    if array.dtype.kind not in "fiub" or not array.size:
+        return text
+    # Half-precision types of other packages know few functions.
+    numbers = array.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    nans, infinite = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
+    if nans or infinite:
+        text += f" with {nans} NaN and {infinite} infinite of {array.size}"
+    return text + (f" between {finite.min():.6g} and {finite.max():.6g}" if finite.size else "")
+
+
+def _all_finite(value: Any) -> bool:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fc":  # bfloat16 and the like
+        array = array.astype(np.float32)
+    return bool(np.isfinite(array).all())
+
+
+def _line_of_model(op: tf.Operation) -> str:
+    """The innermost line of code that is neither TensorFlow's, nor ours, nor Python's own."""
+    libraries = tuple(sysconfig.get_paths()[place] for place in ("stdlib", "purelib", "platlib"))
+    for frame in reversed(list(op.traceback or ())):
+        if not frame.filename.startswith(libraries) and not _OURS.search(frame.filename):
+            line = linecache.getline(frame.filename, frame.lineno).strip()
+            return f"{frame.filename}:{frame.lineno}: {line}"
+    return ""

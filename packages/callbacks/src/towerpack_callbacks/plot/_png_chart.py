@@ -1,0 +1,161 @@
+"""Curves as a PNG, by matplotlib."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._appearance import DASHES, THEMES, Appearance, Theme
+from ._read_runs import Run
+from ._thin_curves import ThinCurve, smooth, thin
+
+__all__ = ["write_png"]
+
+_COLUMNS = 3
+_WIDTH, _HEIGHT = 4.8, 3.2  # of one chart, in inches
+_MOST_PIXELS = 30_000  # in height; Agg draws up to 65,536
+# Fonts that have what DejaVu Sans lacks, if they are installed.
+_FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "WenQuanYi Zen Hei", "Noto Color Emoji")
+_MARKERS = {"NaN": "x", "Infinity": "^", "-Infinity": "v"}
+
+
+def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appearance) -> None:
+    """Draws one chart for each statistic, with a curve for each run that has it.
+
+    Args:
+        runs: the runs.
+        keys: names of the statistics, in the order of their charts.
+        path: the file to write; it is replaced when the picture is complete.
+        look: colours, scale, smoothing.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+    """
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ImportError(
+            "A PNG is drawn by matplotlib, which is not installed: pip install 'towerpack-callbacks[plot]', "
+            "or write a page: -o curves.html."
+        ) from error
+    theme = THEMES[look.theme or "light"]
+    with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
+        # No font may have a character; the box in its place tells enough.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        _save(_draw(runs, keys, look, theme), path)
+
+
+def _settings(theme: Theme) -> Any:
+    from matplotlib import font_manager
+
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    return {
+        "font.family": [font for font in _FONTS if font in installed],
+        "font.size": 9,
+        "figure.facecolor": theme.background,
+        "axes.facecolor": theme.background,
+        "savefig.facecolor": theme.background,
+        "text.color": theme.text,
+        "axes.labelcolor": theme.muted,
+        "axes.edgecolor": theme.grid,
+        "xtick.color": theme.muted,
+        "ytick.color": theme.muted,
+        "axes.titlecolor": theme.text,
+        "grid.color": theme.grid,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "figure.constrained_layout.w_pad": 0.1,
+        "figure.constrained_layout.h_pad": 0.08,
+    }
+
+
+def _draw(runs: Sequence[Run], keys: Sequence[str], look: Appearance, theme: Theme) -> Any:
+    from matplotlib.figure import Figure
+
+    columns = min(_COLUMNS, len(keys))
+    rows = -(-len(keys) // columns)
+    figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * rows + 0.4), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False).flat
+    for key, axes in zip(keys, grid):
+        _draw_chart(axes, key, runs, look, theme)
+    for axes in list(grid)[len(keys) :]:
+        axes.set_axis_off()
+    _draw_legend(figure, runs, theme)
+    return figure
+
+
+def _draw_legend(figure: Any, runs: Sequence[Run], theme: Theme) -> None:
+    from matplotlib.lines import Line2D
+
+    lines = [Line2D([], [], linewidth=2.2, **_style(number, theme)) for number in range(len(runs))]
+    # A label that begins with "_" would be left out.
+    labels = [_plain(run.name) if not run.name.startswith("_") else f" {_plain(run.name)}" for run in runs]
+    figure.legend(lines, labels, loc="outside upper left", ncols=min(len(runs), 4), frameon=False)
+
+
+def _draw_chart(axes: Any, key: str, runs: Sequence[Run], look: Appearance, theme: Theme) -> None:
+    from matplotlib.ticker import EngFormatter, MaxNLocator
+
+    axes.set_title(_plain(key), loc="left", fontsize=10, fontweight="bold")
+    axes.set_xlabel("step")
+    axes.grid(visible=True, linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    for number, run in enumerate(runs):
+        if key in run.curves:
+            _draw_curve(axes, thin(run.curves[key]), _style(number, theme), look)
+    if look.log and any(np.any(run.curves[key].values > 0) for run in runs if key in run.curves):
+        axes.set_yscale("log")
+    else:
+        axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 5), useMathText=True)
+    axes.margins(x=0.02, y=0.08)
+
+
+def _draw_curve(axes: Any, curve: ThinCurve, style: dict[str, Any], look: Appearance) -> None:
+    colour = style["color"]
+    lonely = len(curve.steps) == 1
+    if curve.low is not None:
+        axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
+    if look.smoothing:
+        axes.plot(curve.steps, curve.values, color=colour, alpha=0.3, linewidth=0.8)
+    values = smooth(curve.values, look.smoothing) if look.smoothing else curve.values
+    axes.plot(curve.steps, values, linewidth=1.3, marker="o" if lonely else None, markersize=4, **style)
+    for kind, marker in _MARKERS.items():
+        steps = [step for step, odd in curve.odd if odd == kind]
+        # On the chart's edge, whatever the scale: below for NaN and minus infinity.
+        height = 1.0 if kind == "Infinity" else 0.0
+        axes.plot(
+            steps,
+            [height] * len(steps),
+            marker,
+            color=colour,
+            markersize=4,
+            transform=axes.get_xaxis_transform(),
+            clip_on=False,
+            in_layout=False,
+        )
+
+
+def _style(number: int, theme: Theme) -> dict[str, Any]:
+    dashes = DASHES[number // len(theme.runs) % len(DASHES)]
+    return {"color": theme.runs[number % len(theme.runs)], "linestyle": (0, dashes) if dashes else "-"}
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")  # or matplotlib would take it for a formula
+
+
+def _save(figure: Any, path: Path) -> None:
+    aside = path.with_name(f".{path.name}.writing")
+    try:
+        figure.savefig(aside, format="png", dpi=min(150, _MOST_PIXELS / figure.get_figheight()))
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)

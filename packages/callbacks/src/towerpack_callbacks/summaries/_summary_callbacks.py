@@ -1,0 +1,132 @@
+"""Callbacks that bring summaries from the graph to the monitors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import EVERY_EPOCH, Every
+from ._add_summary import MOVING_SUMMARIES, summary_tag
+
+__all__ = ["MergeAllSummaries", "MovingAverageSummary"]
+
+
+@final
+class MovingAverageSummary(Callback):
+    """Keeps the moving averages that `add_moving_summary` asked for, and puts them once per epoch.
+
+    They are kept in the graph, in one local variable, and include every step. They start unbiased (the
+    weights of the values seen so far add up to one) and survive a restart.
+
+    Args:
+        decay: how much of the old average each step keeps, in [0, 1).
+        collection: the graph collection of scalar tensors to average.
+
+    Raises:
+        ValueError: the decay is out of range.
+    """
+
+    def __init__(self, decay: float = 0.95, collection: str = MOVING_SUMMARIES) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"MovingAverageSummary(decay={decay!r}): expected a number in [0, 1).")
+        self._decay = decay
+        self._collection = collection
+        self._tags: list[str] = []
+        self._read: Callable[[], np.ndarray] | None = None
+
+    def _setup_graph(self) -> None:
+        scalars = self.graph.get_collection(self._collection)
+        self._tags = [summary_tag(scalar.name) for scalar in scalars]
+        # One sum of weighted values per scalar and, in the last place, the sum of the weights.
+        self._sums = np.zeros(len(scalars) + 1, np.float32)
+        if not scalars:
+            return
+        # Not fetched: to bring a few numbers to Python takes longer than all of these ops, LeNet's step 3 %.
+        values = tf.stack([*(tf.cast(scalar, tf.float32) for scalar in scalars), 1.0])
+        self._start = tf.placeholder(tf.float32, self._sums.shape, "start")
+        variable = tf.Variable(self._start, False, collections=[], name="sums", use_resource=True)
+        moved = self._decay * variable + (1 - self._decay) * values
+        self._update = variable.assign(moved, name="update", read_value=False)
+        self._initializer, self._value = variable.initializer, variable.read_value()
+
+    def _before_train(self) -> None:
+        if self._tags:
+            sess = self.trainer.sess
+            sess.run(self._initializer, {self._start: self._sums})
+            self._read = sess.make_callable(self._value)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._update)] if self._tags else []
+
+    def _after_epoch(self) -> None:
+        *sums, weight = self._current().tolist()
+        if weight:
+            for tag, value in zip(self._tags, sums):
+                self.trainer.monitors.put_scalar(tag, value / weight)
+
+    def _after_train(self) -> None:
+        self._read = None  # the session may be broken
+
+    def _current(self) -> np.ndarray:
+        """The sums after the last step; when the training is over, as they were last asked for."""
+        if self._read is not None:
+            self._sums = self._read()
+        return self._sums
+
+    def produces_in_run(self) -> Sequence[str]:
+        return self._tags
+
+    def state_dict(self) -> dict[str, Any]:
+        if not self._tags:
+            return {}
+        *sums, weight = self._current().tolist()
+        return {"weight": weight, "sum": dict(zip(self._tags, sums))}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        # Averages of one weight: with a new scalar among them, all start again.
+        if set(state["sum"]) == set(self._tags):
+            self._sums[:] = [*(state["sum"][tag] for tag in self._tags), state["weight"]]
+
+
+@final
+class MergeAllSummaries(Callback):
+    """Evaluates all `tf.summary` ops together with the last step of each epoch, and puts them.
+
+    Args:
+        period: evaluate them every so many steps, too; 0 for never.
+        key: the graph collection they are in.
+    """
+
+    def __init__(self, period: int = 0, key: str = tf.GraphKeys.SUMMARIES) -> None:
+        self._period = Every(steps=period) if period else None
+        self._key = key
+        self._merged: tf.Tensor | None = None
+        self._tags: list[str] = []
+
+    def _setup_graph(self) -> None:
+        summaries = self.graph.get_collection(self._key)
+        self._merged = tf.summary.merge(summaries) if summaries else None
+        self._tags = [summary_tag(tag) for tag in map(_scalar_tag, summaries) if tag]
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        if self._merged is None:
+            return []
+        periods = [EVERY_EPOCH] if self._period is None else [EVERY_EPOCH, self._period]
+        return [StepFetch(self._merged, self._put, every) for every in periods]
+
+    def _put(self, serialized: bytes) -> None:
+        self.trainer.monitors.put_summary(serialized)
+
+    def produces_in_run(self) -> Sequence[str]:
+        return self._tags
+
+
+def _scalar_tag(summary: tf.Tensor) -> str | None:
+    if summary.op.type != "ScalarSummary":
+        return None
+    tag = tf.get_static_value(summary.op.inputs[0])
+    return None if tag is None else str(np.asarray(tag).item().decode())

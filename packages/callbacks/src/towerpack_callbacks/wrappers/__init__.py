@@ -1,0 +1,1 @@
+"""Callbacks that change when another callback acts."""

@@ -1,0 +1,103 @@
+"""What callbacks cost is told, and telling it costs nothing."""
+
+import logging
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, Every, PeriodicTrigger, StepFetch, as_session_hooks
+from towerpack_callbacks.loop._callback_times import Stopwatches
+
+
+class Named(Callback):
+    """Has a name."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __str__(self):
+        return self.name
+
+
+@pytest.fixture
+def epoch(caplog):
+    """Plays an epoch in which callbacks take given seconds, and returns what was logged."""
+    caplog.set_level(logging.INFO, "towerpack_callbacks")
+    callbacks = [Named("fast"), Named("slow")]
+    now = [0.0]
+    watches = Stopwatches(["fast", "slow"], callbacks, lambda: now[0])
+
+    def play(number, whole, fast, slow):
+        caplog.clear()
+        watches.start_epoch()
+        watches.of(callbacks[0]).seconds += fast
+        watches.of(callbacks[1]).seconds += slow
+        now[0] += whole
+        watches.end_epoch(number)
+        return [(record.levelname, record.getMessage()) for record in caplog.records]
+
+    play.watches = watches
+    return play
+
+
+def test_what_takes_much_is_named_once(epoch):
+    said = epoch(1, whole=20.0, fast=1.9, slow=2.1)
+    assert said[0] == ("INFO", "Epoch 1 took 20 s, of which callbacks: slow 2.1 s, fast 1.9 s.")
+    assert said[1][0] == "WARNING" and said[1][1].startswith("slow took 10 % of epoch 1 (2.1 of 20 s)")
+    assert len(said) == 2
+    assert [level for level, _ in epoch(2, whole=20.0, fast=0.0, slow=3.0)] == ["INFO"]
+
+
+def test_little_is_not_worth_a_line(epoch):
+    assert epoch(1, whole=0.2, fast=0.09, slow=0.0) == []
+    assert epoch(2, whole=100.0, fast=0.9, slow=0.0) == []
+    assert epoch.watches.last_epoch == {"fast": 0.9}
+
+
+def spend(*_):
+    for _ in range(20_000):
+        pass
+
+
+def seconds_of(line, callback):
+    """Trains, and tells what callbacks took of the last epoch, if it is worth telling."""
+    with line.graph.as_default():
+        hooks = as_session_hooks([callback], steps_per_epoch=3, max_epoch=2)
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
+            while not sess.should_stop():
+                sess.run(line.train_op)
+    return {name: seconds for name, seconds in hooks[0]._callbacks.seconds().items() if seconds > 1e-4}
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "_before_epoch",
+        "_after_epoch",
+        "_before_run",
+        "_after_run",
+        "_trigger_step",
+        "_trigger",
+        "_after_triggers",
+    ],
+)
+def test_time_in_each_method_is_counted(line, method):
+    callback = type("Once", (Callback,), {method: spend})()
+    seconds = seconds_of(line, callback)
+    assert list(seconds) == ["Once"]
+    assert seconds["Once"] > 1e-4
+
+
+def test_received_values_are_counted(line):
+    class Receives(Callback):
+        def step_fetches(self):
+            return [StepFetch(self.trainer.get_tensors(["cost"]), spend)]
+
+    assert list(seconds_of(line, Receives())) == ["Receives"]
+
+
+def test_a_wrapped_callback_counts_under_its_wrapper(line):
+    class Slow(Callback):
+        _trigger = spend
+
+    assert list(seconds_of(line, PeriodicTrigger(Slow(), every=Every(steps=1)))) == ["PeriodicTrigger(Slow)"]

@@ -1,0 +1,47 @@
+"""Statistics are produced before they are consumed, or nothing starts."""
+
+import pytest
+
+from towerpack_callbacks import Callback, MaxSaver, StatisticError
+from towerpack_callbacks.loop._statistics_order import check_statistics
+
+
+class Producer(Callback):
+    """Puts one statistic in its trigger."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def produces(self):
+        return [self.name]
+
+
+def test_in_order():
+    check_statistics([Producer("accuracy"), MaxSaver("accuracy")])
+
+
+def test_the_wrong_order_names_the_right_one():
+    with pytest.raises(StatisticError, match=r"this order works: \[Producer, MaxSaver\('accuracy'\)\]"):
+        check_statistics([MaxSaver("accuracy"), Producer("accuracy")])
+
+
+def test_a_name_nobody_produces_is_answered_with_close_ones():
+    with pytest.raises(
+        StatisticError, match=r"'accuracu', which no callback produces. Did you mean 'accuracy'\?"
+    ):
+        check_statistics([Producer("accuracy"), MaxSaver("accuracu")])
+
+
+def test_the_error_says_what_is_there_and_what_to_do():
+    with pytest.raises(
+        StatisticError, match=r"Produced are: loss. If a callback of yours puts it, let its produces"
+    ):
+        check_statistics([Producer("loss"), MaxSaver("zzz")])
+
+
+def test_statistics_of_the_run_are_there_for_every_trigger():
+    class InRun(Callback):
+        def produces_in_run(self):
+            return ["cost"]
+
+    check_statistics([MaxSaver("cost"), InRun()])

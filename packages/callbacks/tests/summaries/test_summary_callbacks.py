@@ -1,0 +1,158 @@
+"""From summary ops to statistics."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    MergeAllSummaries,
+    Monitor,
+    MovingAverageSummary,
+    ProxyCallback,
+    add_moving_summary,
+    add_param_summary,
+)
+from towerpack_callbacks.summaries._add_summary import summary_tag
+
+
+class Keep(Monitor):
+    """Keeps what is put."""
+
+    def __init__(self):
+        self.scalars, self.summaries = [], []
+
+    def process_scalar(self, name, value, global_step):
+        self.scalars.append((name, value, global_step))
+
+    def process_summary(self, summary, global_step):
+        self.summaries.append((sorted(value.tag for value in summary.value), global_step))
+
+
+class Restored(ProxyCallback):
+    """Hands a callback its state, as a resumed training does."""
+
+    def __init__(self, callback, state):
+        super().__init__(callback)
+        self.state = state
+
+    def setup_graph(self, trainer):
+        super().setup_graph(trainer)
+        self.callback.load_state_dict(self.state)
+
+
+def first_costs():
+    """The costs of the line's first three steps."""
+    weight, costs = 0.0, []
+    for _ in range(3):
+        costs.append((weight - 1) ** 2)
+        weight -= 0.1 * 2 * (weight - 1)
+    return costs
+
+
+def test_moving_average_is_the_weighted_mean_so_far(line):
+    with line.graph.as_default():
+        add_moving_summary(line.graph.get_tensor_by_name("cost:0"))
+    keep = Keep()
+    line.run([MovingAverageSummary(decay=0.5)], monitors=[keep], max_epoch=1)
+    weights = np.array([0.25, 0.5, 1.0])
+    [(name, value, step)] = keep.scalars
+    assert (name, step) == ("cost", 3)
+    assert value == pytest.approx(np.average(first_costs(), weights=weights), rel=1e-5)
+
+
+def test_moving_averages_survive_a_restart(line):
+    with line.graph.as_default():
+        add_moving_summary(line.graph.get_tensor_by_name("cost:0"))
+    first, second = MovingAverageSummary(decay=0.5), MovingAverageSummary(decay=0.5)
+    line.run([first], max_epoch=1)
+    saved = json.loads(json.dumps(first.state_dict()))
+    keep = Keep()
+    line.run([Restored(second, saved)], monitors=[keep], max_epoch=1)
+    # The costs of the second training are those of the first again.
+    weights = 0.5 ** np.arange(6)[::-1]
+    [(_, value, _)] = keep.scalars
+    assert value == pytest.approx(np.average(first_costs() * 2, weights=weights), rel=1e-5)
+
+
+def test_averages_of_another_set_of_scalars_start_again(line):
+    with line.graph.as_default():
+        add_moving_summary(line.graph.get_tensor_by_name("cost:0"))
+    callback = MovingAverageSummary()
+    line.run([Restored(callback, {"weight": 0.5, "sum": {"error": 1.0}})], max_epoch=1)
+    assert callback.state_dict()["weight"] == pytest.approx(1 - 0.95**3)
+
+
+def test_a_value_that_is_not_finite_shows(line):
+    with line.graph.as_default():
+        add_moving_summary(
+            tf.divide(1.0, 2.0 - tf.cast(tf.train.get_global_step(), tf.float32), name="ratio")
+        )
+    keep = Keep()
+    line.run([MovingAverageSummary()], monitors=[keep])
+    assert [value for _, value, _ in keep.scalars] == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("decay", [1, -0.1, 2])
+def test_decay_out_of_range(decay):
+    with pytest.raises(ValueError, match=r"decay=.*expected a number in \[0, 1\)"):
+        MovingAverageSummary(decay=decay)
+
+
+def test_only_scalars_have_moving_averages():
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match=r"takes scalars, received 'x:0' of shape \(3,\)"),
+    ):
+        add_moving_summary(tf.zeros([3], name="x"))
+
+
+def test_summaries_come_with_the_last_step_of_an_epoch(line):
+    with line.graph.as_default():
+        tf.summary.scalar("cost_now", line.graph.get_tensor_by_name("cost:0"))
+        tf.summary.histogram("weights", line.graph.get_tensor_by_name("cost:0"))
+    keep = Keep()
+    line.run([MergeAllSummaries()], monitors=[keep])
+    assert [(name, step) for name, _, step in keep.scalars] == [("cost_now", 3), ("cost_now", 6)]
+    assert keep.summaries == [(["cost_now", "weights"], 3), (["cost_now", "weights"], 6)]
+
+
+def test_summaries_every_so_many_steps(line):
+    with line.graph.as_default():
+        tf.summary.scalar("cost_now", line.graph.get_tensor_by_name("cost:0"))
+    keep = Keep()
+    line.run([MergeAllSummaries(period=2)], monitors=[keep], max_epoch=1)
+    assert [step for _, _, step in keep.scalars] == [2, 3]
+
+
+def test_param_summaries_match_whole_names():
+    with tf.Graph().as_default() as graph:
+        for name in ("conv/W", "conv/W2", "fc/W"):
+            tf.get_variable(name, [2, 2])
+        with tf.name_scope("anywhere"):
+            add_param_summary((".*/W", ["histogram", "rms"]))
+        summaries = graph.get_collection(tf.GraphKeys.SUMMARIES)
+        tags = {tf.get_static_value(summary.op.inputs[0]).item().decode() for summary in summaries}
+    assert tags == {"conv/W/histogram", "conv/W/rms", "fc/W/histogram", "fc/W/rms"}
+
+
+def test_unknown_kind_of_summary():
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match=r"unknown kind 'median'; known are \['histogram'"),
+    ):
+        add_param_summary((".*", ["median"]))
+
+
+@pytest.mark.parametrize(
+    ("name", "tag"),
+    [
+        ("cost:0", "cost"),
+        ("tower0/cost-summary:0", "cost"),
+        ("my_tower0/cost", "my_tower0/cost"),
+        ("a/b", "a/b"),
+    ],
+)
+def test_tags(name, tag):
+    assert summary_tag(name) == tag

@@ -1,0 +1,1 @@
+"""Several datapoints into one."""

@@ -1,0 +1,145 @@
+"""`BatchData`: several datapoints into one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, blame
+from ..flow._epoch import Epoch
+from ..operators._proxy_flow import ProxyDataFlow
+from ..sources._from_iterables import known_length
+from ._buffer_pool import BufferPool, freeze
+from ._collate import Collator, Columns, Memory, assembled
+
+_NOT_COPIED = frozenset({"_memory", "_read_only"})
+
+
+class BatchData(ProxyDataFlow):
+    """Stacks the datapoints of the flow below, component by component.
+
+    The batch has the datapoints' own type (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
+    Python's `bool` becomes bool, `int` int32 (int64 or uint64 if a value of the batch needs it), `float`
+    float32; strings and bytes become object arrays. A list or tuple of numbers as a component becomes what
+    `numpy.asarray` makes of it (float64, int64); make it an array in a map below to have another dtype.
+    Nothing is converted to make datapoints fit together.
+
+    Large batches are built in memory that was used for earlier ones, once nobody sees any part of those.
+
+    Args:
+        ds: the flow below.
+        batch_size: datapoints in a batch.
+        remainder: whether a last, smaller batch is given, or its datapoints are left out.
+        use_list: keep each component as a list of what came, unstacked; for anything of varying shape.
+
+    Raises:
+        ArgumentError: if `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
+        BatchError: while iterating, if datapoints do not stack.
+
+    Example:
+        >>> flow = BatchData([[1, 0.5], [2, 1.5], [3, 2.5]], 2, remainder=True)
+        >>> [numbers.tolist() for numbers, _ in flow]
+        [[1, 2], [3]]
+    """
+
+    # Where the memory of a batch comes from. A runtime that has a place for it sets this, before iterating.
+    _memory: Memory | None = None
+    _read_only = False
+    _holds = ("ds",)
+
+    def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
+        """Checks the size against the length of `ds`, if that is known."""
+        super().__init__(ds)
+        self._batch_size = arguments.count("batch_size", batch_size)
+        length = known_length(self.ds)
+        if not remainder and length is not None and batch_size > length:
+            raise ArgumentError(
+                f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
+                "no batch; take a smaller one, or remainder=True"
+            )
+        self._remainder = remainder
+        self._use_list = use_list
+
+    def __len__(self) -> int:
+        """Batches in a pass."""
+        whole, rest = divmod(len(self.ds), self._batch_size)
+        return whole + (self._remainder and rest > 0)
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The batch size, unless there may be a smaller batch or components are lists."""
+        return None if self._remainder or self._use_list else self._batch_size
+
+    def lend_read_only(self) -> None:
+        """From the next batch on, arrays come read-only, and no input source need copy the large ones."""
+        self._read_only = True
+        if self._use_list:
+            self.ds.lend_read_only()
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        columns = None if self._use_list else self.ds._columns()
+        return self._collated(epoch, start) if columns is None else self._gathered(columns, epoch, start)
+
+    def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
+        """Batches that the flow below writes by itself, without any datapoint in between."""
+        size = self._batch_size
+        kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
+        below = self._below(epoch)
+        memory = self._own_memory()
+        try:
+            for wanted in self._stretches(start):
+                if len(wanted) < size:
+                    fields = columns.rows(len(wanted))
+                batch = memory.allocate(fields)
+                self.ds._gather(below, wanted, batch)
+                yield self._finished(assembled(kind, keys, batch))
+                del batch  # its memory is for one of the next
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _stretches(self, start: int) -> Iterator[range]:
+        """The numbers of the datapoints in each batch from batch `start` on."""
+        size, length = self._batch_size, known_length(self.ds)
+        if length is None:
+            return (range(first, first + size) for first in count(start * size, size))
+        stop = length if self._remainder else length - length % size
+        return (range(first, min(first + size, stop)) for first in range(start * size, stop, size))
+
+    def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        first = start * self._batch_size
+        collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
+        try:
+            for datapoint in self.ds._datapoints(self._below(epoch), first):
+                collator.add(datapoint)
+                del datapoint  # its memory is for the next one
+                if collator.full:
+                    yield self._finished(collator.take())
+            if self._remainder and collator.count:
+                yield self._finished(collator.take())
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _own_memory(self) -> Memory:
+        if self._memory is None:
+            self._memory = BufferPool()
+        return self._memory
+
+    def _finished(self, batch: Any) -> Any:
+        if self._read_only:
+            for value in batch.values() if isinstance(batch, dict) else batch:
+                freeze(value)
+        return batch
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        return next(self._datapoints(epoch, index), None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy has memory of its own, and readers of its own."""
+        return {key: value for key, value in super().__getstate__().items() if key not in _NOT_COPIED}
+
+    def _name(self) -> str:
+        return f"BatchData({self._batch_size})"

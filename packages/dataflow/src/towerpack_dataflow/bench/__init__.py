@@ -1,0 +1,1 @@
+"""How fast a flow is, and which part of it is slow."""

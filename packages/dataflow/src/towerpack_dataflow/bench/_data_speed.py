@@ -1,0 +1,154 @@
+"""`TestDataSpeed`: how fast a flow is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from math import inf
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, EmptyFlowError, explain
+from ..flow._epoch import Epoch
+from ..operators._proxy_flow import ProxyDataFlow
+from ._bottleneck import Diagnosis, SpeedResult
+from ._stage_times import stages, watched
+
+
+class TestDataSpeed(ProxyDataFlow):
+    """Measures the flow below, by `start()` or before its first pass; otherwise changes nothing.
+
+    It measures one pass at most, the one that would come next, and leaves the position where it is.
+
+    Args:
+        ds: the flow below.
+        size: how many datapoints to time.
+        warmup: how many to take before that.
+        seconds: time fewer if that many seconds are over; no limit if not given.
+
+    Raises:
+        ArgumentError: if `size` is not an integer above 0, `warmup` not one from 0 up, or `seconds` no number
+            above 0.
+
+    Example:
+        >>> result = TestDataSpeed([[1], [2], [3]], size=2).start()  # doctest: +ELLIPSIS
+        TestDataSpeed: 2 datapoints in ...
+        >>> result.datapoints
+        2
+    """
+
+    __test__ = False  # for pytest, which takes every Test* for its own
+    _transparent = True
+    _passes_on = True
+
+    def __init__(self, ds: Any, size: int = 5000, warmup: int = 0, seconds: float | None = None) -> None:
+        """Measures nothing yet."""
+        super().__init__(ds)
+        self._size = arguments.count("size", size)
+        self._warmup = arguments.count("warmup", warmup, least=0)
+        if seconds is not None and not seconds > 0:
+            raise ArgumentError(f"seconds is a number above 0, or None for no limit; got {seconds!r}")
+        self._seconds = seconds
+        self._done = False
+
+    def start(self) -> SpeedResult:
+        """Takes the datapoints, prints a line, and returns the figures.
+
+        Raises:
+            EmptyFlowError: if there is nothing to time.
+        """
+        with self._explaining():
+            return self._measure(self._current().epoch)
+
+    def diagnose(self, consumer: float = 0.0) -> Diagnosis:
+        """Measures as `start()` does, then once more with a stopwatch on every flow; prints a report.
+
+        The second time, everything runs in this process, also what workers do otherwise.
+
+        Args:
+            consumer: seconds that the consumer needs for a datapoint, a training step for example. Workers
+                that would only wait for it are not suggested.
+
+        Returns:
+            The figures, the bottleneck, and the number of workers that this flow is worth.
+
+        Raises:
+            EmptyFlowError: if there is nothing to time.
+        """
+        with self._explaining():
+            result = self._timed(self._current().epoch)
+            with watched(self) as watches:
+                again = self._from_the_start(self._current().epoch)
+                _taken(islice(again, self._warmup + self._size), self._seconds)
+                measured = tuple(stages(watches))
+            diagnosis = Diagnosis(result, measured, self.ds.addressable, consumer)
+        print(f"TestDataSpeed: {diagnosis}")
+        return diagnosis
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        if not self._ready:
+            self.reset_state()
+        try:
+            yield
+        except Exception as error:
+            explain(error, self, self._current())
+            raise
+
+    def _measure(self, epoch: Epoch) -> SpeedResult:
+        result = self._timed(epoch)
+        print(f"TestDataSpeed: {result}")
+        return result
+
+    def _timed(self, epoch: Epoch) -> SpeedResult:
+        from ._process_memory import family, proportional_memory
+
+        self._done = True
+        datapoints = self._from_the_start(epoch)
+        warmed_up = sum(1 for _ in islice(datapoints, self._warmup))
+        taken, seconds, size = _taken(islice(datapoints, self._size), self._seconds)
+        if not taken:
+            others = f", all of them to warm up: warmup={self._warmup}" if warmed_up else ""
+            raise EmptyFlowError(f"nothing to time: {self.ds._name()} gave {warmed_up} datapoints{others}")
+        processes = family()
+        return SpeedResult(taken, seconds, size, proportional_memory(processes), len(processes))
+
+    def _from_the_start(self, epoch: Epoch) -> Iterator[Any]:
+        # Marks of its own: the real pass must not find the measured one's.
+        return self.ds._datapoints(Epoch(epoch, epoch.seed, epoch.path), 0)
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        if not self._done:
+            self._measure(epoch)
+        return super()._datapoints(epoch, start)
+
+
+def _taken(datapoints: Iterator[Any], limit: float | None) -> tuple[int, float, int]:
+    """How many came, in how many seconds, and their bytes; stops when the limit is reached."""
+    taken = size = 0
+    begin = perf_counter()
+    late = begin + (inf if limit is None else limit)
+    for datapoint in datapoints:
+        taken += 1
+        size += payload(datapoint)
+        del datapoint  # its memory is for the next one
+        if perf_counter() > late:
+            break
+    return taken, max(perf_counter() - begin, 1e-9), size
+
+
+def payload(value: Any) -> int:
+    """The bytes of a datapoint that matter, without Python's overhead: a number counts for 8."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return int(value.nbytes)
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(payload, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(payload, value))
+    return 8

@@ -1,0 +1,319 @@
+"""`DataFlow`: what every flow is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import _argument_checks as arguments
+from .._errors import (
+    FlowDefinitionError,
+    NotAddressableError,
+    StateError,
+    UnknownLengthError,
+    explain,
+)
+from . import _flow_state as _state
+from . import _subclassing as _extend
+from ._epoch import Epoch, draw_seed
+from ._position import Position
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..batch._collate import Columns
+
+_logger = logging.getLogger("towerpack_dataflow")
+
+_NO_FLOWS = frozenset({bool, int, str, type(None)})
+_LOOKED_AT = 8
+
+
+class DataFlow:
+    """Something that yields datapoints, pass after pass; abstract.
+
+    A datapoint is a list, tuple or dict of components. Iterating a flow once is a *pass*, or epoch, and a
+    pass is a pure function of the seed, the epoch's number and the index it starts at:
+
+    * every `iter(flow)` starts the next epoch at its beginning, however far the one before was read;
+    * after `load_state_dict()` it starts exactly there;
+    * two flows built alike and given the same seed yield the same datapoints.
+
+    A flow that can make datapoint *i* of epoch *e* by itself is *addressable*: it resumes anywhere at once,
+    and several iterators over it may run at the same time (`state_dict()` follows the youngest). Any other is
+    a *stream*: it resumes by making the epoch again and dropping what was seen.
+
+    To write a flow, override one of
+
+    * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. A flow that it iterates
+      over must be an attribute of it, so that seeds and epochs reach it;
+    * `__len__` and `datapoint(epoch, index)`, for an addressable flow.
+
+    Neither has to call `super().__init__()`. Lists and dicts are copied (the container, not the components)
+    when they leave such a flow, so that nothing downstream can change what it holds.
+
+    Example:
+        >>> class Squares(DataFlow):
+        ...     def __len__(self):
+        ...         return 4
+        ...     def datapoint(self, epoch, index):
+        ...         return [index**2]
+        >>> flow = Squares()
+        >>> list(flow)
+        [[0], [1], [4], [9]]
+        >>> flow.load_state_dict({"seed": 0, "epoch": 1, "index": 3})
+        >>> list(flow)
+        [[9]]
+    """
+
+    # Class attributes, because subclasses need not call __init__.
+    _seed: int | None = None
+    _position: Position | None = None
+    _ready = False
+    _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
+    _running: Epoch | None = None
+    _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
+    _passes_on = False  # True: datapoints leave as they came from below, arrays and all
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
+        super().__init_subclass__(**kwargs)
+        cls._holds = vars(cls).get("_holds")
+        _extend.adopt(cls)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Starts the next pass, or the rest of the one a loaded state was taken in."""
+        if type(self).__iter__ is not DataFlow.__iter__:
+            return _extend.inherited_pass(self)  # super().__iter__() in a subclass's own __iter__
+        return self._begin()
+
+    def __len__(self) -> int:
+        """Datapoints in a pass, exactly.
+
+        Raises:
+            UnknownLengthError: a `TypeError`, if that is not known.
+        """
+        raise UnknownLengthError(
+            f"{self._name()} does not know its length; iterate over it, or fix the length of a pass "
+            "with FixedSizeData(flow, size)"
+        )
+
+    @property
+    def addressable(self) -> bool:
+        """Whether `datapoint(epoch, index)` works."""
+        return False
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """How long the first axis of every component of every datapoint is; None if that may differ.
+
+        `BatchData` without a remainder says it, and what hands its datapoints on. Who makes a graph of
+        operations for such datapoints can make it for that size; an input source does.
+        """
+        if not self._passes_on:
+            return None
+        sizes = {child.fixed_batch_size for child in self._children()}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def datapoint(self, epoch: int, index: int) -> Any:
+        """Makes datapoint `index` of pass `epoch`, wherever the iterators are.
+
+        Args:
+            epoch: number of the pass, from 0. Where this method is overridden it comes as an `Epoch`, whose
+                `rng(index)` gives the random numbers of this datapoint.
+            index: from 0 to `len(self) - 1`.
+
+        Raises:
+            NotAddressableError: if the flow is a stream.
+            IndexError: if there is no such datapoint.
+        """
+        if not self.addressable:
+            raise NotAddressableError(
+                f"{self._name()} is a stream: it has no datapoint({epoch}, {index}); iterate over it"
+            )
+        if not 0 <= index < len(self):
+            raise IndexError(f"datapoint {index} of {self._name()}: a pass has {len(self)} datapoints")
+        datapoint = self._datapoint(self._rooted(epoch), index)
+        if not self.addressable:
+            raise NotAddressableError(
+                f"{self._name()} turned out to drop datapoints, so that index {index} has no fixed meaning; "
+                "say so with MapData(..., drops=True) and iterate"
+            )
+        return datapoint
+
+    def reset_state(self) -> None:
+        """Prepares for iteration in this process: a place to open files or connections.
+
+        Iterating does it by itself when nobody has. May be called any number of times; never moves the
+        position. An override calls `super().reset_state()` for the flows below.
+        """
+        for child in self._children():
+            child.reset_state()
+        self._ready = True
+
+    def seed(self, seed: int) -> None:
+        """Sets the seed of this flow and of all below it, from the next pass on.
+
+        A flow without one draws one when it is first iterated, logs it, and keeps it in its state. A seed
+        given to a flow further down counts if this is not called on one above it afterwards.
+
+        Raises:
+            ArgumentError: if `seed` is not an integer from 0 up.
+        """
+        number = arguments.count("a seed", seed, least=0)
+        self._forget_seeds()
+        self._seed = number
+        position = self._position
+        if position is not None and not position.started:
+            epoch = Epoch(position.epoch, number, (), position.epoch.marks)
+            self._position = Position(epoch, position.index)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position of the next datapoint that the consumer has not seen, and the seed.
+
+        While the consumer holds datapoint 7 this says 8. A few integers, ready for JSON.
+        """
+        return _state.dump(self, self._current())
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Lets the next `iter()` start where `state` was taken, with the seeds of then.
+
+        Args:
+            state: from `state_dict()` of a flow built alike, before or after `reset_state()`.
+
+        Raises:
+            StateError: if it is something else.
+        """
+        self._position = _state.load(self, state)
+
+    def lend_read_only(self) -> None:
+        """Promises that whoever reads this flow writes to none of its arrays, so that it may lend its memory.
+
+        Input sources call this. Flows with worker processes then give read-only views of shared memory, which
+        go into a graph without a copy and stay as they are until nobody sees them any longer. What only
+        counts, repeats or watches datapoints hands the promise on to the flow below. A map does not, since
+        its function may write to what it gets; put it below the workers.
+        """
+        if self._passes_on:
+            for child in self._children():
+                child.lend_read_only()
+
+    # What operators and the runtime call; users do not.
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        """The datapoints of a pass from number `start` on; none if it has no more. Moves no position."""
+        raise FlowDefinitionError(
+            f"{type(self).__name__} yields nothing: override __iter__, or __len__ and datapoint(epoch, index)"
+        )
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        """One datapoint, if addressable; `None` where a map below dropped it."""
+        return next(self._datapoints(epoch, index), None)
+
+    def _columns(self) -> Columns | None:
+        """What batches of this flow look like, if it can `_gather`; it is then addressable or endless."""
+        return None
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, an array a component.
+
+        What is there afterwards is what collating the datapoints gives, bit by bit. `wanted` is not empty,
+        goes up, and does not go beyond the end of the pass.
+        """
+        raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
+
+    def _children(self) -> tuple[DataFlow, ...]:
+        """The flows right below: those among this one's attributes, alone or in a list or tuple of flows."""
+        if self._holds is not None:  # each state_dict() passes by here
+            return tuple([getattr(self, name) for name in self._holds])
+        found: list[DataFlow] = []
+        for value in vars(self).values():
+            if type(value) not in _NO_FLOWS:
+                found.extend(flows_in(value))
+        return tuple(found)
+
+    def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
+        """`epoch` as child `place` sees it."""
+        child = self._children()[place]
+        return epoch.below(None if self._transparent else place, number, child._seed)
+
+    def _enter(self, epoch: Epoch) -> None:
+        """Called at the start of a pass through a subclass's own `__iter__`."""
+        self._running = epoch
+
+    def _recognise(self, mark: list[int]) -> None:
+        """Called when a loaded state has a mark of this flow."""
+
+    def _name(self) -> str:
+        return type(self).__name__
+
+    # The root's position.
+
+    def _begin(self) -> Iterator[Any]:
+        if not self._ready:
+            self.reset_state()
+            self._ready = True
+        current = self._current()
+        # A seed set in the middle of a pass counts from the next one on.
+        self._position = current.next_pass(self._seed)
+        self._position.started = True
+        return _counted(self, self._position)
+
+    def _current(self) -> Position:
+        if self._position is None:
+            self._position = Position(self._rooted(0))
+        return self._position
+
+    def _rooted(self, epoch: int) -> Epoch:
+        """`epoch` with this flow as the root of its tree."""
+        if isinstance(epoch, Epoch):
+            return epoch
+        if self._seed is None:
+            self._seed = draw_seed()
+            _logger.info("%s: drew seed %d; seed(%d) repeats this run", self._name(), self._seed, self._seed)
+        return Epoch(epoch, self._seed)
+
+    def _forget_seeds(self) -> None:
+        self._seed = None
+        for child in self._children():
+            child._forget_seeds()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy is reset again where it wakes up, and continues at this flow's position."""
+        return {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
+
+
+def flows_in(value: object) -> Sequence[DataFlow]:
+    """The flows that an attribute's value is or holds.
+
+    Only the first members of a list are looked at if none of them is a flow: it may be a million paths.
+    """
+    if isinstance(value, DataFlow):
+        return (value,)
+    if isinstance(value, (list, tuple)):
+        for member in value[:_LOOKED_AT]:
+            if isinstance(member, DataFlow):
+                return [member for member in value if isinstance(member, DataFlow)]
+    return ()
+
+
+def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:
+    """One pass over the root of a tree: the only place where datapoints are counted."""
+    if position.index and flow.addressable and position.index > len(flow):
+        raise StateError(
+            f"the state says {position.index} datapoints of this epoch were seen, and {flow._name()} has "
+            f"{len(flow)}; load the state into a flow over the same data"
+        )
+    try:
+        index = position.index
+        for datapoint in flow._datapoints(position.epoch, index):
+            # Counted before it is handed out: whoever holds datapoint 7 reads 8 in the state.
+            index += 1
+            position.index = index
+            yield datapoint
+            del datapoint  # its memory is for the next one
+    except Exception as error:
+        explain(error, flow, position)
+        raise
+    position.finish(flow._seed)

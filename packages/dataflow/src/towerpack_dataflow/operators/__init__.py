@@ -1,0 +1,1 @@
+"""Flows over another flow that change, repeat, divide or show its datapoints."""

@@ -1,0 +1,89 @@
+"""Bases for flows of one's own: `ProxyDataFlow` over another flow, `RNGDataFlow` with random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
+from ..sources._from_iterables import as_dataflow
+
+
+class ProxyDataFlow(DataFlow):
+    """Everything as the flow it is put over; override what should differ.
+
+    Args:
+        ds: a flow, a list, or anything else that can be iterated again and again.
+
+    Attributes:
+        ds: the flow below.
+
+    Example:
+        >>> class Doubled(ProxyDataFlow):
+        ...     def __iter__(self):
+        ...         for (number,) in self.ds:
+        ...             yield [number * 2]
+        >>> list(Doubled([[1], [2]]))
+        [[2], [4]]
+    """
+
+    def __init__(self, ds: Any) -> None:
+        """Puts itself over `ds`."""
+        self.ds = as_dataflow(ds)
+
+    def __len__(self) -> int:
+        """As the flow below."""
+        return len(self.ds)
+
+    @property
+    def addressable(self) -> bool:
+        """As the flow below."""
+        return self.ds.addressable
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        return self.ds._datapoints(self._below(epoch), start)
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        return self.ds._datapoint(self._below(epoch), index)
+
+    def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
+        if place:
+            return super()._below(epoch, place, number)
+        return epoch.below(None if self._transparent else 0, number, self.ds._seed)
+
+    def _children(self) -> tuple[DataFlow, ...]:
+        # The flow below first, whatever a subclass adds.
+        if self._holds is not None:
+            return (self.ds,)
+        return (self.ds, *(child for child in super()._children() if child is not self.ds))
+
+
+class RNGDataFlow(DataFlow):
+    """A stream with random numbers: `self.rng` is there while `__iter__` runs.
+
+    It is made anew for each pass, from the seed, the place in the tree and the epoch. An addressable flow
+    takes `epoch.rng(index)` in its `datapoint()` instead.
+
+    Attributes:
+        rng: a `numpy.random.Generator`.
+
+    Example:
+        >>> class Noise(RNGDataFlow):
+        ...     def __iter__(self):
+        ...         for _ in range(3):
+        ...             yield [self.rng.normal()]
+        >>> one, two = Noise(), Noise()
+        >>> one.seed(7), two.seed(7)
+        (None, None)
+        >>> list(one) == list(two)
+        True
+    """
+
+    rng: np.random.Generator
+
+    def _enter(self, epoch: Epoch) -> None:
+        super()._enter(epoch)
+        self.rng = epoch.rng()

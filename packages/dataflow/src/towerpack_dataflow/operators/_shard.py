@@ -1,0 +1,139 @@
+"""`ShardData`: one host's share of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, NotAddressableError
+from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
+from ..sources._from_iterables import known_length
+from ._proxy_flow import ProxyDataFlow
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..batch._collate import Columns
+
+
+class ShardData(ProxyDataFlow):
+    """Every `count`-th datapoint of the flow below, from datapoint `index` on.
+
+    The shards 0 to `count - 1` of an epoch have no datapoint in common and leave none out; their lengths
+    differ by one at most. Taken in turn they give the flow below, in its order, whatever its seed:
+    `ShardData` adds no randomness. An addressable flow makes only the datapoints of the shard; a stream
+    makes all of them and drops the others, so put the shard right over its source, and what is expensive
+    above it.
+
+    **Seed.** All hosts must cut the same order. So without a seed from `seed()` the flow below has seed 0, on
+    every host. `seed(n)` on a flow above reaches below as ever, and then has to be the same on all hosts. For
+    random numbers *above* the shard that differ between hosts, seed the whole with the host's number and then
+    the shard with a common one.
+
+    **Resume.** The state of `BatchData(ShardData(flow, index, count), size)` fits any other `count` as long
+    as `count * size` stays the same: batch *k* of all hosts together is the *k*-th stretch of the epoch. For
+    a shard that is not batched, `reshard` translates the state.
+
+    Args:
+        ds: the flow below.
+        index: which shard, from 0; `jax.process_index()`, `torch.distributed.get_rank()`, …
+        count: how many there are.
+
+    Raises:
+        ArgumentError: if `index` and `count` are not integers with 0 <= `index` < `count`.
+
+    Example:
+        >>> [list(ShardData(range(7), index, 3)) for index in range(3)]
+        [[0, 3, 6], [1, 4], [2, 5]]
+    """
+
+    _transparent = True
+    _passes_on = True
+    _seed: int | None = 0
+    _holds = ("ds",)
+
+    def __init__(self, ds: Any, index: int, count: int) -> None:
+        """Reads nothing yet."""
+        super().__init__(ds)
+        self._count = arguments.count("count", count)
+        self._index = _shard_number(index, self._count)
+
+    def __len__(self) -> int:
+        """The datapoints of this shard."""
+        return len(range(self._index, len(self.ds), self._count))
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        return strided(self.ds, self._below(epoch), self._index + start * self._count, self._count)
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        return _one(self.ds, self._below(epoch), self._index + index * self._count)
+
+    def _columns(self) -> Columns | None:
+        columns = self.ds._columns()
+        return None if columns is None or known_length(self) == 0 else columns
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        first, stop = (self._index + number * self._count for number in (wanted.start, wanted.stop))
+        self.ds._gather(self._below(epoch), range(first, stop, wanted.step * self._count), out)
+
+    def _name(self) -> str:
+        return f"ShardData({self._index} of {self._count})"
+
+
+def strided(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
+    """Every `step`-th datapoint of a pass from number `first` on; makes no others if that is possible."""
+    if step == 1 or not flow.addressable:
+        return islice(flow._datapoints(epoch, first), 0, None, step)
+    return _picked(flow, epoch, first, step)
+
+
+def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str, Any]:
+    """The state of one of `was` shards as a state of shard `index` of `count`.
+
+    For flows whose index counts the shard's own datapoints: a `ShardData`, and maps over it. All `was` shards
+    stood at the same index. The new ones, each with its own state, give what the old ones had not: every
+    datapoint exactly once, in the order of the whole if taken in turn.
+
+    Args:
+        state: from `state_dict()` of any of the old shards.
+        was: how many there were.
+        index: the shard that the new state is for.
+        count: how many there are now.
+
+    Raises:
+        ArgumentError: if the numbers make no sense.
+
+    Example:
+        >>> state = {"seed": 0, "epoch": 2, "index": 5}
+        >>> [reshard(state, was=4, index=index, count=3)["index"] for index in range(3)]
+        [7, 7, 6]
+    """
+    seen = arguments.count("was", was) * arguments.count("the state's index", state["index"], least=0)
+    count = arguments.count("count", count)
+    # Of the datapoints seen, as many as are numbered index, index + count, … below `seen`.
+    return {**state, "index": len(range(_shard_number(index, count), seen, count))}
+
+
+def _shard_number(index: int, count: int) -> int:
+    number = arguments.count("index", index, least=0)
+    if number >= count:
+        raise ArgumentError(f"index={number} of count={count} shards: they are numbered 0 to {count - 1}")
+    return number
+
+
+def _picked(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
+    for index in range(first, len(flow), step):
+        yield _one(flow, epoch, index)
+
+
+def _one(flow: DataFlow, epoch: Epoch, index: int) -> Any:
+    datapoint = flow._datapoint(epoch, index)
+    if datapoint is None:
+        raise NotAddressableError(
+            f"datapoint {index} of {flow._name()} was dropped, and nothing had said that it drops any: the "
+            "other shards would count on without knowing. Say so on every host, by MapData(..., drops=True)"
+        )
+    return datapoint

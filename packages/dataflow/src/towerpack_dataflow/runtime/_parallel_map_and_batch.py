@@ -1,0 +1,128 @@
+"""`MultiProcessMapAndBatchData`: batches made where their datapoints are mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from .._errors import BatchError, blame
+from ..batch._batch_data import BatchData
+from ..flow._epoch import Epoch
+from ..operators._map_data import MapData
+from ..operators._proxy_flow import ProxyDataFlow
+from ..sources._from_iterables import as_dataflow
+from ._multi_process_runner import MultiProcessRunner, drained
+from ._parallel_flow import Counts
+from ._parallel_map import MultiProcessMapData
+
+if TYPE_CHECKING:
+    from .transport._remote_errors import Failure
+    from .worker._map_tasks import Group
+
+
+class MultiProcessMapAndBatchData(ProxyDataFlow):
+    """`BatchData` over `MapData`, made in worker processes.
+
+    The batches are those of `BatchData(MapData(ds, func), batch_size)`, in order. If `ds` is addressable,
+    workers read it themselves; a stream is read in this process, and each worker gets the datapoints of a
+    batch. Either way it writes each item where the consumer will read it. If the function drops datapoints,
+    or order is given up, the datapoints of a stream are mapped one by one and batched in this process.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many processes, or "auto".
+        func: as in `MapData`.
+        batch_size: as in `BatchData`.
+        remainder: as in `BatchData`.
+        rng: as in `MapData`.
+        drops: as in `MapData`.
+        options: the other arguments of `MultiProcessMapData`.
+
+    Raises:
+        ArgumentError: if an argument cannot work.
+
+    Example:
+        >>> flow = MultiProcessMapAndBatchData([[1], [2], [3], [4]], 2, lambda dp: [dp[0] * 10], 2)
+        >>> [numbers.tolist() for numbers, in flow]
+        [[10, 20], [30, 40]]
+    """
+
+    _transparent = True
+    _passes_on = True
+
+    def __init__(
+        self,
+        ds: Any,
+        num_workers: int | str,
+        func: Callable[..., Any],
+        batch_size: int,
+        *,
+        remainder: bool = False,
+        rng: bool = False,
+        drops: bool = False,
+        **options: Any,
+    ) -> None:
+        """Puts the three together; starts nothing."""
+        ds = as_dataflow(ds)
+        if ds.addressable and not drops:
+            batches = BatchData(MapData(ds, func, rng=rng), batch_size, remainder)
+            super().__init__(MultiProcessRunner(batches, num_workers, **options))
+        else:
+            mapped = MultiProcessMapData(ds, num_workers, func, rng=rng, drops=drops, **options)
+            super().__init__(BatchData(mapped, batch_size, remainder))
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        batches = self.ds
+        if isinstance(batches, BatchData):
+            mapped = batches.ds
+            assert isinstance(mapped, MultiProcessMapData)
+            if mapped._ordered and not mapped._map._drops:
+                return self._batched(batches, mapped, self._below(epoch), start)
+        return super()._datapoints(epoch, start)
+
+    def _batched(
+        self, batches: BatchData, mapped: MultiProcessMapData, epoch: Epoch, start: int
+    ) -> Iterator[Any]:
+        """Each batch made by one worker, until it turns out that a datapoint was dropped."""
+        size = batches._batch_size
+        place = mapped._below(batches._below(epoch))
+        groups = partial(_groups, first=start * size, size=size, remainder=batches._remainder)
+        this = mapped._pass(place, mapped._dispatcher(start, None, True), start * size, groups)
+        counts = Counts()
+        for chunk in mapped._running_crew().chunks(this):
+            answer = chunk.answer
+            place.marks.update(answer.marks or {})
+            counts.add(answer)
+            made = chunk.open(batches._read_only)
+            start += len(made)
+            del chunk
+            yield from drained(made)
+            if answer.surprise:
+                # Datapoints move up from the next batch into this one: from here on only their order counts.
+                mapped._map._surprise(place, start * size)
+                yield from batches._datapoints(epoch, start)
+                return
+            if answer.failure is not None:
+                self._raise(answer.failure, batches, mapped)
+        place.marks.update(this.source_marks)
+        counts.log(mapped)
+
+    def _raise(self, failure: Failure, batches: BatchData, mapped: MultiProcessMapData) -> None:
+        from .transport._remote_errors import unpack
+
+        error = unpack(failure)
+        if isinstance(error, Exception):
+            blame(error, batches if isinstance(error, BatchError) else mapped.ds)
+        raise error
+
+
+def _groups(datapoints: Iterator[Any], first: int, size: int, remainder: bool) -> Iterator[Group]:
+    from .worker._map_tasks import Group
+
+    while len(group := list(islice(datapoints, size))) == size:
+        yield Group(first, group)
+        first += size
+    if group and remainder:
+        yield Group(first, group)

@@ -1,0 +1,176 @@
+"""How many worker processes a flow is worth."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from itertools import islice
+from math import ceil
+from time import perf_counter, thread_time
+from typing import Any, NamedTuple
+
+from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
+
+# What a datapoint costs on its way from a worker, on both sides together; measured, and rounded up.
+_SECONDS_TO_SEND = 3e-6
+_BYTES_PER_SECOND = 5e9
+_WORKER_BYTES = 50 * 2**20  # an interpreter with NumPy
+_AHEAD = 4  # datapoints that a worker has under way
+_QUOTA = "/sys/fs/cgroup/cpu.max"
+_WORTH_IT = 3  # work that takes less than so many times its sending stays where it is
+
+
+_SECONDS_TO_MEASURE = 0.3
+_MOST_TO_MEASURE = 20_000
+
+
+class Suggestion(NamedTuple):
+    """A number of workers, and the reason for it; as text, a line for people.
+
+    Example:
+        >>> print(Suggestion(2, "one for each processor"))
+        2 workers: one for each processor
+    """
+
+    workers: int
+    reason: str
+
+    def __str__(self) -> str:
+        """The line."""
+        number = {0: "no workers", 1: "1 worker"}.get(self.workers, f"{self.workers} workers")
+        return f"{number}: {self.reason}"
+
+
+def suggest_workers(
+    seconds: float,
+    size: float,
+    *,
+    computing: float = 1.0,
+    consumer: float = 0.0,
+    cpus: float | None = None,
+    memory: float = 2**30,
+) -> Suggestion:
+    """The smallest number of workers that makes a flow as fast as it can be.
+
+    Args:
+        seconds: time to make a datapoint, in one process.
+        size: its bytes.
+        computing: fraction of `seconds` spent on a processor, not waiting for files or network.
+        consumer: seconds that the consumer needs for a datapoint: a training step, flows above the workers.
+            Making datapoints faster than that is no use.
+        cpus: processors that the workers may use together; all that this process may, by default.
+        memory: bytes that they may use together.
+
+    Example:
+        >>> print(suggest_workers(0.010, 1e6, consumer=0.004, cpus=16))
+        3 workers: enough for a consumer that takes 4.0 ms for a datapoint
+        >>> print(suggest_workers(0.010, 1e6, computing=0.25, cpus=2))
+        8 workers: as many as 2 processors can serve
+    """
+    cpus = available_cpus() if cpus is None else cpus
+    sending = _SECONDS_TO_SEND + size / _BYTES_PER_SECOND
+    if seconds <= _WORTH_IT * sending:
+        return Suggestion(
+            0, f"a datapoint takes {duration(seconds)} to make, and about {duration(sending)} to send"
+        )
+    served = ceil(cpus / max(computing, 0.05) - 1e-9)
+    limits = [
+        (ceil(seconds / sending), "more could not be received in time"),
+        (max(served, 1), f"as many as {cpus:g} processor{'s' * (cpus != 1)} can serve"),
+        (max(int(memory / (_WORKER_BYTES + _AHEAD * size)), 1), f"more would use over {memory / 1e6:.0f} MB"),
+    ]
+    if consumer > sending:
+        enough = f"enough for a consumer that takes {duration(consumer)} for a datapoint"
+        limits.insert(0, (max(ceil(seconds / consumer - 1e-9), 1), enough))
+    return Suggestion(*min(limits, key=lambda limit: limit[0]))
+
+
+def autotune(
+    flow: DataFlow, *, consumer: float = 0.0, cpus: float | None = None, memory: float = 2**30
+) -> Suggestion:
+    """How many workers `flow` is worth, by making some datapoints of a copy of it in this process.
+
+    Takes a third of a second, or a few datapoints. `num_workers="auto"` of the parallel flows is this with
+    the default budgets, and at least one worker.
+
+    Args:
+        flow: what the workers would run; nothing changes in it.
+        consumer: seconds that the consumer needs for a datapoint.
+        cpus: processors that the workers may use together; all that this process may, by default.
+        memory: bytes that they may use together.
+
+    Example:
+        >>> from towerpack_dataflow import DataFromList, MapData
+        >>> print(autotune(MapData(DataFromList(range(1000)), float)))  # doctest: +ELLIPSIS
+        no workers: a datapoint takes ...
+    """
+    from ..bench._data_speed import payload
+
+    try:
+        sample = _measured(_copy(flow), payload)
+    except _CannotCopyError:
+        sample = None
+    if sample is None:  # nothing is known, and the processors are there
+        count = max(int(available_cpus() if cpus is None else cpus), 1)
+        return Suggestion(count, "as many as there are processors, since this flow cannot be measured")
+    seconds, computing, size = sample
+    return suggest_workers(seconds, size, computing=computing, consumer=consumer, cpus=cpus, memory=memory)
+
+
+def _copy(flow: DataFlow) -> DataFlow:
+    """One that may open files here, and be read, without a trace in the original."""
+    import cloudpickle
+
+    from ..storage._shared_list import Parcel
+
+    parcel = Parcel()
+    try:
+        with parcel.packing():
+            copied: DataFlow = cloudpickle.loads(cloudpickle.dumps(flow))
+    except Exception as error:  # whatever pickling a user's objects raises
+        raise _CannotCopyError from error
+    finally:
+        parcel.close()
+    return copied
+
+
+def _measured(flow: DataFlow, payload: Callable[[Any], int]) -> tuple[float, float, float] | None:
+    """Seconds for a datapoint, the fraction of them spent computing, and its bytes."""
+    flow.reset_state()
+    datapoints = flow._datapoints(Epoch(0), 0)
+    first = next(datapoints, None)  # opens files, imports modules: not typical
+    count, size = 0, payload(first)
+    begin, computed = perf_counter(), thread_time()
+    seconds = 0.0
+    for datapoint in islice(datapoints, _MOST_TO_MEASURE):
+        count += 1
+        size += payload(datapoint)
+        del datapoint
+        seconds = perf_counter() - begin
+        if seconds > _SECONDS_TO_MEASURE:
+            break
+    if not count:
+        return None
+    return seconds / count, min((thread_time() - computed) / max(seconds, 1e-9), 1.0), size / (count + 1)
+
+
+class _CannotCopyError(Exception):
+    pass
+
+
+def available_cpus() -> float:
+    """Processors that this process may use, by its affinity and by its control group's quota."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cpus = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
+    try:
+        with open(_QUOTA) as file:
+            quota, period = file.read().split()
+    except (OSError, ValueError):
+        return cpus
+    return cpus if quota == "max" else max(min(cpus, int(quota) / int(period)), 1.0)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as text, in ms or us."""
+    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} us"

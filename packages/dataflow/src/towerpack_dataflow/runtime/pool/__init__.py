@@ -1,0 +1,1 @@
+"""The workers of one flow, as the consumer controls them."""

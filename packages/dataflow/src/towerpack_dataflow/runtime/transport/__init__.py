@@ -1,0 +1,1 @@
+"""Datapoints, flows and errors on their way between two processes."""

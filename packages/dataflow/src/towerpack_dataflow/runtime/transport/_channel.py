@@ -1,0 +1,296 @@
+"""Messages between two processes: small things over a socket, large ones through slots."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import select
+import socket
+import struct
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...storage._shared_memory import aligned
+from ._slots import Borrowed, Lease, Sheaf, SlotPool
+from ._small_datapoints import packed, unpacked
+
+# Below these sizes a copy through the socket or the pickle is cheaper than keeping a view's books.
+_INLINE_PICKLE = 2**14
+_INLINE_ARRAY = 2**12
+_HEADER = struct.Struct("<I")
+_MOST_DESCRIPTORS = 64
+_MOST_BYTES = 2**18
+_INTEGER = array("i").itemsize
+_NOTHING = b""
+
+
+class PeerGoneError(EOFError):
+    """The process at the other end has closed its socket, or died."""
+
+
+class _Letter(NamedTuple):
+    """What goes over the socket."""
+
+    head: Any
+    pickled: bytes | tuple[int, int, int]  # as it is, or (slot, offset, size)
+    buffers: list[tuple[int, int, int]]
+    returned: list[int]  # slots of the receiver that the sender is done with
+    sheaves: list[tuple[int, ...]]  # new slots; their descriptors travel along
+    retired: list[int]
+
+
+class Delivery:
+    """The contents of a message, not unpacked yet; throwing it away frees its slots.
+
+    Attributes:
+        size: bytes of pickle and buffers.
+    """
+
+    def __init__(self, letter: _Letter, borrowed: Borrowed) -> None:
+        """Holds on to the slots that the letter names."""
+        self._borrowed = borrowed
+        self._pickled = letter.pickled
+        self._buffers = letter.buffers
+        inside = [*letter.buffers, *([letter.pickled] if isinstance(letter.pickled, tuple) else [])]
+        self._leases = {number: borrowed.lease(number) for number in {place[0] for place in inside}}
+        inline = 0 if isinstance(letter.pickled, tuple) else len(letter.pickled)
+        self.size = inline + sum(size for _, _, size in inside)
+
+    def open(self, read_only: bool = False) -> Any:
+        """What was sent. Large arrays are views, or copies if the consumer holds too many views already.
+
+        Args:
+            read_only: whether nobody may write to them.
+        """
+        leases, self._leases = self._leases, {}
+        for lease in leases.values():
+            lease.read_only = read_only
+        pickled: Any = self._pickled
+        if isinstance(pickled, tuple):
+            pickled = _view(leases, pickled)
+        return unpacked(pickle.loads(pickled, buffers=self._arrays(leases)))
+
+    def _arrays(self, leases: dict[int, Lease]) -> list[np.ndarray]:
+        sizes: dict[int, int] = {}
+        for number, _, size in self._buffers:
+            sizes[number] = sizes.get(number, 0) + size
+        lent = {number for number, size in sizes.items() if self._borrowed.lend(leases[number], size)}
+        views = [(place[0], _view(leases, place)) for place in self._buffers]
+        return [view if number in lent else _aligned_copy(view) for number, view in views]
+
+
+def _view(leases: dict[int, Lease], place: tuple[int, int, int]) -> np.ndarray:
+    number, offset, size = place
+    view: np.ndarray = np.asarray(leases[number])[offset : offset + size]
+    return view
+
+
+def _aligned_copy(view: np.ndarray) -> np.ndarray:
+    memory = np.empty(view.size + 64, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % 64
+    memory[begin : begin + view.size] = view
+    memory.flags.writeable = view.flags.writeable
+    return memory[begin : begin + view.size]
+
+
+class Channel:
+    """One end of the connection between a parent and its worker.
+
+    Whatever is large goes through slots, and those who send bound the number of messages under way, so that a
+    socket's buffer never fills up: neither end ever waits for the other one to read.
+
+    Args:
+        end: one of a pair of connected unix sockets.
+        lend: bytes that may be held on this side before messages are copied out.
+        pool: where this side's messages are put; one of its own if `None`.
+    """
+
+    def __init__(self, end: socket.socket, lend: int = 2**28, pool: SlotPool | None = None) -> None:
+        """Takes the socket."""
+        self.socket = end
+        self.pool = pool or SlotPool()
+        self._borrowed = Borrowed(lend)
+        self._received = bytearray()
+        self._descriptors: deque[int] = deque()
+
+    def send(self, head: Any, value: Any = None) -> None:
+        """Sends `head`, which is small, and `value`, which may be of any size.
+
+        Raises:
+            PeerGoneError: if nobody is there to receive it.
+            pickle.PicklingError, TypeError, AttributeError: if `value` cannot be pickled; nothing was sent.
+        """
+        pickled, buffers = self._pack(packed(value) if type(value) is list else value)
+        pool = self.pool
+        letter = _Letter(
+            head,
+            pickled,
+            buffers,
+            self._borrowed.returned(),
+            [tuple(sheaf) for sheaf, _ in pool.unannounced],
+            pool.retired,
+        )
+        descriptors = [descriptor for _, descriptor in pool.unannounced]
+        pool.unannounced, pool.retired = [], []
+        try:
+            self._write(pickle.dumps(tuple(letter), 5), descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    @property
+    def owed(self) -> int:
+        """Bytes of slots that nobody here sees any longer."""
+        return self._borrowed.owed
+
+    def give_back(self) -> None:
+        """Returns slots without waiting for a message they could travel with.
+
+        The fewer slots go round, the more of them stay in the processor's caches.
+        """
+        self.send(None)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether something arrives within that time, or the other end is closed."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return bool(poll.poll(max(seconds, 0.0) * 1000))
+
+    def receive(self, wait: bool = True) -> tuple[Any, Delivery] | None:
+        """The next message; `None` if there is none yet and `wait` is false.
+
+        Raises:
+            PeerGoneError: if there will be none.
+            OSError: if this process is out of file descriptors.
+        """
+        while not (message := self._parse()):
+            if not self._read(wait):
+                return None
+        letter = _Letter(*message)
+        for sheaf in letter.sheaves:
+            self._borrowed.adopt(Sheaf(*sheaf), self._next_descriptor())
+        self._borrowed.drop(letter.retired)
+        self.pool.give_back(letter.returned)
+        return letter.head, Delivery(letter, self._borrowed)
+
+    def close(self) -> None:
+        """Hangs up; views that were handed out stay valid."""
+        self.socket.close()
+        while self._descriptors:
+            os.close(self._descriptors.popleft())
+        for _, descriptor in self.pool.unannounced:
+            os.close(descriptor)
+        self.pool.unannounced = []
+
+    def _pack(self, value: Any) -> tuple[bytes | tuple[int, int, int], list[tuple[int, int, int]]]:
+        if value is None:
+            return _NOTHING, []
+        raws: list[memoryview] = []
+        pickled = dump(value, raws)
+        places = [self.pool.where(raw) for raw in raws]
+        loose = [raw for raw, place in zip(raws, places) if place is None]
+        if len(pickled) > _INLINE_PICKLE:
+            loose.append(memoryview(pickled))
+        put = self._put(loose)
+        wrapped = put.pop() if len(pickled) > _INLINE_PICKLE else pickled
+        rest = iter(put)
+        buffers = [(*place, raw.nbytes) if place else next(rest) for raw, place in zip(raws, places)]
+        self.pool.settle({number for number, _, _ in buffers})
+        return wrapped, buffers
+
+    def _put(self, raws: Sequence[memoryview]) -> list[tuple[int, int, int]]:
+        """Copies everything into one slot; where each part lies."""
+        if not raws:
+            return []
+        slot = self.pool.take(sum(aligned(raw.nbytes) for raw in raws))
+        places = []
+        begin = 0
+        for raw in raws:
+            self.pool.copy(np.frombuffer(raw, np.uint8), slot.memory[begin : begin + raw.nbytes])
+            places.append((slot.number, begin, raw.nbytes))
+            begin += aligned(raw.nbytes)
+        return places
+
+    def _write(self, data: bytes, descriptors: list[int]) -> None:
+        message = memoryview(_HEADER.pack(len(data)) + data)
+        try:
+            while descriptors or message:
+                some, descriptors = descriptors[:_MOST_DESCRIPTORS], descriptors[_MOST_DESCRIPTORS:]
+                # A descriptor needs at least one byte to travel with, and arrives no later than that byte.
+                part = message[:1] if descriptors else message
+                sent = socket.send_fds(self.socket, [part], some) if some else self.socket.send(part)
+                message = message[sent:]
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise PeerGoneError from error
+
+    def _read(self, wait: bool) -> bool:
+        # Asked first, not told by a BlockingIOError: Ctrl-C amid that one would come with its traceback, too.
+        if not wait and not self.wait(0):
+            return False
+        # Not socket.recv_fds(), which forgets to pass the flags on (Python 3.13 still does).
+        flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+        room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * _INTEGER)
+        try:
+            data, ancillary, _, _ = self.socket.recvmsg(_MOST_BYTES, room, flags)
+        except ConnectionResetError as error:
+            raise PeerGoneError from error
+        if not data:
+            raise PeerGoneError
+        self._received += data
+        for level, kind, content in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                whole = len(content) - len(content) % _INTEGER
+                self._descriptors.extend(array("i", content[:whole]))
+        return True
+
+    def _parse(self) -> Any:
+        received = self._received
+        if len(received) < _HEADER.size:
+            return None
+        end = _HEADER.size + _HEADER.unpack_from(received)[0]
+        if len(received) < end:
+            return None
+        message = pickle.loads(memoryview(received)[_HEADER.size : end])
+        del received[:end]
+        return message
+
+    def _next_descriptor(self) -> int:
+        if not self._descriptors:
+            raise OSError(
+                "a descriptor of shared memory got lost on its way, because this process has as many files "
+                "open as it may; raise the limit (ulimit -n), or use fewer workers"
+            )
+        return self._descriptors.popleft()
+
+
+def dump(value: Any, raws: list[memoryview], pickler: Any = None) -> bytes:
+    """`value` pickled; its large buffers are appended to `raws` instead.
+
+    What pickle cannot send by name, such as an object whose class the user defined in a function, cloudpickle
+    sends by value. Another `pickler` class may be asked to do everything.
+    """
+
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _INLINE_ARRAY:
+            return True
+        raws.append(raw)
+        return False
+
+    if pickler is not None:
+        file = io.BytesIO()
+        pickler(file, 5, buffer_callback=keep_in_band).dump(value)
+        return file.getvalue()
+    try:
+        return pickle.dumps(value, 5, buffer_callback=keep_in_band)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        import cloudpickle
+
+        raws.clear()
+        pickled: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep_in_band)
+        return pickled

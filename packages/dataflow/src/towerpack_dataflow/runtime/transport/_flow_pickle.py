@@ -1,0 +1,165 @@
+"""A flow, packed once for all workers; what cannot be packed is called by its place."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..._errors import SendError
+from ...flow._flow import DataFlow
+from ...storage._shared_list import Parcel
+from ...storage._shared_memory import aligned, anonymous_file, mapped
+from ._channel import dump
+
+_DEEPEST = 12
+
+
+class Package:
+    """Something pickled by value, its large arrays in one piece of shared memory.
+
+    Every worker maps that memory copy-on-write: a large list or table is there once, however many workers
+    there are, and still nobody can change it for the others.
+    """
+
+    def __init__(self, value: Any, contents: Mapping[str, Any]) -> None:
+        """Packs `value`, whose `contents` an error message calls by their names.
+
+        Raises:
+            SendError: naming the part that cannot be pickled.
+        """
+        raws: list[memoryview] = []
+        self._lists = Parcel()
+        try:
+            with self._lists.packing():
+                pickled = _dump_by_value(value, raws)
+        except Exception as error:
+            raise _explained(contents, error) from error
+        raws.append(memoryview(pickled))
+        sizes = [raw.nbytes for raw in raws]
+        total = sum(map(aligned, sizes))
+        self.descriptor = anonymous_file(total)
+        memory = mapped(self.descriptor, total)
+        begin = 0
+        for size, raw in zip(sizes, raws):
+            memory[begin : begin + size] = np.frombuffer(raw, np.uint8)
+            begin += aligned(size)
+        self.sizes = sizes
+
+    def close(self) -> None:
+        """No other worker will need it."""
+        self._lists.close()
+        os.close(self.descriptor)
+
+
+def unpack(descriptor: int, sizes: list[int]) -> Any:
+    """What was packed, in a worker; uses up the descriptor."""
+    memory = mapped(descriptor, sum(map(aligned, sizes)), private=True)
+    os.close(descriptor)
+    parts: list[Any] = []
+    begin = 0
+    for size in sizes:
+        parts.append(memory[begin : begin + size])
+        begin += aligned(size)
+    return pickle.loads(parts.pop(), buffers=parts)
+
+
+def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
+    """Like cloudpickle, which sends what `__main__` defines by value; and so other modules, if need be.
+
+    A fresh interpreter with the same `sys.path` would not find a module that was loaded from elsewhere.
+    """
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):
+        """Notes modules that the other side would not find, and sends them by value."""
+
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, (type, types.FunctionType)):
+                lost = _lost_module(getattr(obj, "__module__", None), found)
+                if lost is not None:
+                    cloudpickle.register_pickle_by_value(lost)
+                    registered.append(lost)
+            return super().reducer_override(obj)
+
+    registered: list[types.ModuleType] = []
+    found = set(sys.stdlib_module_names) | set(cloudpickle.list_registry_pickle_by_value())
+    try:
+        return dump(value, raws, Pickler)
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _lost_module(name: str | None, found: set[str]) -> types.ModuleType | None:
+    """The module of that name, if an `import` in a worker would not find it; else notes that it would."""
+    if name is None or name in found:
+        return None
+    top = name.partition(".")[0]
+    importable = top in found or any(
+        finder.find_spec(top, None) is not None for finder in sys.meta_path if hasattr(finder, "find_spec")
+    )
+    found.add(top if importable else name)
+    return None if importable or name == "__main__" else sys.modules.get(name)
+
+
+def _explained(contents: Mapping[str, Any], error: Exception) -> SendError:
+    what, place, culprit = "", contents, error
+    step = next(_failing(contents.items()), None)
+    while step is not None and what.count(">") < _DEEPEST:
+        name, place, culprit = step
+        what += name
+        step = next(_failing(_parts(place)), None)
+    what += ": " if what else ""
+    return SendError(
+        f"{what}{_described(place)} cannot be sent to a worker process: {type(culprit).__name__}: {culprit}. "
+        "Open files, locks and connections belong in reset_state() or worker_init_fn, which run in the "
+        'worker; start_method="fork" hands over everything as it is'
+    )
+
+
+def _failing(parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Exception]]:
+    """Those that cannot be pickled."""
+    for name, part in parts:
+        try:
+            _dump_by_value(part, [])
+        except Exception as error:
+            yield name, part, error
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What `value` consists of, with the way there as text."""
+    if isinstance(value, types.FunctionType):
+        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
+            yield f" > variable {name!r} of {value.__qualname__}", cell.cell_contents
+        for name in value.__code__.co_names:
+            if name in value.__globals__:
+                yield f" > global {name!r} of {value.__qualname__}", value.__globals__[name]
+    elif isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", part) for key, part in value.items())
+    elif isinstance(value, (list, tuple)):
+        yield from ((f"[{number}]", part) for number, part in enumerate(value[:1000]))
+    elif isinstance(value, types.MethodType):
+        yield ".__self__", value.__self__
+    else:
+        try:
+            parts = value.__getstate__() if isinstance(value, DataFlow) else vars(value)
+        except TypeError:
+            return
+        for name, part in parts.items():
+            if isinstance(value, DataFlow) and isinstance(part, DataFlow):
+                yield f" > {part._name()}", part
+            else:
+                yield f".{name}", part
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, DataFlow):
+        return value._name()
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,1 @@
+"""What a worker does, in a process or a thread."""

@@ -1,0 +1,1 @@
+"""Flows that start from data: lists, iterables, arrays."""

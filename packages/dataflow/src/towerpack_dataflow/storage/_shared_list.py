@@ -1,0 +1,265 @@
+"""Long lists as one stretch of shared memory, which all workers read.
+
+A list of a million (path, label) pairs is 4 million Python objects. Pickling it for each worker takes
+seconds and gives each a copy; inheriting it by fork copies it too, page by page, as reference counts change.
+So what travels to workers is a `Parcel`: the pickle of the flow says where a list lies, and the members lie
+in anonymous memory, pickled a few at a time, with the offsets of these blocks behind them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import weakref
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from itertools import islice
+from typing import Any, BinaryIO, NamedTuple, overload
+
+from .._errors import ParcelError
+
+_LEAST_BYTES = 2**18  # less than this goes into the pickle itself
+_BLOCK_BYTES = 4096
+_MOST_PER_BLOCK = 16  # a shuffled read decodes a block for each member, so blocks stay small
+_SAMPLE = 16
+_SHARED = 4
+_FRAME_BYTES = 16  # what a pickle adds to a member
+
+_parcel: ContextVar[Parcel | None] = ContextVar("towerpack_dataflow_parcel", default=None)
+
+
+class Parcel:
+    """What a pickle for workers leaves outside: the long lists, packed once for all of them.
+
+    The runtime pickles a flow inside `packing()`, sends the pickle to as many workers as it likes, and keeps
+    the parcel until the last of them has unpickled it. Where lists lie is said by the number of this process
+    and of a descriptor in it, so workers need nothing but the pickle. Nothing is packed on systems without
+    `memfd_create`, where lists travel inside the pickle.
+
+    Example:
+        >>> import cloudpickle
+        >>> from towerpack_dataflow import DataFromList
+        >>> parcel = Parcel()
+        >>> with parcel.packing():
+        ...     pickled = cloudpickle.dumps(DataFromList(list(range(10**6)), shuffle=False))
+        >>> len(pickled) < 1000, next(iter(cloudpickle.loads(pickled)))
+        (True, 0)
+        >>> parcel.close()
+    """
+
+    def __init__(self, pickler: Callable[..., Any] | None = None) -> None:
+        """Holds nothing yet; `pickler` makes the pickler for members, else it is cloudpickle's."""
+        self._pickler = pickler
+        self._places: dict[int, tuple[Sequence[Any], Place]] = {}
+
+    @contextmanager
+    def packing(self) -> Iterator[None]:
+        """While inside, in this thread, flows that are pickled put their long lists into this parcel."""
+        token = _parcel.set(self)
+        try:
+            yield
+        finally:
+            _parcel.reset(token)
+
+    def pack(self, members: Sequence[Any]) -> Any:
+        """`members` itself, or what unpickles as the same members in shared memory, if that is worth it.
+
+        Raises:
+            Exception: what pickling a member raises, with a note that says which.
+        """
+        if isinstance(members, PackedList):
+            return members.place(os.getpid())
+        if type(members) not in {list, tuple} or not hasattr(os, "memfd_create"):
+            return members
+        if id(members) not in self._places:
+            per_block = _members_per_block(members)
+            if per_block == 0:
+                return members
+            self._places[id(members)] = (members, _fill(members, per_block, self._pickler))
+        return self._places[id(members)][1]
+
+    def close(self) -> None:
+        """Lets the memory go, as far as this process is concerned; workers that have mapped it keep it."""
+        while self._places:
+            _, (_, place) = self._places.popitem()
+            os.close(place.descriptor)
+
+    def __del__(self) -> None:
+        """Closes it."""
+        self.close()
+
+
+def outgoing_list(members: Sequence[Any]) -> Any:
+    """`members` as they are pickled: packed if a parcel is being filled."""
+    parcel = _parcel.get()
+    return members if parcel is None else parcel.pack(members)
+
+
+class Place(NamedTuple):
+    """Where packed members lie; a few integers, and unpickled a `PackedList`."""
+
+    process: int
+    descriptor: int
+    inode: int
+    length: int
+    per_block: int
+    offsets: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrived, tuple(self)
+
+
+class PackedList(Sequence[Any]):
+    """Members in shared memory; each is unpickled when it is asked for.
+
+    Args:
+        place: where the members lie.
+
+    Raises:
+        ParcelError: if they do not, any more.
+    """
+
+    def __init__(self, place: Place) -> None:
+        """Maps the memory; reads nothing yet."""
+        self._length = place.length
+        self._per_block = place.per_block
+        descriptor = _reopened(place)
+        weakref.finalize(self, os.close, descriptor)
+        self._place = place._replace(descriptor=descriptor)
+        memory = memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))
+        self._memory = memory
+        self._offsets = memory[place.offsets :].cast("q")
+        self._last: tuple[int, list[Any]] = (-1, [])
+
+    def place(self, process: int) -> Place:
+        """Where the members lie, as seen from the workers of `process`, which holds this list."""
+        return self._place._replace(process=process)
+
+    def __len__(self) -> int:
+        """How many members there are."""
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """One member, or a list of some."""
+        if isinstance(index, slice):
+            return [self[number] for number in range(self._length)[index]]
+        if not 0 <= index < self._length:
+            index = range(self._length)[index]
+        number, rest = divmod(index, self._per_block)
+        last, members = self._last
+        if number != last:
+            offsets = self._offsets
+            members = pickle.loads(self._memory[offsets[number] : offsets[number + 1]])
+            self._last = number, members
+        return members[rest]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Outside a parcel a copy must not depend on this process.
+        return list, (list(self),)
+
+
+def _arrived(*fields: int) -> PackedList:
+    return PackedList(Place(*fields))
+
+
+def _members_per_block(members: Sequence[Any]) -> int:
+    """How many members to pickle together; 0 if the list had better stay whole."""
+    from cloudpickle import dumps
+
+    sample = list(islice(members, 0, None, max(len(members) // _SAMPLE, 1)))
+    try:
+        sizes = [len(dumps(member)) for member in sample]
+        together = len(dumps(sample))
+    except Exception:
+        return 1  # packing will fail too, and say which member it is
+    if not sizes or sum(sizes) * len(members) < _LEAST_BYTES * len(sizes):
+        return 0
+    if sum(sizes) > _SHARED * together + _FRAME_BYTES * len(sizes):
+        return 0  # members that hold one large thing together, which each block would repeat
+    return max(min(_BLOCK_BYTES * len(sizes) // sum(sizes), _MOST_PER_BLOCK), 1)
+
+
+def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | None) -> Place:
+    """New anonymous memory with `members` in it, which nobody can change any more."""
+    descriptor = os.memfd_create("towerpack-list", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            begin = _write(members, per_block, file, pickler)
+        _seal(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    inode = os.fstat(descriptor).st_ino
+    return Place(os.getpid(), descriptor, inode, len(members), per_block, begin)
+
+
+def _write(
+    members: Sequence[Any], per_block: int, file: BinaryIO, make_pickler: Callable[..., Any] | None
+) -> int:
+    """Blocks of members, then the blocks' offsets (int64); returns where these begin."""
+    from cloudpickle import CloudPickler
+
+    # One pickler for all blocks: making one costs more than a block does.
+    pickler = (make_pickler or CloudPickler)(file, protocol=5)
+    offsets = array("q", [0])
+    for start in range(0, len(members), per_block):
+        pickler.clear_memo()
+        try:
+            pickler.dump(members[start : start + per_block])
+        except Exception as error:
+            _name_the_member(error, members, start)
+            raise
+        offsets.append(file.tell())
+    begin = offsets[-1] + -offsets[-1] % offsets.itemsize
+    file.write(bytes(begin - offsets[-1]))
+    file.write(offsets)
+    return begin
+
+
+def _name_the_member(error: Exception, members: Sequence[Any], start: int) -> None:
+    from cloudpickle import dumps
+
+    for number, member in enumerate(islice(members, start, start + _MOST_PER_BLOCK), start):
+        try:
+            dumps(member)
+        except Exception:
+            note = f"this is member {number} of a list of {len(members)}, a {type(member).__name__}"
+            if hasattr(error, "add_note"):
+                error.add_note(note)
+            else:
+                error.__notes__ = [note]  # type: ignore[attr-defined]
+            return
+
+
+def _seal(descriptor: int) -> None:
+    import fcntl
+
+    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SEAL
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+
+
+def _reopened(place: Place) -> int:
+    """A descriptor of this process for the memory that another one holds."""
+    path = f"/proc/{place.process}/fd/{place.descriptor}"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise ParcelError(
+            f"a list of {place.length} members lies in the memory of process {place.process}, and {path} "
+            f"cannot be opened ({error.strerror}): the process has ended, has closed its parcel, or belongs "
+            "to another user"
+        ) from error
+    if os.fstat(descriptor).st_ino != place.inode:
+        os.close(descriptor)
+        raise ParcelError(
+            f"a list of {place.length} members lay at {path}, where something else is now: the process "
+            "closed its parcel before all workers had unpickled it"
+        )
+    return descriptor

@@ -1,0 +1,91 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towerpack_dataflow.runtime.pool._dispatcher import Dispatcher, Pace
+
+
+def drain(dispatcher):
+    taken = []
+    while (made := dispatcher.take()) is not None:
+        taken.extend(made)
+    return taken
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), stop=st.integers(0, 60), start=st.integers(0, 20), ordered=st.booleans())
+def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered):
+    start = min(start, stop)
+    dispatcher = Dispatcher(start, stop, window=5, ordered=ordered)
+    flying, got = [], []
+    while not dispatcher.finished:
+        if data.draw(st.booleans()) or not flying:
+            stretch = dispatcher.hand_out()
+            if stretch is not None:
+                flying.append(stretch)
+        if flying:
+            begin, end = flying.pop(data.draw(st.integers(0, len(flying) - 1)))
+            end = data.draw(st.integers(begin, end)) if data.draw(st.booleans()) else end
+            dispatcher.answer(begin, end, list(range(begin, end)), 1, 1e-5)
+        got += drain(dispatcher)
+    assert (got if ordered else sorted(got)) == list(range(start, stop))
+
+
+def test_a_slow_stretch_stops_the_others_only_at_the_window():
+    dispatcher = Dispatcher(0, 100, window=4)
+    slow = dispatcher.hand_out()
+    for _ in range(3):
+        begin, end = dispatcher.hand_out()
+        dispatcher.answer(begin, end, [begin], 1, 1.0)
+    assert dispatcher.hand_out() is None
+    assert dispatcher.take() is None
+    dispatcher.answer(*slow, [0])
+    assert drain(dispatcher) == [0, 1, 2, 3]
+
+
+def test_the_rest_of_a_stretch_goes_first_and_needs_no_room():
+    dispatcher = Dispatcher(0, 100, window=1)
+    dispatcher.pace.learn(1, 1e-6, 1)
+    begin, end = dispatcher.hand_out()
+    dispatcher.answer(begin, begin, [], 0)
+    assert dispatcher.hand_out() == (begin, end)
+
+
+def test_bytes_bound_what_is_under_way():
+    dispatcher = Dispatcher(0, None, budget=100)
+    for _ in range(3):
+        begin, end = dispatcher.hand_out()
+        dispatcher.answer(begin, end, ["x"], 60, 1.0)
+        if begin == 0:
+            dispatcher.take()
+    assert dispatcher.hand_out() is None
+    dispatcher.take()
+    assert dispatcher.hand_out() == (3, 4)
+
+
+def test_a_pass_that_ends_earlier_than_thought():
+    dispatcher = Dispatcher(0, None)
+    first, second = dispatcher.hand_out(), dispatcher.hand_out()
+    dispatcher.end_at(1)
+    dispatcher.answer(second[0], second[0], [])
+    assert not dispatcher.finished
+    dispatcher.answer(*first, ["only"])
+    assert drain(dispatcher) == ["only"]
+    assert dispatcher.finished
+
+
+def test_what_the_consumer_has_had_is_not_handed_out_again():
+    dispatcher = Dispatcher(0, 10, done=[(7, 8), (0, 2), (4, 5)], ordered=False)
+    got = []
+    while (stretch := dispatcher.hand_out()) is not None:
+        dispatcher.answer(*stretch, list(range(*stretch)))
+        got += drain(dispatcher)
+    assert sorted(got) == [2, 3, 5, 6, 8, 9]
+
+
+@pytest.mark.parametrize(("seconds", "size", "count"), [(1e-5, 10, 100), (1.0, 10, 1), (1e-9, 2**19, 2)])
+def test_tasks_grow_to_a_millisecond_or_a_megabyte(seconds, size, count):
+    pace = Pace()
+    for _ in range(40):
+        pace.learn(pace.count, seconds * pace.count, size * pace.count)
+    assert pace.count == pytest.approx(count, abs=1)

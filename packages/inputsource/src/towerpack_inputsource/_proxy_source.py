@@ -1,0 +1,126 @@
+"""Sources around sources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ._errors import SpecError
+from ._source import NOBODY_TAKES, InputSource
+from .fed._placeholder_input import placeholder_for
+from .prefetch._input_status import InputStatus
+
+
+class ProxyInputSource(InputSource):
+    """Hands everything on to another source: the base of what changes a little of it.
+
+    Override the methods with a leading underscore, and call them on `super()` for what the other one does.
+
+    Args:
+        source: the other one; not set up yet.
+
+    Example:
+        >>> class Halved(ProxyInputSource):
+        ...     def _get_input_tensors(self, specs):
+        ...         return [tensor / 2 for tensor in super()._get_input_tensors(specs)]
+    """
+
+    def __init__(self, source: InputSource) -> None:
+        if not isinstance(source, InputSource):
+            raise TypeError(
+                f"{type(self).__name__} goes around an InputSource, but received {source!r}. "
+                "For a DataFlow, write QueueInput(df)."
+            )
+        self.source = source
+        self.infinite = source.infinite
+        self.feed_free = source.feed_free
+
+    def seed(self, seed: int) -> None:
+        """Seeds the other source's data."""
+        self.source.seed(seed)
+
+    def size(self) -> int | None:
+        """Returns the other source's size."""
+        return self.source.size()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next session start at a position of the other source."""
+        self.source.load_state_dict(state)
+
+    def status(self) -> InputStatus:
+        """Returns where the other source stands."""
+        return self.source.status()
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        self.source.setup(specs)
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        return self.source.get_input_tensors()
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        return self.source.hooks()
+
+    def _reset_state(self) -> None:
+        self.source.reset_state()
+
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
+        return self.source._state(takes, paused)
+
+    def _hold_back(self, takes: int) -> None:
+        self.source._hold_back(takes)
+
+
+def remap_input_source(source: InputSource, names: Sequence[str]) -> InputSource:
+    """Returns a source for a model with more inputs, or in another order, than the data has components.
+
+    Args:
+        source: gives the components; not set up yet.
+        names: which of the model's inputs these are, in the order of the data. The inputs not named become
+            placeholders: feed them with each run.
+
+    Raises:
+        ValueError: if a name is given twice.
+        SpecError: (at `setup()`) if the model has no input of a name.
+
+    Example:
+        >>> from towerpack_inputsource import TensorInput
+        >>> with tf.Graph().as_default():
+        ...     source = remap_input_source(TensorInput(lambda: [tf.constant(3)]), ["b"])
+        ...     source.setup([tf.TensorSpec([], tf.float32, "a"), tf.TensorSpec([], tf.int32, "b")])
+        ...     a, b = source.get_input_tensors()
+        ...     with tf.Session() as session:
+        ...         print(*session.run([a, b], {"a:0": 0.5}))
+        0.5 3
+    """
+    return _Remapped(source, names)
+
+
+class _Remapped(ProxyInputSource):
+    def __init__(self, source: InputSource, names: Sequence[str]) -> None:
+        super().__init__(source)
+        self._names = list(names)
+        if len(set(self._names)) != len(self._names):
+            raise ValueError(f"Each component is one input, but a name is given twice in {self._names}.")
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        declared = {spec.name: spec for spec in specs}
+        unknown = [name for name in self._names if name not in declared]
+        if unknown:
+            raise SpecError(
+                f"remap_input_source() names {unknown}, but the model's inputs are {list(declared)}. "
+                "Give names of these."
+            )
+        self._fed = {
+            name: placeholder_for(spec) for name, spec in declared.items() if name not in self._names
+        }
+        self.feed_free = self.source.feed_free and not self._fed
+        self.source.setup([declared[name] for name in self._names])
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        given = dict(zip(self._names, self.source.get_input_tensors()))
+        return [given[spec.name] if spec.name in given else self._fed[spec.name] for spec in specs]

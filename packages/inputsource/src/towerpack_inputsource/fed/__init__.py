@@ -1,0 +1,1 @@
+"""Sources whose tensors are fed with each session call."""

@@ -1,0 +1,137 @@
+"""Input by feeding: one datapoint with every run, in the main thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import SetupError
+from .._source import NOBODY_TAKES, InputSource
+from ..prefetch._flow_reader import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
+from ..specs._component_specs import component_of
+from ..specs._datapoint_check import compile_check
+from ._placeholder_input import placeholder_for
+
+
+class FeedInput(InputSource):
+    """Feeds one datapoint to every run of the session, for one tower.
+
+    Use it for evaluation, for debugging, and where a thread is not wanted: nothing is prefetched, so the step
+    waits while the flow works. Every run of the hooked session takes a datapoint, also one that needs none.
+
+    Args:
+        df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
+            order of the specs, or a dict by their names.
+        infinite: start over at the end of a pass. Otherwise the run after the last datapoint raises
+            `tf.errors.OutOfRangeError`, which a monitored session takes for a clean end.
+
+    Raises:
+        TypeError: if `df` cannot be iterated again.
+
+    Example:
+        >>> import numpy as np
+        >>> with tf.Graph().as_default():
+        ...     source = FeedInput([[np.float32(1)], [np.float32(2)]], infinite=False)
+        ...     source.setup([tf.TensorSpec([], tf.float32, "x")])
+        ...     [x] = source.get_input_tensors()
+        ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        ...         while not session.should_stop():
+        ...             print(session.run(x))
+        1.0
+        2.0
+    """
+
+    feed_free = False
+
+    def __init__(self, df: Iterable[Any], infinite: bool = True) -> None:
+        self._flow = as_flow(df)
+        self.infinite = infinite
+        self._given = False
+        self._loaded: Position = None
+        # The position after the last datapoint that a finished run used; None before the first session.
+        self._consumed: dict[str, Any] | None = None
+
+    def seed(self, seed: int) -> None:
+        """Seeds the flow, if it takes a seed."""
+        seed_flow(self._flow, seed)
+
+    def size(self) -> int | None:
+        """Returns the flow's length, or None if it is unknown."""
+        return flow_size(self._flow)
+
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
+        if self._consumed is not None:
+            return dict(self._consumed)
+        if self._loaded is not None or not hasattr(self._flow, "state_dict"):
+            return {"flow": self._loaded}
+        return {"flow": self._flow.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next session start at a position; None is the beginning."""
+        self._loaded = checked_position(self._flow, state)
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        self._placeholders = [placeholder_for(spec) for spec in specs]
+        check = compile_check([component_of(spec) for spec in specs])
+        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        if self._given:
+            raise SetupError(
+                "FeedInput.get_input_tensors() was called a second time, but it would feed both towers the "
+                "same datapoint. Use QueueInput for more than one tower."
+            )
+        self._given = True
+        return self._placeholders
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        return [_FeedHook(self)]
+
+    def _reset_state(self) -> None:
+        self._start(None)
+
+    def _prepare(self) -> None:
+        self._reader.prepare()
+
+    def _start(self, position: Position) -> None:
+        self._consumed = {"flow": self._reader.restart(position)}
+        self._loaded = None
+
+    def _next_feed(self) -> dict[Any, Any]:
+        try:
+            arrays = self._reader.take()
+        except StopIteration:
+            # A monitored session recognises a clean end by exactly this type.
+            raise tf.errors.OutOfRangeError(
+                None, None, "FeedInput has given each datapoint of the pass."
+            ) from None
+        return dict(zip(self._placeholders, arrays))
+
+    def _mark_consumed(self) -> None:
+        self._consumed = {"flow": self._reader.position()}
+
+
+class _FeedHook(tf.train.SessionRunHook):
+    """Feeds, and counts a datapoint as used when its run has come back."""
+
+    def __init__(self, source: FeedInput) -> None:
+        self._source = source
+
+    def begin(self) -> None:
+        self._source._prepare()
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._source._start(self._source._loaded)
+
+    def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
+        return tf.train.SessionRunArgs(fetches=None, feed_dict=self._source._next_feed())
+
+    def after_run(
+        self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
+    ) -> None:
+        self._source._mark_consumed()

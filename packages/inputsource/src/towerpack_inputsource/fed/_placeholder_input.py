@@ -1,0 +1,61 @@
+"""Input that somebody else feeds: placeholders named after the specs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import SpecError
+from .._source import InputSource
+
+
+class PlaceholderInput(InputSource):
+    """Just the placeholders, for a predictor or a loop that feeds by itself.
+
+    They are named after the specs alone, whatever the name scope. A placeholder of that name, dtype and
+    shape that the graph has already is used again, so every call and every source gives the same ones.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     source = PlaceholderInput()
+        ...     source.setup([tf.TensorSpec([None], tf.float32, "x")])
+        ...     [x] = source.get_input_tensors()
+        ...     print(session.run(2 * x, {"x:0": [1, 2]}))
+        [2. 4.]
+    """
+
+    feed_free = False
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        self._placeholders = [placeholder_for(spec) for spec in specs]
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        return self._placeholders
+
+
+def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns the current graph's placeholder for a spec, made if it is not there yet.
+
+    Raises:
+        SpecError: if another op has the name, or the placeholder is another one.
+    """
+    try:
+        found = tf.get_default_graph().get_operation_by_name(spec.name)
+    except KeyError:
+        with tf.name_scope(None), tf.control_dependencies(None):
+            return tf.placeholder(spec.dtype, spec.shape, spec.name)
+    if found.type != "Placeholder":
+        raise SpecError(
+            f"The name {spec.name!r} of {spec!r} is taken in this graph by an op of type {found.type}. "
+            "Set the source up before the model, or rename one of them."
+        )
+    [tensor] = found.outputs
+    # Compared as text: to TensorShape itself, an unknown dimension equals nothing.
+    if tensor.dtype != spec.dtype or str(tensor.shape) != str(spec.shape):
+        raise SpecError(
+            f"The graph already has a placeholder {spec.name!r} of dtype {tensor.dtype.name} and shape "
+            f"{tensor.shape}, but the spec declares {spec.dtype.name} and {spec.shape}. "
+            "Declare the same, or another name."
+        )
+    return tensor

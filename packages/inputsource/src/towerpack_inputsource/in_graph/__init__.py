@@ -1,0 +1,1 @@
+"""Sources whose tensors TensorFlow computes by itself."""

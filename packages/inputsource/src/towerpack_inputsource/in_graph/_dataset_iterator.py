@@ -1,0 +1,160 @@
+"""The graph's side of `TFDatasetInput`: an iterator over a dataset, made and saved by raw ops alone."""
+
+from __future__ import annotations
+
+import base64
+import concurrent.futures
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from .._errors import EmptyFlowError, SetupError, SpecError
+from ..queued._queue_ops import local_variable
+from ..specs._tensor_check import as_declared, check_component, in_order_of
+
+_IGNORE_EXTERNAL_STATE = 1
+
+
+class DatasetIterator:
+    """An iterator in the current graph, shared by all towers.
+
+    Raw ops, because the iterators of `tf.compat.v1.data` take datasets of their own graph alone, and keep to
+    themselves the resource that has to be saved.
+
+    Args:
+        dataset: made in this graph, or eagerly.
+        infinite: repeat it for ever.
+        specs: what its elements must be.
+
+    Attributes:
+        size: how many elements one pass has, or None where that is not known.
+        taken: how many elements were taken.
+    """
+
+    def __init__(self, dataset: Any, infinite: bool, specs: Sequence[tf.TensorSpec]) -> None:
+        self._specs = specs
+        self._can_be_saved = True
+        flat = tf.nest.flatten(dataset.element_spec)
+        self._order = _order_of(dataset.element_spec, flat, specs)
+        eager = hasattr(tf2.data.experimental.to_variant(dataset), "numpy")
+        self.size = _eagerly(lambda: _size_of(dataset)) if eager else None
+        if infinite and self.size == 0:
+            raise EmptyFlowError(
+                f"{dataset!r} has no element, and the input shall repeat it. Look at its source and filters."
+            )
+        # What the initializer must be fed. As a constant, TensorFlow 2.21 folds the dataset and fails.
+        self._feeds: dict[tf.Tensor, bytes] = {}
+        inside = self._imported(dataset) if eager else _checked_graph(dataset)
+        self._make_ops(inside.repeat() if infinite else inside, flat)
+
+    def _imported(self, dataset: Any) -> Any:
+        graph_def = tf.placeholder(tf.string, [], "dataset")
+        self._feeds[graph_def] = _eagerly(lambda: _serialized(dataset))
+        variant = tf.raw_ops.DatasetFromGraph(graph_def=graph_def)
+        return tf2.data.experimental.from_variant(variant, dataset.element_spec)
+
+    def _make_ops(self, dataset: Any, flat: Sequence[tf.TensorSpec]) -> None:
+        self._count = local_variable(tf.zeros([], tf.int64), "taken")
+        self.taken = self._count.read_value()
+        self._signature = {
+            "output_types": [element.dtype for element in flat],
+            "output_shapes": [element.shape for element in flat],
+        }
+        # The count's name is unique in the graph.
+        self._iterator = tf.raw_ops.IteratorV2(
+            shared_name=self._count.op.name + "/iterator", container="", **self._signature
+        )
+        variant = tf2.data.experimental.to_variant(dataset)
+        self._make = tf.raw_ops.MakeIterator(dataset=variant, iterator=self._iterator)
+        self._skip = self._next()[0].op
+        state = tf.raw_ops.SerializeIterator(resource_handle=self._iterator)
+        self._save = tf.io.serialize_tensor(state)
+        self._saved = tf.placeholder(tf.string, [], "saved")
+        self._restore = tf.raw_ops.DeserializeIterator(
+            resource_handle=self._iterator, serialized=tf.io.parse_tensor(self._saved, tf.variant)
+        )
+
+    def take(self) -> list[tf.Tensor]:
+        """Adds a take of the next element to the current graph, in the order of the specs."""
+        tensors = self._next()
+        with tf.control_dependencies(tensors), tf.device("/cpu:0"):
+            counted = self._count.assign_add(1, read_value=False)
+        with tf.control_dependencies([counted]):
+            return [
+                tf.identity(as_declared(tensors[place], spec), spec.name)
+                for place, spec in zip(self._order, self._specs)
+            ]
+
+    def begin(self, session: tf.Session, saved: str | None = None, skip: int = 0) -> None:
+        """Starts at the first element, or at what `save` returned; then leaves out so many elements."""
+        session.run([self._make, self._count.initializer], self._feeds)
+        if saved is not None:
+            session.run(self._restore, {self._saved: base64.b64decode(saved)})
+        for _ in range(skip):
+            session.run(self._skip)
+
+    def save(self, session: tf.Session) -> str | None:
+        """Returns the position as text, or None if the dataset is of a kind that cannot tell it."""
+        if not self._can_be_saved:
+            return None
+        try:
+            return base64.b64encode(session.run(self._save)).decode("ascii")
+        except (tf.errors.UnimplementedError, tf.errors.FailedPreconditionError):
+            self._can_be_saved = False  # TensorFlow writes some lines about each try
+            return None
+
+    def _next(self) -> list[tf.Tensor]:
+        return list(tf.raw_ops.IteratorGetNext(iterator=self._iterator, **self._signature))
+
+
+def _order_of(structure: Any, flat: Sequence[Any], specs: Sequence[tf.TensorSpec]) -> list[int]:
+    """Returns, for each spec, which of the element's flat components it is."""
+    giver = "The dataset"
+    places = in_order_of(specs, tf.nest.pack_sequence_as(structure, range(len(flat))), giver)
+    for place, spec in zip(places, specs):
+        if not isinstance(place, int) or not isinstance(flat[place], tf.TensorSpec):
+            raise SpecError(
+                f"{giver} gives {structure}, whose component for {spec.name!r} is no single dense tensor. "
+                "Make each component one with dataset.map()."
+            )
+        check_component(spec, flat[place].dtype, flat[place].shape, giver)
+    return places
+
+
+def _checked_graph(dataset: Any) -> Any:
+    if tf2.data.experimental.to_variant(dataset).graph is not tf.get_default_graph():
+        raise SetupError(
+            "The dataset was made in another graph than setup() is called in. Make it eagerly, or give a "
+            "function that makes it: TFDatasetInput(lambda: tf.data.Dataset...)."
+        )
+    return dataset
+
+
+def _serialized(dataset: Any) -> bytes:
+    variant = tf2.data.experimental.to_variant(dataset)
+    try:
+        graph_def = tf2.raw_ops.DatasetToGraphV2(
+            input_dataset=variant, external_state_policy=_IGNORE_EXTERNAL_STATE
+        )
+    except tf.errors.OpError as error:
+        raise SpecError(
+            f"The dataset was made eagerly and cannot be brought into the graph: {error.message} "
+            "Give a function that makes it there: TFDatasetInput(lambda: tf.data.Dataset...)."
+        ) from error
+    return bytes(graph_def.numpy())
+
+
+def _size_of(dataset: Any) -> int | None:
+    size = int(dataset.cardinality().numpy())
+    return size if size >= 0 else None
+
+
+def _eagerly(function: Callable[[], Any]) -> Any:
+    """Calls a function where TensorFlow is eager, although a graph is being built here.
+
+    Eager mode is kept per thread, and nothing public switches it on inside of a graph.
+    """
+    with concurrent.futures.ThreadPoolExecutor(1, "towerpack-eager") as executor:
+        return executor.submit(function).result()

@@ -1,0 +1,119 @@
+"""Input that is made by TensorFlow's own ops, in the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import NotRunningError, SetupError, SpecError
+from .._source import InputSource
+from ..queued._queue_ops import local_variable
+from ..specs._tensor_check import as_declared, check_component, in_order_of
+
+
+class TensorInput(InputSource):
+    """Gives the tensors that a function makes: random data, a reading op, a queue of one's own.
+
+    The function is called once for each tower, on its device and in its name scope, so each tower has ops of
+    its own. What they read has no position that could be saved.
+
+    Args:
+        get_tensors: takes nothing; returns one tensor per spec in their order, or a dict by their names. What
+            all towers shall share, such as a queue, must be made outside of it.
+        size: how many takes are one pass. A training needs it as the length of an epoch, if it is not told.
+        infinite: go on for ever. Otherwise `OutOfRangeError` ends the run after `size` takes, and
+            `reset_state()` allows as many again; without a size, the tensors themselves must end.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     source = TensorInput(lambda: [tf.constant(7)], size=2, infinite=False)
+        ...     source.setup([tf.TensorSpec([], tf.int32, "n")])
+        ...     [n] = source.get_input_tensors()
+        ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        ...         while not session.should_stop():
+        ...             print(session.run(n))
+        7
+        7
+    """
+
+    def __init__(
+        self, get_tensors: Callable[[], Any], size: int | None = None, infinite: bool = True
+    ) -> None:
+        if not callable(get_tensors):
+            raise TypeError(
+                f"TensorInput calls a function that makes the tensors under each tower, but received "
+                f"{get_tensors!r}. Write TensorInput(lambda: [...])."
+            )
+        if size is not None and size < 1:
+            raise ValueError(f"size is the number of takes in a pass, at least 1; received {size}.")
+        self._get_tensors = get_tensors
+        self._size = size
+        self.infinite = infinite
+        self._session: tf.Session = None
+
+    def size(self) -> int | None:
+        """Returns the number of takes in one pass, as it was given."""
+        return self._size
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        self._graph = tf.get_default_graph()
+        self._count: tf.Variable | None = None
+        if self._size is not None and not self.infinite:
+            with tf.name_scope(None), tf.device("/cpu:0"), tf.control_dependencies(None):
+                self._count = local_variable(tf.zeros([], tf.int64), "TensorInput/taken")
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        # Under the tick, nothing that reads is run beyond the last take of a pass.
+        with tf.control_dependencies(self._tick()):
+            made = self._get_tensors()
+            tensors = [self._checked(*pair) for pair in zip(specs, in_order_of(specs, made, "get_tensors()"))]
+            # Also what was made before counts as a take.
+            return [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
+
+    def _tick(self) -> list[tf.Operation]:
+        if self._count is None:
+            return []
+        with tf.device("/cpu:0"):
+            return [
+                tf.raw_ops.ResourceCountUpTo(resource=self._count.handle, limit=self._size, T=tf.int64).op
+            ]
+
+    def _checked(self, spec: tf.TensorSpec, made: Any) -> tf.Tensor:
+        try:
+            tensor = tf.convert_to_tensor(made)
+        except (TypeError, ValueError) as error:
+            raise SpecError(
+                f"get_tensors() gives {made!r} for {spec.name!r}, not a tensor: {error}"
+            ) from error
+        if tensor.graph is not self._graph:
+            raise SetupError(
+                f"get_tensors() gives {tensor} of another graph for {spec.name!r}. Make it in the function, "
+                "or in the graph that setup() is called in."
+            )
+        check_component(spec, tensor.dtype, tensor.shape, "get_tensors()")
+        return as_declared(tensor, spec)
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        return [_Rounds(self)] if self._count is not None else []
+
+    def _reset_state(self) -> None:
+        if self._count is None:
+            return
+        if self._session is None:
+            raise NotRunningError(
+                "TensorInput.reset_state() needs the live session: create it with the source's hooks() first."
+            )
+        self._session.run(self._count.initializer)
+
+
+class _Rounds(tf.train.SessionRunHook):
+    """Begins each session with the first take of a pass."""
+
+    def __init__(self, source: TensorInput) -> None:
+        self._source = source
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._source._session = session
+        self._source._reset_state()

@@ -1,0 +1,163 @@
+"""Input from a tf.data dataset."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from .._errors import NotRunningError
+from .._source import NOBODY_TAKES, InputSource
+from ._dataset_iterator import DatasetIterator
+
+_log = logging.getLogger(__name__)
+
+_START: dict[str, Any] = {"iterator": None, "skip": 0}
+
+
+class TFDatasetInput(InputSource):
+    """Reads a `tf.data.Dataset`, for any number of towers.
+
+    Use it for data that tf.data reads and decodes by itself; give it a `prefetch()` of its own. For Python
+    data, a DataFlow and `QueueInput` are the better choice: `Dataset.from_generator` cannot say its position.
+
+    The position is saved as tf.data saves it: exactly, shuffle buffers included. A dataset that cannot be
+    saved resumes by reading again, and throwing away, what was consumed.
+
+    Args:
+        dataset: a dataset, or a function that makes it, called in the graph by `setup()`. One made eagerly is
+            brought into the graph; resources it has captured, such as lookup tables, do not come along, so
+            it needs the function. Elements are tuples in the order of the specs, or dicts by their names.
+        infinite: repeat it for ever. Otherwise the run ends after one pass, with `OutOfRangeError`.
+        size: how many elements one pass has, for a dataset that does not know it. Only one made eagerly does.
+
+    Raises:
+        TypeError: if `dataset` is neither.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     source = TFDatasetInput(lambda: tf.data.Dataset.range(2), infinite=False)
+        ...     source.setup([tf.TensorSpec([], tf.int64, "n")])
+        ...     [n] = source.get_input_tensors()
+        ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        ...         while not session.should_stop():
+        ...             print(session.run(n))
+        0
+        1
+    """
+
+    def __init__(
+        self, dataset: tf2.data.Dataset | Callable[[], Any], infinite: bool = True, size: int | None = None
+    ) -> None:
+        if not isinstance(dataset, tf2.data.Dataset) and not callable(dataset):
+            raise TypeError(
+                f"TFDatasetInput reads a tf.data.Dataset, or a function that makes one, but received "
+                f"{dataset!r}. For a DataFlow, write QueueInput(df)."
+            )
+        self._dataset = dataset
+        self.infinite = infinite
+        self._size = size
+        self._loaded: dict[str, Any] = dict(_START)
+        self._session: tf.Session = None
+        self._final: dict[str, Any] | None = None
+        # Positions that are known exactly, each with the number of takes before it.
+        self._known: list[tuple[int, dict[str, Any]]] = []
+
+    def size(self) -> int | None:
+        """Returns the number of elements in one pass; None where nobody has said it, or before `setup()`."""
+        return self._size
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next session start at a position."""
+        if set(state) != set(_START):
+            raise ValueError(
+                f"Received a state with {sorted(state)}, but TFDatasetInput saves {sorted(_START)}. "
+                "Was the run that saved it using another input source?"
+            )
+        self._loaded = dict(state)
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        with tf.name_scope(None), tf.control_dependencies(None), tf.device("/cpu:0"):
+            dataset = self._dataset
+            if not isinstance(dataset, tf2.data.Dataset):
+                dataset = dataset()
+                if not isinstance(dataset, tf2.data.Dataset):
+                    raise TypeError(f"The function must return a tf.data.Dataset, but returned {dataset!r}.")
+            with tf.name_scope("TFDatasetInput"):
+                self._iterator = DatasetIterator(dataset, self.infinite, specs)
+        if self._size is None:
+            self._size = self._iterator.size
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        with tf.device("/cpu:0"), tf.name_scope("TFDatasetInput"):
+            return self._iterator.take()
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        return [_IteratorHook(self)]
+
+    def _reset_state(self) -> None:
+        if self._session is None:
+            raise NotRunningError(
+                "TFDatasetInput.reset_state() needs the live session: create it with the source's hooks() "
+                "first."
+            )
+        self._begin(dict(_START))
+
+    def _begin(self, position: dict[str, Any]) -> None:
+        self._iterator.begin(self._session, position["iterator"], position["skip"])
+        self._known = [(0, position)]
+
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
+        if self._final is not None and takes is None:
+            return dict(self._final)
+        if self._session is None:
+            return dict(self._loaded)
+        with paused:
+            try:
+                return self._position_after(takes)
+            except RuntimeError as error:  # of a closed session
+                raise NotRunningError(
+                    "The session was closed before its hooks ended, so nobody can tell how far it got. "
+                    "Call state_dict() while the session is open, or end the hooks first."
+                ) from error
+
+    def _position_after(self, takes: int | None) -> dict[str, Any]:
+        taken = int(self._session.run(self._iterator.taken))
+        takes = taken if takes is None else takes
+        saved = self._iterator.save(self._session)
+        if saved is not None:
+            self._known.append((taken, {"iterator": saved, "skip": 0}))
+        # The iterator cannot go back: what was taken ahead is told from the last position before.
+        while len(self._known) > 1 and self._known[1][0] <= takes:
+            self._known.pop(0)
+        count, position = self._known[0]
+        return {**position, "skip": position["skip"] + takes - count}
+
+    def _start(self, session: tf.Session) -> None:
+        self._session, self._final = session, None
+        self._begin(self._loaded)
+        if self._loaded["skip"]:
+            _log.info("The dataset went on after reading %d elements again.", self._loaded["skip"])
+        self._loaded = dict(_START)
+
+    def _finish(self) -> None:
+        self._final = self._state()
+
+
+class _IteratorHook(tf.train.SessionRunHook):
+    """Starts the iterator with the session. Has no before_run and no after_run: it costs a step nothing."""
+
+    def __init__(self, source: TFDatasetInput) -> None:
+        self._source = source
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._source._start(session)
+
+    def end(self, session: tf.Session) -> None:
+        self._source._finish()

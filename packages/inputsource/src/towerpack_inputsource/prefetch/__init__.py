@@ -1,0 +1,1 @@
+"""Reading a flow on a thread, ahead of the session."""

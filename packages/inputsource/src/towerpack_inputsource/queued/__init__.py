@@ -1,0 +1,1 @@
+"""Sources that a thread fills through a queue in the graph."""

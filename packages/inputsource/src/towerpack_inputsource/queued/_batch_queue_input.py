@@ -1,0 +1,99 @@
+"""Input through a queue of single datapoints, batched as they are taken."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import SpecError
+from ..specs._component_specs import with_batch_size
+from ._flow_queue_input import FlowQueueInput
+
+
+class BatchQueueInput(FlowQueueInput):
+    """Prefetches single datapoints into a queue; each take gives a batch of them.
+
+    Use it where the flow cannot batch and the datapoints are large. `BatchData` in the flow and `QueueInput`
+    are faster for small ones: here, each datapoint costs a put of its own (about 30 microseconds).
+
+    The specs are those of the batch, as the model sees them; the flow gives datapoints without the first
+    axis. Their shapes must be fully known.
+
+    Args:
+        df: a DataFlow, or another iterable that can be iterated again, of single datapoints.
+        batch_size: how many to take at once.
+        capacity: how many single datapoints to prefetch; by default ten batches.
+        infinite: start over at the end of a pass; batches then reach over it. Otherwise the run ends there;
+            its last batch has what is left, so the specs must declare None as their first axis.
+
+    Raises:
+        TypeError: if `df` cannot be iterated again.
+        ValueError: if the batch size is below 1, or the capacity below the batch size.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     source = BatchQueueInput([[1], [2], [3]], batch_size=2, infinite=False)
+        ...     source.setup([tf.TensorSpec([None], tf.int32, "n")])
+        ...     [n] = source.get_input_tensors()
+        ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        ...         while not session.should_stop():
+        ...             print(session.run(n))
+        [1 2]
+        [3]
+    """
+
+    def __init__(
+        self, df: Iterable[Any], batch_size: int, capacity: int | None = None, infinite: bool = True
+    ) -> None:
+        if batch_size < 1:
+            raise ValueError(f"batch_size is at least 1; received {batch_size}.")
+        capacity = 10 * batch_size if capacity is None else capacity
+        if capacity < batch_size:
+            raise ValueError(
+                f"A queue of capacity {capacity} never holds a batch of {batch_size}. Give a capacity of at "
+                f"least {batch_size}: it counts single datapoints."
+            )
+        super().__init__(df, capacity, infinite)
+        self._batch_size = batch_size
+
+    def size(self) -> int | None:
+        """Returns the number of batches in one pass, or None if the flow does not know its length."""
+        size = super().size()
+        if size is None or not self.infinite:
+            return None if size is None else math.ceil(size / self._batch_size)
+        return max(size // self._batch_size, min(size, 1))
+
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        return with_batch_size(specs, self._batch_size if self.infinite else None)
+
+    def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
+        return [self._without_batch(spec) for spec in specs]
+
+    def _without_batch(self, spec: tf.TensorSpec) -> tf.TensorSpec:
+        if not spec.shape.rank or not spec.shape[1:].is_fully_defined():
+            raise SpecError(
+                f"BatchQueueInput stacks datapoints, so all axes but the first must be known; received "
+                f"{spec.shape} for {spec.name!r}. Declare them, or batch in the flow and use QueueInput."
+            )
+        first = spec.shape.as_list()[0]
+        if first not in {None, self._batch_size}:
+            raise SpecError(
+                f"The first axis of {spec.name!r} is declared as {first}, but the batch size is "
+                f"{self._batch_size}. Declare it as None or {self._batch_size}."
+            )
+        if first is not None and not self.infinite:
+            raise SpecError(
+                f"The first axis of {spec.name!r} is declared as {first}, but with infinite=False the last "
+                "batch has what is left. Declare it as None."
+            )
+        return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
+
+    def _datapoints_in(self, takes: int) -> int:
+        return takes * self._batch_size
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        with tf.device("/cpu:0"), tf.name_scope("BatchQueueInput"):
+            return self._ops.take_batch(specs, self._batch_size, rest=not self.infinite)

@@ -1,0 +1,128 @@
+"""What the sources with a queue have in common: a flow, the queue's ops, and the thread of each session."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import NotRunningError
+from .._source import NOBODY_TAKES, InputSource
+from ..prefetch._flow_reader import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
+from ..prefetch._input_status import InputStatus
+from ..prefetch._thread_lifecycle import Feeder
+from ..specs._component_specs import component_of
+from ..specs._datapoint_check import compile_check
+from ._queue_ops import QueueOps
+
+
+class FlowQueueInput(InputSource):
+    """Reads a flow into a queue by a thread. Subclasses say what is put and how it is taken."""
+
+    def __init__(self, df: Iterable[Any], capacity: int, infinite: bool, queue: Any = None) -> None:
+        self._flow = as_flow(df)
+        self._capacity = capacity
+        self.infinite = infinite
+        self._queue = queue
+        self._held_back = 0
+        self._loaded: Position = None
+        self._feeder: Feeder | None = None
+
+    def seed(self, seed: int) -> None:
+        """Seeds the flow, if it takes a seed."""
+        seed_flow(self._flow, seed)
+
+    def size(self) -> int | None:
+        """Returns the number of takes in one pass, or None if the flow does not know its length."""
+        return flow_size(self._flow)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next session start at a position; None is the beginning."""
+        self._loaded = checked_position(self._flow, state)
+
+    def status(self) -> InputStatus:
+        """Returns the fill of the queue, and what the thread does; see `InputSource.status()`."""
+        name = type(self).__name__
+        return InputStatus(name) if self._feeder is None else self._feeder.status(name)
+
+    @abc.abstractmethod
+    def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
+        """Returns the specs of what the flow gives."""
+
+    def _datapoints_in(self, takes: int) -> int:
+        """Returns how many of the flow's datapoints so many takes consume, at most."""
+        return takes
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        put = self._datapoint_specs(specs)
+        with (
+            tf.name_scope(None),
+            tf.name_scope(type(self).__name__),
+            tf.device("/cpu:0"),
+            tf.control_dependencies(None),
+        ):
+            self._ops = QueueOps(put, self._queue, self._capacity)
+        check = compile_check([component_of(spec) for spec in put])
+        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        return [_QueueHook(self)]
+
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
+        if self._feeder is not None:
+            return {"flow": self._feeder.position(self._count(takes))}
+        if self._loaded is not None or not hasattr(self._flow, "state_dict"):
+            return {"flow": self._loaded}
+        return {"flow": self._flow.state_dict()}
+
+    def _count(self, takes: int | None) -> int | None:
+        assert self._feeder is not None
+        # The last take of a pass may be smaller, so there may be fewer.
+        return None if takes is None else min(self._datapoints_in(takes), self._feeder.taken())
+
+    def _hold_back(self, takes: int) -> None:
+        self._held_back = self._datapoints_in(takes)
+
+    def _reset_state(self) -> None:
+        if self._feeder is None:
+            raise NotRunningError(
+                f"{type(self).__name__}.reset_state() needs the live session: create it with the source's "
+                "hooks() first."
+            )
+        self._feeder.restart()
+
+    def _prepare(self) -> None:
+        self._reader.prepare()
+
+    def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        if self._feeder is not None:
+            self._feeder.finish()  # the session was lost and made anew
+        self._feeder = Feeder(self._ops, self._reader, session, coord, self._held_back)
+        self._feeder.start(self._loaded)
+        self._loaded = None
+
+    def _finish(self) -> None:
+        if self._feeder is not None:
+            self._feeder.finish()
+
+
+class _QueueHook(tf.train.SessionRunHook):
+    """Starts and ends the thread. Has no before_run and no after_run: it costs a step nothing."""
+
+    def __init__(self, source: FlowQueueInput) -> None:
+        self._source = source
+
+    def begin(self) -> None:
+        # Here and not later, so that workers which fork do it before a session has threads.
+        self._source._prepare()
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._source._start(session, coord)
+
+    def end(self, session: tf.Session) -> None:
+        self._source._finish()

@@ -1,0 +1,71 @@
+"""Input through a queue in the graph, filled by a thread: the default for training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ..prefetch._flow_reader import flow_batch_size
+from ..specs._component_specs import with_batch_size
+from ._flow_queue_input import FlowQueueInput
+
+
+class QueueInput(FlowQueueInput):
+    """Prefetches a flow's datapoints into a queue on the CPU, by a thread that runs beside the training.
+
+    Use it for training, with any number of towers: each tower takes datapoints of its own. An exception in
+    the flow reaches the main thread with its own type and traceback, through the session's coordinator.
+
+    Its queue's size, `QueueInput/queue_size`, is in the collection `MOVING_SUMMARIES`, whose scalars a
+    training averages and records: near the capacity the model is slower, near 0 the data.
+
+    Args:
+        df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
+            order of the specs, or a dict by their names.
+        capacity: how many datapoints to prefetch.
+        infinite: start over at the end of a pass. Otherwise the run ends there as TensorFlow's inputs end,
+            with `OutOfRangeError`, after each datapoint was taken exactly once.
+        queue: a queue of one's own to use instead, with one dtype per spec, made in the same graph. Through
+            one that reorders, such as a `RandomShuffleQueue`, the position cannot be told and is None.
+
+    Raises:
+        TypeError: if `df` cannot be iterated again.
+        ValueError: if the capacity is below 1.
+
+    Example:
+        >>> import numpy as np
+        >>> with tf.Graph().as_default():
+        ...     source = QueueInput([[np.float32(1)], [np.float32(2)]], infinite=False)
+        ...     source.setup([tf.TensorSpec([], tf.float32, "x")])
+        ...     [x] = source.get_input_tensors()
+        ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        ...         while not session.should_stop():
+        ...             print(session.run(x))
+        1.0
+        2.0
+    """
+
+    def __init__(
+        self,
+        df: Iterable[Any],
+        capacity: int = 50,
+        infinite: bool = True,
+        queue: tf.queue.QueueBase | None = None,
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(
+                f"capacity is the number of datapoints to prefetch, at least 1; received {capacity}."
+            )
+        super().__init__(df, capacity, infinite, queue)
+
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        return with_batch_size(specs, flow_batch_size(self._flow))
+
+    def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
+        return specs
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        with tf.device("/cpu:0"), tf.name_scope("QueueInput"):
+            return self._ops.take(specs)

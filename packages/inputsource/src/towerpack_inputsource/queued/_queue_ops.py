@@ -1,0 +1,106 @@
+"""The graph's side of `QueueInput`: the queue, its ops, the count of what was taken, the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import SetupError, SpecError
+
+
+class QueueOps:
+    """A queue between the thread and the steps; `BufferOps` says what each op does.
+
+    Args:
+        specs: the components of what is put; each take gives the same, or `batch_size` of them.
+        queue: a queue to use, or None for a new one.
+        capacity: of a new one.
+    """
+
+    label = "queue"
+
+    def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int) -> None:
+        self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
+        # First, so that no component can take the name that the summary's tag is made of.
+        self.size = queue.size(name="queue_size")
+        # A convention by name, not by import: whoever runs the training averages these scalars.
+        tf.add_to_collection("MOVING_SUMMARIES", self.size)
+        self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
+        self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
+        self.end = queue.close(name="end")
+        self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
+        self._count = local_variable(tf.zeros([], tf.int64), "taken")
+        self.taken = self._count.read_value()
+        self.zero = self._count.initializer
+        # A closed queue cannot be opened again, but a destroyed one is made anew by the next op on it.
+        destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
+        self.renew = tf.group(destroy, self.zero, name="renew")
+        bound = queue.queue_ref.op.get_attr("capacity")
+        self.capacity = bound if bound > 0 else None
+        self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
+
+    def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+        """Adds a take of the next datapoint to the current graph, with the declared shapes."""
+        tensors = _as_list(self._queue.dequeue(name="dequeue"))
+        return self._counted(tensors, 1, specs)
+
+    def take_batch(self, specs: Sequence[tf.TensorSpec], batch_size: int, rest: bool) -> list[tf.Tensor]:
+        """Adds a take of the next `batch_size` datapoints, stacked.
+
+        Args:
+            specs: of the batch.
+            batch_size: how many.
+            rest: give what is left at the end, if it is fewer.
+        """
+        if not rest:
+            return self._counted(_as_list(self._queue.dequeue_many(batch_size)), batch_size, specs)
+        tensors = _as_list(self._queue.dequeue_up_to(batch_size))
+        return self._counted(tensors, tf.shape(tensors[0], out_type=tf.int64)[0], specs)
+
+    def _counted(
+        self, tensors: list[tf.Tensor], count: Any, specs: Sequence[tf.TensorSpec]
+    ) -> list[tf.Tensor]:
+        # Counted in the graph: the thread cannot know when a put that had to wait went in. It costs
+        # the step nothing measurable.
+        with tf.control_dependencies(tensors):
+            counted = self._count.assign_add(count, read_value=False)
+        with tf.control_dependencies([counted]):
+            tensors = [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
+        for tensor, spec in zip(tensors, specs):
+            tensor.set_shape(spec.shape)
+        return tensors
+
+
+def _new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:
+    shapes = [spec.shape for spec in specs]
+    known = all(shape.is_fully_defined() for shape in shapes)
+    return tf.queue.FIFOQueue(
+        capacity, [spec.dtype for spec in specs], shapes if known else None, name="queue"
+    )
+
+
+def _checked_queue(specs: Sequence[tf.TensorSpec], queue: Any) -> Any:
+    dtypes = [spec.dtype for spec in specs]
+    if list(queue.dtypes) != dtypes:
+        raise SpecError(
+            f"The given queue holds {[dtype.name for dtype in queue.dtypes]}, but the specs declare "
+            f"{[dtype.name for dtype in dtypes]}. Make the queue with one dtype per spec, in their order."
+        )
+    if queue.queue_ref.graph is not tf.get_default_graph():
+        raise SetupError(
+            "The given queue lives in another graph than setup() was called in. Make it in the same one."
+        )
+    return queue
+
+
+def local_variable(value: tf.Tensor, name: str) -> tf.Variable:
+    """Makes a variable that is initialised with each session and never saved: it speaks of one run."""
+    return tf.Variable(
+        value, name=name, trainable=False, use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES]
+    )
+
+
+def _as_list(tensors: Any) -> list[tf.Tensor]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]

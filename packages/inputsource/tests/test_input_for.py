@@ -1,0 +1,158 @@
+"""Which input a flow gets, and that moving it into a worker changes nothing but the speed."""
+
+import logging
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_dataflow import BatchData, DataFromGenerator, DataFromList, MapData, MultiProcessRunner
+from towerpack_inputsource import QueueInput, StagingInput, input_for
+
+SPECS = [tf.TensorSpec([2], tf.int32, "x")]
+
+
+def make_busy():
+    """Local, so that a worker needs not import this module, and TensorFlow with it."""
+
+    def busy(number):
+        end = time.thread_time() + 2e-3
+        while time.thread_time() < end:
+            number += 0
+        return [np.int32(number)]
+
+    return busy
+
+
+busy = make_busy()
+
+
+def slow_flow(function=busy, **options):
+    return BatchData(MapData(DataFromList(range(12), shuffle=True), function, **options), 2)
+
+
+def moved(source):
+    return isinstance(source._flow, MultiProcessRunner)
+
+
+def children():
+    """This process's children."""
+    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+
+
+def take(source, number):
+    """That many datapoints, and the position after them."""
+    with tf.Graph().as_default():
+        source.setup(SPECS)
+        [x] = source.get_input_tensors()
+        with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+            taken = [session.run(x).tolist() for _ in range(number)]
+            return taken, source.state_dict()["flow"]
+
+
+def test_costly_work_moves_into_a_worker(caplog):
+    flow = slow_flow()
+    with caplog.at_level(logging.INFO, logger="towerpack_inputsource"):
+        source = input_for(flow)
+    assert type(source) is QueueInput and moved(source)
+    assert "ms of processor time, so it runs in a worker process" in caplog.text
+    assert "data=QueueInput(flow)" in caplog.text
+
+
+def test_the_datapoints_and_the_position_stay_the_same():
+    def source(kind):
+        made = kind(slow_flow())
+        made.seed(5)
+        return made
+
+    here, position = take(source(QueueInput), 8)
+    there, there_position = take(source(input_for), 8)
+    assert here == there
+    for kind, state in [(input_for, position), (QueueInput, there_position)]:
+        resumed = source(kind)
+        resumed.load_state_dict({"flow": state})
+        assert take(resumed, 4)[0] == take(source(QueueInput), 12)[0][8:]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: DataFromList(list(range(100))),
+        lambda: BatchData(DataFromList([[np.zeros(3)]] * 64, shuffle=True), 16),
+        lambda: [[1], [2]],
+        lambda: DataFromGenerator(lambda: iter([[1], [2]])),
+        lambda: MapData(DataFromGenerator(lambda: iter(range(12))), busy),
+        lambda: MultiProcessRunner(slow_flow(), 2),
+        lambda: MapData(MultiProcessRunner(slow_flow(), 2), lambda x: x),
+        lambda: slow_flow(drops=True),
+        lambda: DataFromList([]),
+        lambda: MapData(DataFromList([1]), busy),
+    ],
+    ids=[
+        "cheap",
+        "arrays",
+        "list",
+        "generator",
+        "stream",
+        "workers",
+        "workers below",
+        "drops",
+        "empty",
+        "one",
+    ],
+)
+def test_other_flows_stay_as_they_are(make):
+    flow = make()
+    assert input_for(flow)._flow is flow
+
+
+def test_nothing_is_used_up_and_no_process_started():
+    flow = slow_flow()
+    before = threading.active_count(), children()
+    input_for(flow)
+    assert (threading.active_count(), children()) == before
+    assert flow.state_dict()["index"] == 0 and len(list(flow)) == 6
+
+
+def test_what_cannot_be_pickled_stays_with_the_reason(caplog):
+    lock = threading.Lock()
+
+    def locked(number):
+        with lock:
+            return busy(number)
+
+    flow = slow_flow(locked)
+    with caplog.at_level(logging.INFO, logger="towerpack_inputsource"):
+        assert input_for(flow)._flow is flow
+    assert "stays in this process: it cannot be pickled (TypeError: cannot pickle" in caplog.text
+
+
+def test_what_is_very_large_stays(caplog, monkeypatch):
+    monkeypatch.setattr("towerpack_inputsource._input_for._MOST_BYTES_TO_SEND", 2**20)
+    table = np.zeros(2**20 + 1, np.uint8)
+    flow = slow_flow(lambda number: busy(number + int(table[0])))
+    with caplog.at_level(logging.INFO, logger="towerpack_inputsource"):
+        assert input_for(flow)._flow is flow
+    assert "it holds more than 1 MB" in caplog.text
+
+
+def test_a_flow_that_fails_does_so_in_the_training():
+    def fail(number):
+        raise LookupError(f"nothing at {number}")
+
+    source = input_for(slow_flow(fail))
+    with pytest.raises(LookupError, match="nothing at"):
+        take(source, 1)
+
+
+def test_gpus_get_staging():
+    source = input_for([[1]], on_gpu=True)
+    assert type(source) is StagingInput and type(source.source) is QueueInput
+
+
+def test_what_cannot_be_read_again_is_refused():
+    with pytest.raises(TypeError, match="can be gone through once only"):
+        input_for(iter([[1]]))

@@ -1,0 +1,123 @@
+"""Dropout."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers._errors import LayerArgumentError
+from towerpack_layers.nn._image_arguments import here, require_rank
+from towerpack_layers.registry._register_layer import register_layer
+from towerpack_layers.tower._tower_context import TowerContext, get_current_tower_context, resolve_training
+
+# Named, because "auto" may be another algorithm on another device.
+_PHILOX = 1
+
+
+@register_layer(use_scope=None)
+def Dropout(
+    x: tf.Tensor,
+    *,
+    rate: float = 0.5,
+    training: bool | None = None,
+    noise_shape: Sequence[int | None] | None = None,
+    seed: int | None = None,
+    keep_prob: None = None,
+) -> tf.Tensor:
+    """Zero a random part of the input and scale up the rest, after Srivastava et al. (2014), JMLR 15.
+
+    The name may be left out: ``Dropout(x, rate=0.3)``.
+
+    In a tower that has a ``random_seed`` and a ``step``, the mask depends on these two, the tower's index and
+    the layer's place in the graph, and on nothing else, so a run that is resumed draws the masks that it
+    would have drawn without the break. Otherwise masks are drawn by TensorFlow's stateful generator.
+
+    Args:
+        x: floating tensor of any shape.
+        rate: the part to drop, at least 0 and below 1.
+        training: whether to drop at all; by default what the tower says.
+        noise_shape: shape of the mask, broadcast to the input: 1 (or ``None``, for the input's size) per
+            axis.
+        seed: for the stateful generator; with a tower's ``random_seed`` it is mixed into the mask's key.
+        keep_prob: not supported; it only explains itself.
+
+    Returns:
+        Tensor of the input's shape and dtype.
+
+    Raises:
+        TowerError: outside any tower, without ``training``.
+        LayerArgumentError: ``keep_prob`` was given.
+        ValueError: ``rate`` out of range.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import Dropout
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     dropped = Dropout("dropout", tf.ones([1000]), rate=0.5, training=True, seed=1)
+        ...     sorted(set(session.run(dropped).tolist()))
+        [0.0, 2.0]
+    """
+    call = here("Dropout")
+    require_rank(call, x)
+    _check_rate(call, rate, keep_prob)
+    if not resolve_training(call, training) or rate == 0:
+        return x
+    tower = get_current_tower_context()
+    if tower is None or tower.random_seed is None or tower.step is None:
+        return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
+    with tf.name_scope("mask") as scope:
+        shape = _mask_shape(x, noise_shape)
+        kept, share = _draw_kept(shape, rate, _layer_key(tower, scope, seed), tower.step)
+        return x * (tf.cast(kept, x.dtype) * (1 / share))
+
+
+def _check_rate(call: str, rate: float, keep_prob: float | None) -> None:
+    if keep_prob is not None:
+        raise LayerArgumentError(
+            f"{call}: keep_prob is not supported; use rate, the part to drop: rate={1 - keep_prob:g} instead "
+            f"of keep_prob={keep_prob:g}."
+        )
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+        raise ValueError(f"{call}: rate must be a number with 0 <= rate < 1, got {rate!r}.")
+
+
+def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Tensor:
+    if noise_shape is None:
+        return tf.shape(x)
+    sizes = [tf.shape(x)[axis] if size is None else size for axis, size in enumerate(noise_shape)]
+    return tf.stack(sizes)
+
+
+def _draw_kept(shape: tf.Tensor, rate: float, key: int, step: tf.Tensor) -> tuple[tf.Tensor, float]:
+    """Draw what to keep, and return it with the share that is kept on average.
+
+    An element takes 16 random bits, half of what a random float takes, and `rate` is rounded to these. For a
+    layer of 16 thousand elements that, and no seed derived in the graph, is half of the time of
+    ``tf.nn.experimental.stateless_dropout``.
+    """
+    threshold = min(round(rate * 2**16), 2**16 - 1)
+    size = tf.reduce_prod(shape)
+    # Philox counts in the lower half of its counter, so no two steps share a number.
+    counter = tf.stack([tf.constant(0, tf.uint64), tf.cast(step, tf.uint64)])
+    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=[(size + 1) // 2],
+        key=tf.constant([key], tf.uint64),
+        counter=counter,
+        alg=_PHILOX,
+        dtype=tf.uint32,
+    )
+    drawn = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
+    return tf.reshape(drawn >= tf.constant(threshold, tf.uint16), shape), 1 - threshold / 2**16
+
+
+def _layer_key(tower: TowerContext, scope: str, seed: int | None) -> int:
+    """Return what tells the masks of this run, tower and layer from those of others.
+
+    The layer is known by its name scope, which is unique in the graph even if variables are reused, without
+    the tower's own prefix.
+    """
+    place = scope.removeprefix(f"{tower.name}/")
+    layer = zlib.crc32(f"{tower.index}:{place}:{seed}".encode())
+    return (int(tower.random_seed or 0) << 32 | layer) % 2**64

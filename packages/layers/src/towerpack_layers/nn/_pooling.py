@@ -1,0 +1,121 @@
+"""Pooling over images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers.nn._image_arguments import here, read_data_format, read_padding, read_pair, require_rank
+from towerpack_layers.registry._register_layer import register_layer
+
+
+@register_layer(log_shape=True)
+def MaxPooling(
+    x: tf.Tensor,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+) -> tf.Tensor:
+    """Take the largest value of each window.
+
+    Args:
+        x: tensor of shape ``[N, H, W, C]``, or ``[N, C, H, W]`` with ``channels_first``.
+        pool_size: height and width of the window, one number for both or two.
+        strides: steps of the window, likewise; ``pool_size`` by default.
+        padding: ``same`` or ``valid`` (the default here, unlike ``Conv2D``).
+        data_format: ``channels_last`` or ``channels_first``.
+
+    Returns:
+        Tensor of the input's dtype and format.
+
+    Raises:
+        ValueError: an argument out of range, or an input that is not 4-D.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import MaxPooling
+        >>> with tf.Graph().as_default():
+        ...     MaxPooling("pool0", tf.ones([2, 28, 28, 1]), 2).shape
+        TensorShape([2, 14, 14, 1])
+    """
+    return _pool("MaxPooling", tf.nn.max_pool2d, x, pool_size, strides, padding, data_format)
+
+
+@register_layer(log_shape=True)
+def AvgPooling(
+    x: tf.Tensor,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None = None,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+) -> tf.Tensor:
+    """Take the mean of each window; with ``same`` padding, of the part of it inside the image.
+
+    Args:
+        x: tensor of shape ``[N, H, W, C]``, or ``[N, C, H, W]`` with ``channels_first``.
+        pool_size: height and width of the window, one number for both or two.
+        strides: steps of the window, likewise; ``pool_size`` by default.
+        padding: ``same`` or ``valid`` (the default here, unlike ``Conv2D``).
+        data_format: ``channels_last`` or ``channels_first``.
+
+    Returns:
+        Tensor of the input's dtype and format.
+
+    Raises:
+        ValueError: an argument out of range, or an input that is not 4-D.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import AvgPooling
+        >>> with tf.Graph().as_default():
+        ...     AvgPooling("pool0", tf.ones([2, 5, 5, 1]), 3, strides=1).shape
+        TensorShape([2, 3, 3, 1])
+    """
+    return _pool("AvgPooling", tf.nn.avg_pool2d, x, pool_size, strides, padding, data_format)
+
+
+@register_layer(log_shape=True)
+def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Tensor:
+    """Take the mean of each channel over the image.
+
+    Args:
+        x: floating tensor of shape ``[N, H, W, C]``, or ``[N, C, H, W]`` with ``channels_first``.
+        data_format: ``channels_last`` or ``channels_first``.
+
+    Returns:
+        Tensor ``[N, C]`` of the input's dtype.
+
+    Raises:
+        ValueError: an unknown ``data_format``, or an input that is not 4-D.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import GlobalAvgPooling
+        >>> with tf.Graph().as_default():
+        ...     GlobalAvgPooling("gap", tf.ones([2, 7, 7, 64])).shape
+        TensorShape([2, 64])
+    """
+    call = here("GlobalAvgPooling")
+    require_rank(call, x, 4)
+    return tf.reduce_mean(x, read_data_format(call, data_format).spatial, name="output")
+
+
+def _pool(
+    layer: str,
+    function: Callable[..., Any],
+    x: tf.Tensor,
+    pool_size: int | Sequence[int],
+    strides: int | Sequence[int] | None,
+    padding: str,
+    data_format: str,
+) -> tf.Tensor:
+    call = here(layer)
+    require_rank(call, x, 4)
+    form = read_data_format(call, data_format)
+    size = read_pair(call, "pool_size", pool_size)
+    steps = size if strides is None else read_pair(call, "strides", strides)
+    window = {"ksize": form.window(size), "strides": form.window(steps)}
+    return function(x, **window, padding=read_padding(call, padding), data_format=form.code, name="output")

@@ -1,0 +1,1 @@
+"""What makes a function a layer: its name, scope, default arguments and chains."""

@@ -1,0 +1,121 @@
+"""Write a chain of layers as a chain of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers._errors import UnknownLayerError
+from towerpack_layers.registry._register_layer import REGISTRY
+
+
+@attrs.frozen(eq=False, repr=False)
+class LinearWrap:
+    """A tensor on which layers are called as methods, for networks that are a line.
+
+    Every registered layer is a method, which takes the layer's arguments without the input and returns a new
+    wrap. ``wrap()`` gives the tensor. The brackets around such a chain are only there to break lines.
+
+    Args:
+        tensor: the tensor to start from.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import LinearWrap
+        >>> with tf.Graph().as_default():
+        ...     logits = (
+        ...         LinearWrap(tf.ones([1, 8, 8, 1]))
+        ...         .Conv2D("conv0", 4, 3)
+        ...         .tf.nn.relu()
+        ...         .MaxPooling("pool0", 2)
+        ...         .apply(tf.reshape, [1, -1])
+        ...         .FullyConnected("fc0", 10)()
+        ...     )
+        >>> logits.name, logits.shape
+        ('fc0/output:0', TensorShape([1, 10]))
+    """
+
+    _tensor: Any
+
+    def __getattr__(self, layer: str) -> Callable[..., LinearWrap]:
+        """Look up a registered layer."""
+        function = REGISTRY.get(layer)
+        if function is None:
+            # Copying, pickling and notebooks probe for names like these, on half-made objects too.
+            if layer.startswith("_"):
+                raise AttributeError(f"'LinearWrap' object has no attribute {layer!r}")
+            raise UnknownLayerError(_unknown(layer))
+
+        def call(*args: Any, **kwargs: Any) -> LinearWrap:
+            if args and isinstance(args[0], str):
+                return LinearWrap(function(args[0], self._tensor, *args[1:], **kwargs))
+            return LinearWrap(function(self._tensor, *args, **kwargs))
+
+        return call
+
+    def __dir__(self) -> list[str]:
+        """List the layers beside the methods, for completion."""
+        return sorted({*object.__dir__(self), *REGISTRY.names()})
+
+    def __repr__(self) -> str:
+        """Show the tensor."""
+        return f"LinearWrap({self._tensor!r})"
+
+    def __call__(self) -> Any:
+        """Return the tensor."""
+        return self._tensor
+
+    def tensor(self) -> Any:
+        """Return the tensor."""
+        return self._tensor
+
+    def apply(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> LinearWrap:
+        """Wrap ``function(tensor, *args, **kwargs)``."""
+        return LinearWrap(function(self._tensor, *args, **kwargs))
+
+    def apply2(self, function: Callable[..., Any], first: Any, *args: Any, **kwargs: Any) -> LinearWrap:
+        """Wrap ``function(first, tensor, *args, **kwargs)``."""
+        return LinearWrap(function(first, self._tensor, *args, **kwargs))
+
+    def print_tensor(self) -> LinearWrap:
+        """Print the tensor's description (not its values) and go on."""
+        print(self._tensor)
+        return self
+
+    @property
+    def tf(self) -> _Module:
+        """TensorFlow's functions (those of ``tf.compat.v1``) on this tensor: ``wrap.tf.nn.relu()``."""
+        return _Module(self, tf)
+
+
+@attrs.frozen(eq=False)
+class _Module:
+    """A module whose functions are called on the wrapped tensor."""
+
+    _wrap: LinearWrap
+    _module: Any
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"'LinearWrap.tf' has no attribute {name!r}")
+        member = getattr(self._module, name)
+        if isinstance(member, ModuleType):
+            return _Module(self._wrap, member)
+
+        def call(*args: Any, **kwargs: Any) -> LinearWrap:
+            return self._wrap.apply(member, *args, **kwargs)
+
+        return call
+
+
+def _unknown(layer: str) -> str:
+    similar = REGISTRY.similar(layer)
+    hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
+    return (
+        f"LinearWrap knows no layer {layer!r}. {hint}Registered are: {', '.join(REGISTRY.names())}. Decorate "
+        f"a function of yours with @register_layer to add it, or use .apply(function, ...) for any function."
+    )

@@ -1,0 +1,163 @@
+"""Layers by name, and the decorator that makes a function one."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
+
+from towerpack_layers._errors import DuplicateRegistrationError
+from towerpack_layers.registry._argscope import scoped_arguments
+from towerpack_layers.registry._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
+from towerpack_layers.registry._layer_scope import layer_scope, log_shapes, name_output, require_graph
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class LayerRegistry:
+    """A table of layers by name, written by :func:`register_layer` and read by ``LinearWrap``."""
+
+    def __init__(self) -> None:
+        self._layers: dict[str, Layer[..., Any]] = {}
+
+    def add(self, layer: Layer[..., Any]) -> None:
+        """Add a layer; the same function, defined anew by a reload or a notebook cell, replaces its old self.
+
+        Raises:
+            DuplicateRegistrationError: another function has this name.
+        """
+        known = self._layers.get(layer.layer_name)
+        if known is not None and _origin(known) != _origin(layer):
+            raise DuplicateRegistrationError(
+                f"A layer {layer.layer_name!r} is already registered, by {_origin(known)}; {_origin(layer)} "
+                f"cannot take the same name. Rename one of the two functions."
+            )
+        self._layers[layer.layer_name] = layer
+
+    def get(self, name: str) -> Layer[..., Any] | None:
+        """Return the layer of this name, or ``None``."""
+        return self._layers.get(name)
+
+    def names(self) -> list[str]:
+        """Return the names of all layers, sorted."""
+        return sorted(self._layers)
+
+    def similar(self, name: str) -> list[str]:
+        """Return names a user who wrote ``name`` may have meant, best first."""
+        folded = {known.lower(): known for known in self._layers}
+        return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, cutoff=0.5)]
+
+
+REGISTRY = LayerRegistry()
+"""The layers of this process: a table of functions, filled as the modules that define them are imported."""
+
+
+@overload
+def register_layer(function: Callable[P, R], /) -> Layer[Concatenate[str, P], R]: ...
+@overload
+def register_layer(
+    *, log_shape: bool = ..., use_scope: Literal[True] = ...
+) -> Callable[[Callable[P, R]], Layer[Concatenate[str, P], R]]: ...
+@overload
+def register_layer(
+    *, log_shape: bool = ..., use_scope: None
+) -> Callable[[Callable[P, R]], OptionalNameLayer[P, R]]: ...
+def register_layer(
+    function: Callable[..., Any] | None = None, /, *, log_shape: bool = False, use_scope: bool | None = True
+) -> Any:
+    """Make a function of a tensor a layer: called with a name first, known to ``argscope`` and
+    ``LinearWrap``.
+
+    The function is written without the name: its first parameter is the input. The layer is called with the
+    name before it; everything the function does then happens in a variable scope of that name, so
+    ``tf.get_variable("W")`` makes ``<name>/W``, and the tensor it returns is found as ``<name>/output``.
+    Calling two layers of one name is an error unless variables are being reused.
+
+    Use it as ``@register_layer`` or with options, ``@register_layer(log_shape=True)``.
+
+    Args:
+        function: the function; given by the decorator syntax.
+        log_shape: log the shapes of input and output to the logger ``towerpack_layers``, once per graph and
+            layer.
+        use_scope: ``True``: the layer's name is required. ``None``: it may be left out, and then no scope is
+            opened and the output keeps its own name.
+
+    Raises:
+        DuplicateRegistrationError: another function of this name is registered.
+        TypeError: the function has no parameter for its input, or ``use_scope`` is neither ``True`` nor
+            ``None``.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import LinearWrap, register_layer
+        >>> @register_layer
+        ... def Scale(x, init=1.0):
+        ...     return x * tf.get_variable("alpha", [], initializer=tf.constant_initializer(init))
+        >>> with tf.Graph().as_default():
+        ...     LinearWrap(tf.ones([2])).Scale("s0").Scale("s1", init=2.0)().name
+        ...     [v.name for v in tf.trainable_variables()]
+        's1/output:0'
+        ['s0/alpha:0', 's1/alpha:0']
+    """
+    if use_scope is not True and use_scope is not None:
+        raise TypeError(f"register_layer: use_scope must be True or None, got {use_scope!r}.")
+    if function is None:
+        return functools.partial(_register, log_shape=log_shape, use_scope=use_scope)
+    return _register(function, log_shape=log_shape, use_scope=use_scope)
+
+
+def get_registered_layer(name: str) -> Layer[..., Any] | None:
+    """Return the layer registered under a name, or ``None``.
+
+    Example:
+        >>> from towerpack_layers import Conv2D, get_registered_layer
+        >>> get_registered_layer("Conv2D") is Conv2D
+        True
+    """
+    return REGISTRY.get(name)
+
+
+def _register(function: Callable[..., Any], *, log_shape: bool, use_scope: bool | None) -> Layer[..., Any]:
+    info = LayerInfo(function.__name__, function, log_shape, use_scope)
+    if not info.signature.parameters:
+        raise TypeError(f"register_layer: {info.name} needs a first parameter, its input; it has none.")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _build(info, args, kwargs)
+
+    layer = cast(Layer[..., Any], call)
+    layer.layer_name, layer.layer_info = info.name, info
+    if use_scope:
+        vars(call)["__signature__"] = _with_name(info.signature)
+    REGISTRY.add(layer)
+    return layer
+
+
+def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    name, args = info.split_name(args)
+    call = info.name if name is None else f"{info.name}({name!r})"
+    require_graph(call)
+    kwargs = info.complete(call, args, kwargs, scoped_arguments(info.name))
+    if name is None:
+        return info.function(*args, **kwargs)
+    with layer_scope(info.name, name) as scope:
+        result = name_output(info.function(*args, **kwargs))
+    if info.log_shape:
+        log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)
+    return result
+
+
+def _with_name(signature: inspect.Signature) -> inspect.Signature:
+    name = inspect.Parameter("name", inspect.Parameter.POSITIONAL_ONLY, annotation="str")
+    others = [parameter for parameter in signature.parameters.values() if parameter.name != "name"]
+    return signature.replace(parameters=[name, *others])
+
+
+def _origin(layer: Layer[..., Any]) -> str:
+    info = layer_info(layer)
+    assert info is not None
+    return f"{info.function.__module__}.{info.function.__qualname__}"

@@ -1,0 +1,1 @@
+"""The tower context: what one replica of a model may know about itself."""

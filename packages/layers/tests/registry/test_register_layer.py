@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import gc
+import inspect
+import logging
+import weakref
+from typing import Any
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers import (
+    Conv2D,
+    Dropout,
+    DuplicateLayerError,
+    DuplicateRegistrationError,
+    FullyConnected,
+    GraphRequiredError,
+    LayerArgumentError,
+    LayerNameError,
+    MaxPooling,
+    TowerContext,
+    argscope,
+    get_registered_layer,
+    register_layer,
+)
+from towerpack_layers.registry._register_layer import LayerRegistry
+
+
+@register_layer
+def Shift(x: tf.Tensor, by: float = 1.0) -> tf.Tensor:
+    """Add a learnt number."""
+    return x + tf.get_variable("shift", [], initializer=tf.constant_initializer(by))
+
+
+@register_layer(use_scope=None)
+def Double(x: tf.Tensor, **kwargs: Any) -> tf.Tensor:
+    """Double the input."""
+    return tf.multiply(x, 2, **kwargs)
+
+
+@register_layer(log_shape=True)
+def Pair(xs: list[tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return two tensors."""
+    return xs[0], xs[1]
+
+
+def test_layer_has_name_signature_and_docstring() -> None:
+    assert Shift.layer_name == "Shift"
+    assert Shift.__doc__ == "Add a learnt number."
+    assert list(inspect.signature(Shift).parameters) == ["name", "x", "by"]
+    assert list(inspect.signature(Double).parameters) == ["x", "kwargs"]
+    assert get_registered_layer("Shift") is Shift
+    assert get_registered_layer("NoSuchLayer") is None
+
+
+def test_variables_and_output_lie_in_the_layers_scope(run: Any) -> None:
+    with tf.variable_scope("net"):
+        out = Shift("s", tf.ones([2]), by=2.0)
+    assert out.name == "net/s/output:0"
+    assert [v.name for v in tf.global_variables()] == ["net/s/shift:0"]
+    assert run(out).tolist() == [3.0, 3.0]
+
+
+def test_optional_name(run: Any) -> None:
+    assert Double(tf.ones([1]), name="twice").name == "twice:0"
+    assert Double("d", tf.ones([1])).name == "d/output:0"
+
+
+def test_results_that_are_no_tensor_are_returned_as_they_are(graph: tf.Graph) -> None:
+    a, b = tf.ones([1]), tf.ones([2])
+    assert Pair("pair", [a, b]) == (a, b)
+
+
+def test_shapes_are_logged_once_per_graph_and_scope(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "towerpack_layers")
+    for _ in range(2):
+        with tf.Graph().as_default():
+            for index in range(2):
+                with TowerContext(
+                    f"tower{index}", is_training=True, index=index, num_towers=2, reuse=bool(index) or None
+                ):
+                    x = MaxPooling("pool", tf.placeholder(tf.float32, [None, 4, 4, 1]), 2)
+                    Pair("pair", [x, x])
+    pool, pair = "pool: (None, 4, 4, 1) -> (None, 2, 2, 1)", ", ".join(["(None, 2, 2, 1)"] * 2)
+    assert [record.getMessage() for record in caplog.records] == [pool, f"pair: {pair} -> {pair}"] * 2
+
+
+@pytest.mark.parametrize("first", [lambda: tf.ones([1]), lambda: "", lambda: 3])
+def test_required_name_is_missed(graph: tf.Graph, first: Any) -> None:
+    message = r'Shift: the first argument is the layer.s name.*Shift\("some_name", x'
+    with pytest.raises(LayerNameError, match=message):
+        Shift(first(), 1.0)
+    with pytest.raises(LayerNameError, match="no positional argument"):
+        Shift()
+
+
+def test_missing_and_unknown_arguments_name_layer_and_arguments(graph: tf.Graph) -> None:
+    x = tf.ones([1, 4, 4, 1])
+    message = r"Conv2D\('c'\): missing .*'kernel_size'.*takes: filters, kernel_size, strides"
+    with pytest.raises(LayerArgumentError, match=message):
+        Conv2D("c", x, 3)
+    with pytest.raises(LayerArgumentError, match=r"Shift\('s'\): got an unexpected .*'bye'.*takes: by\."):
+        Shift("s", x, bye=3)
+    with pytest.raises(LayerArgumentError, match="too many positional arguments"):
+        Dropout("d", x, 0.9)
+    assert tf.global_variables() == []
+
+
+def test_eager_mode_is_refused() -> None:
+    with pytest.raises(GraphRequiredError, match=r"Shift\('s'\) builds a graph"):
+        Shift("s", tf.ones([1]))
+
+
+class TestTwoLayersOfOneName:
+    MESSAGE = (
+        r"FullyConnected\('a'\): the layer scope 'net/a' is already used, by a MaxPooling.*"
+        r"another name.*reuse=True"
+    )
+
+    def test_error_names_the_scope_and_says_what_to_do(self, graph: tf.Graph) -> None:
+        x = tf.ones([1, 4, 4, 1])
+        with tf.variable_scope("net"):
+            MaxPooling("a", x, 2)
+            with pytest.raises(DuplicateLayerError, match=self.MESSAGE):
+                FullyConnected("a", x, 2)
+
+    def test_within_a_tower(self, graph: tf.Graph) -> None:
+        with TowerContext("tower0", is_training=True):
+            Shift("s", tf.ones([1]))
+            with pytest.raises(DuplicateLayerError, match="'s' is already used, by a Shift"):
+                Shift("s", tf.ones([1]))
+
+    @pytest.mark.parametrize("reuse", [True, tf.AUTO_REUSE])
+    def test_reuse_by_intention(self, graph: tf.Graph, reuse: Any) -> None:
+        a = Shift("s", tf.ones([1]))
+        with tf.variable_scope(tf.get_variable_scope(), reuse=reuse):
+            b = Shift("s", tf.ones([1]))
+        assert a is not b
+        assert len(tf.global_variables()) == 1
+
+    def test_other_scopes_and_other_graphs_are_independent(self, graph: tf.Graph) -> None:
+        Shift("s", tf.ones([1]))
+        with tf.variable_scope("other"):
+            Shift("s", tf.ones([1]))
+        with tf.Graph().as_default():
+            Shift("s", tf.ones([1]))
+
+    def test_bodies_of_control_flow_belong_to_their_graph(self, graph: tf.Graph) -> None:
+        flag = tf.placeholder(tf.bool, [])
+        MaxPooling("p", tf.ones([1, 4, 4, 1]), 2)
+        with pytest.raises(DuplicateLayerError, match="'p' is already used"):
+            tf.cond(flag, lambda: MaxPooling("p", tf.ones([1, 4, 4, 1]), 2), lambda: tf.ones([1, 2, 2, 1]))
+
+    def test_a_failed_call_may_be_repeated(self, graph: tf.Graph) -> None:
+        x = tf.ones([1, 4, 4, 1])
+        with pytest.raises(ValueError, match="padding"):
+            MaxPooling("p", x, 2, padding="none")
+        MaxPooling("p", x, 2, padding="same")
+
+    def test_the_notes_do_not_keep_a_graph_alive(self) -> None:
+        with tf.Graph().as_default() as graph:
+            Shift("s", tf.ones([1]))
+        reference = weakref.ref(graph)
+        del graph
+        gc.collect()
+        assert reference() is None
+
+
+class TestRegistration:
+    def test_the_same_function_again_replaces_itself(self) -> None:
+        def define() -> Any:
+            @register_layer
+            def Again(x: tf.Tensor) -> tf.Tensor:
+                return x
+
+            return Again
+
+        first, second = define(), define()
+        assert get_registered_layer("Again") is second is not first
+
+    def test_another_function_of_the_name_is_refused(self) -> None:
+        def Conv2D(x: tf.Tensor) -> tf.Tensor:
+            return x
+
+        message = (
+            r"'Conv2D' is already registered, by towerpack_layers\._conv\.Conv2D; .*Conv2D cannot.*Rename"
+        )
+        with pytest.raises(DuplicateRegistrationError, match=message):
+            register_layer(Conv2D)
+
+    def test_function_without_input_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="Nothing needs a first parameter"):
+
+            @register_layer
+            def Nothing() -> None: ...
+
+    def test_use_scope_false_is_refused(self) -> None:
+        with pytest.raises(TypeError, match="use_scope must be True or None, got False"):
+            register_layer(use_scope=False)
+
+    def test_registries_are_objects(self) -> None:
+        registry = LayerRegistry()
+        registry.add(Shift)
+        assert registry.names() == ["Shift"]
+        assert registry.similar("shft") == ["Shift"]
+
+
+def test_positional_arguments_win_over_argscope(run: Any) -> None:
+    with argscope(Shift, by=5.0):
+        explicit, scoped = Shift("a", tf.zeros([]), 2.0), Shift("b", tf.zeros([]))
+    assert run([explicit, scoped]) == [2.0, 5.0]

@@ -1,0 +1,1 @@
+"""What a training needs to know, and rehearsals of it."""

@@ -1,0 +1,110 @@
+"""Trials before a long training: does every part of it run, and can the model learn at all?"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+
+from .._argument_checks import at_least
+from .._errors import ConfigError
+from ._train_config import TrainConfig
+
+__all__ = ["fast_dev_run", "overfit_batches"]
+
+
+def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
+    """A rehearsal of a training in seconds, which finds what would fail after hours.
+
+    It trains one epoch of a few steps and does the periodic work of every callback at its end, whatever its
+    period: evaluations over a few batches, checkpoints, images. Files go to a directory that is removed
+    afterwards, so what is in `log_dir` stays as it is, and nothing is resumed.
+
+    Args:
+        config: the training.
+        steps: steps, and batches of an evaluation; rounded up to a multiple of `config.steps_per_run`.
+
+    Raises:
+        ConfigError: `steps` is no whole number above 0.
+
+    Example:
+        ```python
+        SimpleTrainer(fast_dev_run(config)).train()
+        ```
+    """
+    steps = at_least("fast_dev_run", "steps", steps)
+    steps += -steps % (config.steps_per_run or 1)
+    return attrs.evolve(
+        config,
+        steps_per_epoch=steps,
+        max_epoch=config.starting_epoch,
+        evaluation_batches=steps,
+        resume=None,
+        rehearsal=True,
+    )
+
+
+def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
+    """A training on a few batches over and over, which a model and an optimizer that work learn by heart.
+
+    Every epoch trains on the same first batches of the data; an epoch keeps its number of steps.
+    Evaluations take as many batches of their own data.
+
+    Args:
+        config: the training, with its data as `dataflow=`.
+        batches: how many of the flow's datapoints to keep.
+
+    Raises:
+        ConfigError: `batches` is no whole number above 0, or the data is not given as `dataflow=`.
+
+    Example:
+        ```python
+        SimpleTrainer(overfit_batches(config, 4)).train()
+        ```
+    """
+    batches = at_least("overfit_batches", "batches", batches)
+    if config.dataflow is None:
+        raise ConfigError(
+            "overfit_batches takes the first datapoints of dataflow=, which this TrainConfig has not: its "
+            f"data is {config.data!r}. Give the flow itself as dataflow=."
+        )
+    return attrs.evolve(
+        config,
+        dataflow=_FirstDatapoints(config.dataflow, batches),
+        steps_per_epoch=config.steps_per_epoch or _length(config.dataflow),
+        evaluation_batches=batches,
+    )
+
+
+def _length(flow: Any) -> int | None:
+    try:
+        return len(flow)
+    except (TypeError, NotImplementedError):  # as input sources take it
+        return None
+
+
+class _FirstDatapoints:
+    """The first datapoints of a flow's first pass, the same ones in each pass."""
+
+    def __init__(self, flow: Iterable[Any], count: int) -> None:
+        self._flow = flow
+        self._count = count
+        self._kept: list[Any] | None = None
+        self.fixed_batch_size = getattr(flow, "fixed_batch_size", None)
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._kept is None:
+            self._kept = list(itertools.islice(iter(self._flow), self._count))
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        length = _length(self._flow)
+        return self._count if length is None else min(self._count, length)
+
+    def seed(self, seed: int) -> None:
+        """Seeds the flow, if it can be seeded."""
+        seed_flow = getattr(self._flow, "seed", None)
+        if callable(seed_flow):
+            seed_flow(seed)

@@ -1,0 +1,178 @@
+"""Everything a training needs to know, validated when it is given."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import tensorflow.compat.v1 as tf
+from attrs.validators import optional
+
+from towerpack_callbacks import (
+    Callback,
+    Callbacks,
+    JSONWriter,
+    MergeAllSummaries,
+    Monitor,
+    MovingAverageSummary,
+    ProgressBar,
+    RunUpdateOps,
+    ScalarPrinter,
+    TFEventWriter,
+)
+from towerpack_inputsource import InputSource
+
+from .._argument_checks import as_int, instance_of, list_of, positive_number, whole_number
+from .._errors import ConfigError
+from ..restore._resume_point import check_resume_allow
+from ..restore._session_init import SessionInit
+from ..towers._model_desc import ModelDesc
+
+__all__ = ["TrainConfig", "default_callbacks", "default_monitors"]
+
+
+def default_callbacks() -> list[Callback]:
+    """What runs besides the user's callbacks unless `TrainConfig(extra_callbacks=…)` says otherwise."""
+    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+
+
+def default_monitors() -> list[Monitor]:
+    """Who records statistics unless `TrainConfig(monitors=…)` says otherwise."""
+    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+
+
+def _default_log_dir() -> Path:
+    return Path("train_log") / (Path(sys.argv[0]).stem or "interactive")
+
+
+def _as_path(value: Any) -> Any:
+    return Path(value) if isinstance(value, (str, os.PathLike)) else value
+
+
+def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Callbacks:
+    if isinstance(value, Callback):
+        raise ConfigError(f"callbacks={value} is one callback; give a list: callbacks=[{value}()].")
+    return Callbacks([] if value is None else value)
+
+
+@attrs.frozen(kw_only=True)
+class TrainConfig:
+    """The arguments of a training.
+
+    Args:
+        model: the model; None for a trainer that has its graph from elsewhere.
+        dataflow: where datapoints come from; the trainer chooses how they get into the graph.
+        data: an `InputSource` instead of `dataflow`.
+        optimizer: a `tf.train.Optimizer`, or a function without arguments that makes one inside the graph;
+            replaces `model.optimizer()`.
+        callbacks: the user's callbacks, in their order.
+        extra_callbacks: what runs after them; None: `default_callbacks()`.
+        monitors: who records statistics; None: `default_monitors()`, without those that write files when
+            there is no log directory.
+        steps_per_epoch: None: one pass of the data, if its length is known. Not divided by the number of
+            towers.
+        steps_per_run: steps in one session call, looped in the graph: for small models, whose steps take
+            less time than their calls. Callbacks see the last of them, so each period must be a multiple of
+            it, and the data must live in the graph or in a queue. 1: each step is a call of its own. None:
+            steps that no callback looks at are run several in one call where that is faster (on CPUs).
+        max_epoch: the last epoch to run.
+        starting_epoch: the first epoch to run.
+        session_init: where values of variables come from before training begins, such as `SmartInit(path)`.
+        session_config: options of the session, used as they are; None: `default_session_config()`.
+        log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
+            earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
+        resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
+        resume_allow: what need not match where `resume` goes on, and is logged instead of refused: variables
+            that are "missing" in the checkpoint, "unused" here or "unequal" in shape or type keep or lose
+            their values; states of "callbacks" this run has not are left out; an "input" of another kind
+            starts anew.
+        seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
+        evaluation_batches: how many batches an evaluation takes at most; None: its whole input.
+        rehearsal: whether this run is to be forgotten: its files go to a directory that is removed when it
+            ends, and each epoch ends with the work of every callback, whatever its period. See
+            `fast_dev_run`.
+        stall_seconds: warn when no step finishes for so long, with what every thread does; inf: never.
+        xla: compile the training towers, gradients included, by XLA; for GPUs, see
+            `optimize.compile_training_towers`.
+
+    Raises:
+        ConfigError: the arguments contradict each other, or one is not what is expected.
+    """
+
+    model: ModelDesc | None = attrs.field(
+        default=None, validator=optional(instance_of(ModelDesc, "a ModelDesc object"))
+    )
+    dataflow: Any = None
+    data: InputSource | None = attrs.field(
+        default=None,
+        validator=optional(instance_of(InputSource, "an InputSource; a DataFlow goes to dataflow=")),
+    )
+    optimizer: tf.train.Optimizer | Callable[[], tf.train.Optimizer] | None = None
+    callbacks: Callbacks = attrs.field(factory=lambda: Callbacks([]), converter=_as_callbacks)
+    extra_callbacks: list[Callback] | None = attrs.field(default=None, validator=optional(list_of(Callback)))
+    monitors: list[Monitor] | None = attrs.field(default=None, validator=optional(list_of(Monitor)))
+    steps_per_epoch: int | None = attrs.field(
+        default=None, converter=as_int, validator=optional(whole_number(1))
+    )
+    steps_per_run: int | None = attrs.field(
+        default=None, converter=as_int, validator=optional(whole_number(1))
+    )
+    max_epoch: int = attrs.field(default=99999, converter=as_int, validator=whole_number(1))
+    starting_epoch: int = attrs.field(default=1, converter=as_int, validator=whole_number(1))
+    session_init: SessionInit | None = attrs.field(
+        default=None, validator=optional(instance_of(SessionInit, "a SessionInit, such as SmartInit(path)"))
+    )
+    session_config: tf.ConfigProto | None = attrs.field(
+        default=None, validator=optional(instance_of(tf.ConfigProto, "a tf.ConfigProto"))
+    )
+    log_dir: Path | None = attrs.field(
+        factory=_default_log_dir,
+        converter=_as_path,
+        validator=optional(instance_of(Path, "a path, or None for no files")),
+    )
+    resume: str | Path | None = attrs.field(
+        default=None, validator=optional(instance_of((str, Path), '"auto" or the path of a checkpoint'))
+    )
+    resume_allow: frozenset[str] = attrs.field(default=(), converter=check_resume_allow)
+    seed: int | None = attrs.field(default=None, converter=as_int, validator=optional(whole_number(0)))
+    evaluation_batches: int | None = attrs.field(
+        default=None, converter=as_int, validator=optional(whole_number(1))
+    )
+    rehearsal: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
+    stall_seconds: float = attrs.field(default=60.0, validator=positive_number())
+    xla: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
+
+    def __attrs_post_init__(self) -> None:
+        if self.dataflow is not None and self.data is not None:
+            raise ConfigError("TrainConfig received both dataflow= and data=; give one of them.")
+        if isinstance(self.dataflow, InputSource):
+            raise ConfigError("TrainConfig(dataflow=...) received an InputSource; give it as data= instead.")
+        if self.model is not None and self.dataflow is None and self.data is None:
+            raise ConfigError(
+                "TrainConfig received a model but neither dataflow= nor data=. "
+                "Give a DataFlow as dataflow=, or an InputSource as data=."
+            )
+        if self.resume == "auto" and self.log_dir is None:
+            raise ConfigError('TrainConfig(resume="auto") needs log_dir=, where the checkpoints are.')
+
+    def make_optimizer(self) -> tf.train.Optimizer:
+        """The optimizer, made or taken inside the graph to be trained.
+
+        Raises:
+            ConfigError: it is no TensorFlow optimizer.
+        """
+        made = self.optimizer
+        if made is None and self.model is not None:
+            made = self.model.optimizer()
+        elif callable(made) and not isinstance(made, tf.train.Optimizer):
+            made = made()
+        if not isinstance(made, tf.train.Optimizer):
+            raise ConfigError(
+                f"The optimizer is {made!r} of type {type(made).__name__}; expected a tf.train.Optimizer "
+                "such as tf.train.AdamOptimizer(1e-3). Keras optimizers do not train a graph of this kind."
+            )
+        return made

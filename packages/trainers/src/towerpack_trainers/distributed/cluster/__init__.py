@@ -1,0 +1,1 @@
+"""Who trains together, and how the processes are started."""

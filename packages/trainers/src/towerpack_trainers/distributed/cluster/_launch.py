@@ -1,0 +1,245 @@
+"""Starts all processes of a training on this machine, and again from its checkpoint when one dies."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, BinaryIO
+
+import attrs
+
+from .._distributed_errors import LaunchError
+
+__all__ = ["exit_code", "free_addresses", "launch", "processes_of_try"]
+
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+
+
+def launch(
+    command: Sequence[str],
+    processes: int,
+    max_restarts: int = 0,
+    min_processes: int | None = None,
+    grace: float = 15.0,
+) -> int:
+    """Runs a command in several processes that train together, until all have ended.
+
+    Each finds the cluster in `TF_CONFIG`. Its lines are passed on with its rank in front. When one fails, the
+    others get `grace` seconds to say so themselves and are killed; with restarts left, all start again. The
+    command itself goes on from its checkpoint, by `TrainConfig(resume="auto")`.
+
+    Call it in the main thread: it forwards signals. It ends all processes when it is told to end, and they
+    end with it if it is killed.
+
+    Args:
+        command: a program and its arguments.
+        processes: how many.
+        max_restarts: how often to start all again after a failure.
+        min_processes: each restart has one process less, but at least so many. None: always `processes`.
+        grace: seconds that processes get to end by themselves.
+
+    Returns:
+        0 if all processes ended well, else what the first that failed returned, or 128 plus its signal.
+
+    Raises:
+        LaunchError: a number makes no sense, or the command cannot be started.
+    """
+    _check(processes, max_restarts, min_processes)
+    for restarts in range(max_restarts + 1):
+        count = processes_of_try(restarts, processes, min_processes)
+        code, again = _Try(command, count, grace).run()
+        if not again or code == 0:
+            return code
+        if restarts < max_restarts:
+            next_count = processes_of_try(restarts + 1, processes, min_processes)
+            _say(f"restart {restarts + 1} of {max_restarts}, with {next_count} processes")
+    return code
+
+
+def processes_of_try(restarts: int, processes: int, min_processes: int | None) -> int:
+    """How many processes there are after so many restarts.
+
+    Example:
+        >>> [processes_of_try(restarts, 3, min_processes=2) for restarts in range(3)]
+        [3, 2, 2]
+    """
+    return processes if min_processes is None else max(processes - restarts, min_processes)
+
+
+def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
+    """Addresses on this machine at which nobody listens now."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for sock in sockets:
+            sock.bind((host, 0))
+        return [f"{host}:{sock.getsockname()[1]}" for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
+def exit_code(returned: int) -> int:
+    """What a shell calls the end of a process: its code, or 128 plus the signal that killed it."""
+    return returned if returned >= 0 else 128 - returned
+
+
+@attrs.frozen(eq=False)
+class _Child:
+    rank: int
+    process: subprocess.Popen[bytes]
+    pumps: list[threading.Thread]
+
+
+class _Try:
+    """All processes, once."""
+
+    def __init__(self, command: Sequence[str], count: int, grace: float) -> None:
+        self._command, self._count, self._grace = list(command), count, grace
+        # What happens: the rank of a process that has ended, or a signal, as a negative number.
+        self._events: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._writing = threading.Lock()
+        self._children: list[_Child] = []
+
+    def run(self) -> tuple[int, bool]:
+        """Returns the exit code, and whether a failure may be tried again."""
+        before = {number: signal.signal(number, self._on_signal) for number in _FORWARDED}
+        try:
+            self._start_all()
+            return self._wait()
+        finally:
+            for child in self._children:
+                child.process.kill()
+                child.process.wait()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._events.put(-number)
+
+    def _start_all(self) -> None:
+        addresses = free_addresses(self._count)
+        for rank in range(self._count):
+            task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+            env = {**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONUNBUFFERED": "1"}
+            try:
+                process = subprocess.Popen(
+                    self._command,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    # A group of its own, so that Ctrl-C in a terminal reaches it once, through us.
+                    start_new_session=True,
+                    preexec_fn=_die_with_parent,
+                )
+            except OSError as error:
+                raise LaunchError(f"{' '.join(self._command)} cannot be started: {error}.") from error
+            pumps = [
+                self._thread(self._pump, rank, process.stdout, sys.stdout),
+                self._thread(self._pump, rank, process.stderr, sys.stderr),
+            ]
+            self._children.append(_Child(rank, process, pumps))
+            self._thread(self._report_end, rank, process)
+
+    def _thread(self, target: Any, *arguments: Any) -> threading.Thread:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        thread.start()
+        return thread
+
+    def _report_end(self, rank: int, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        self._events.put(rank)
+
+    def _pump(self, rank: int, source: BinaryIO, sink: Any) -> None:
+        with source:
+            for line in source:
+                text = line.decode(errors="replace").removesuffix("\n")
+                with self._writing:
+                    sink.write(f"[{rank}] {text}\n")
+                    sink.flush()
+
+    def _wait(self) -> tuple[int, bool]:
+        running = set(range(self._count))
+        failed: int | None = None
+        told_to_end: int | None = None
+        deadline: float | None = None
+        while running:
+            event = self._next_event(deadline)
+            if event is None:
+                self._kill(running)
+                deadline = None
+            elif event < 0:
+                self._forward(-event, running)
+                if -event in _ENDING:
+                    told_to_end, deadline = -event, deadline or time.monotonic() + self._grace
+            else:
+                running.discard(event)
+                code = self._children[event].process.returncode
+                if code and failed is None:
+                    failed, deadline = exit_code(code), deadline or time.monotonic() + self._grace
+                    _say(f"rank {event} {_ending(code)}" + (", the others shall stop" if running else ""))
+        for child in self._children:
+            for pump in child.pumps:
+                pump.join(5)  # a process of its own that it left behind may hold the other end
+        if told_to_end is not None:
+            return failed or 128 + told_to_end, False
+        return failed or 0, True
+
+    def _next_event(self, deadline: float | None) -> int | None:
+        try:
+            return self._events.get(timeout=None if deadline is None else max(deadline - time.monotonic(), 0))
+        except queue.Empty:
+            return None
+
+    def _forward(self, number: int, running: set[int]) -> None:
+        for rank in running:
+            self._children[rank].process.send_signal(number)
+
+    def _kill(self, running: set[int]) -> None:
+        for rank in sorted(running):
+            _say(f"rank {rank} did not end by itself within {self._grace:g} s and is killed")
+            self._children[rank].process.kill()
+
+
+def _die_with_parent() -> None:
+    # However the launcher ends, nothing of the training is left behind.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _ending(returned: int) -> str:
+    if returned >= 0:
+        return f"ended with exit code {returned}"
+    try:
+        return f"was killed by {signal.Signals(-returned).name}"
+    except ValueError:
+        return f"was killed by signal {-returned}"
+
+
+def _say(text: str) -> None:
+    # In one piece: the processes' own lines go to the same stream.
+    sys.stderr.write(f"[launch] {text}\n")
+    sys.stderr.flush()
+
+
+def _check(processes: int, max_restarts: int, min_processes: int | None) -> None:
+    for name, value, least in (
+        ("processes", processes, 1),
+        ("max_restarts", max_restarts, 0),
+        ("min_processes", 1 if min_processes is None else min_processes, 1),
+    ):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise LaunchError(f"{name}={value!r}: expected a whole number of at least {least}.")
+    if min_processes is not None and min_processes > processes:
+        raise LaunchError(f"min_processes={min_processes} is more than processes={processes}.")

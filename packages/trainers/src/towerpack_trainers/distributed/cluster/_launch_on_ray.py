@@ -1,0 +1,130 @@
+"""Starts a training's processes on a Ray cluster, and again from its checkpoint when one dies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .._distributed_errors import LaunchError, MissingExtraError
+from ..group._process_group import describe
+from ._launch import free_addresses, processes_of_try
+
+__all__ = ["launch_on_ray"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+
+def launch_on_ray(
+    train: Callable[[], Any],
+    processes: int,
+    max_restarts: int = 0,
+    min_processes: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    grace: float = 60.0,
+) -> list[Any]:
+    """Runs a function in several processes of a Ray cluster that train together. Needs the extra `ray`.
+
+    Each finds the cluster in `TF_CONFIG`, so `resolve_cluster()` and `DistributedTrainer` work in it as
+    anywhere. When a process fails, the others get `grace` seconds to end, and with restarts left all start
+    again. The function itself goes on from its checkpoint, by `TrainConfig(resume="auto")`; its directory
+    must be reachable from every host where the chief may be.
+
+    Args:
+        train: what each process runs; it travels by cloudpickle.
+        processes: how many.
+        max_restarts: how often to start all again after a failure.
+        min_processes: each restart has one process less, but at least so many. None: always `processes`.
+        options: what Ray gives each process, such as `{"num_cpus": 4, "num_gpus": 1}`.
+        grace: seconds that processes get to end by themselves after one has failed.
+
+    Returns:
+        What the function returned, by rank.
+
+    Raises:
+        MissingExtraError: Ray is not installed.
+        LaunchError: processes failed and no restart is left; its cause is the first failure.
+    """
+    ray = _import_ray()
+    if not ray.is_initialized():
+        ray.init(log_to_driver=True)
+    for restarts in range(max_restarts + 1):
+        count = processes_of_try(restarts, processes, min_processes)
+        values, failure = _run_once(ray, train, count, dict(options or {}), grace)
+        if failure is None:
+            return values
+        if restarts == max_restarts:
+            raise LaunchError(
+                f"The training failed {max_restarts + 1} times; the last failure was {_describe(failure)}"
+            ) from failure
+        _log.warning("Try %d of %d failed: %s", restarts + 1, max_restarts + 1, _describe(failure))
+    raise LaunchError(f"max_restarts={max_restarts!r}: expected a whole number of at least 0.")
+
+
+def _describe(failure: BaseException) -> str:
+    # Ray's error begins with the whole of the other process's traceback, in colours.
+    cause = getattr(failure, "cause", None)
+    return describe(failure if cause is None else cause)
+
+
+class _Process:
+    """One process of a training; Ray makes an actor of it."""
+
+    def address(self) -> str:
+        import ray
+
+        (address,) = free_addresses(1, ray.util.get_node_ip_address())
+        return address
+
+    def run(self, train: Callable[[], Any], addresses: list[str], rank: int) -> Any:
+        task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+        os.environ["TF_CONFIG"] = json.dumps(task)
+        return train()
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError.of("ray", error) from error
+    return ray
+
+
+def _run_once(
+    ray: Any, train: Callable[[], Any], count: int, options: dict[str, Any], grace: float
+) -> tuple[list[Any], BaseException | None]:
+    """What all processes returned, and the first failure."""
+    # Ray must not restart one alone: the others cannot go on with it.
+    actor = ray.remote(_Process).options(**{"num_cpus": 1, "max_restarts": 0, **options})
+    actors = [actor.remote() for _ in range(count)]
+    try:
+        addresses = ray.get([process.address.remote() for process in actors])
+        running = {process.run.remote(train, addresses, rank): rank for rank, process in enumerate(actors)}
+        return _collect(ray, running, grace)
+    except ray.exceptions.RayError as error:
+        return [], error
+    finally:
+        for process in actors:
+            ray.kill(process)
+
+
+def _collect(ray: Any, running: dict[Any, int], grace: float) -> tuple[list[Any], BaseException | None]:
+    values: list[Any] = [None] * len(running)
+    failure: BaseException | None = None
+    deadline = None
+    while running:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            break
+        done, _ = ray.wait(list(running), num_returns=1, timeout=left)
+        for finished in done:
+            rank = running.pop(finished)
+            try:
+                values[rank] = ray.get(finished)
+            except ray.exceptions.RayError as error:
+                if failure is None:
+                    failure, deadline = error, time.monotonic() + grace
+    return values, failure

@@ -1,0 +1,1 @@
+"""Tensors exchanged between processes."""

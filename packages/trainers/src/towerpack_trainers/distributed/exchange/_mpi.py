@@ -1,0 +1,160 @@
+"""Exchange by MPI, through mpi4py: for clusters whose network MPI knows best."""
+
+from __future__ import annotations
+
+import atexit
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from .._distributed_errors import MissingExtraError
+from ..group._process_group import ProcessGroup, check_times
+from ..group._rendezvous import Lines, call_chief, receive_calls
+from ._communicator import Communicator
+from ._recycled_arrays import RecycledArrays
+
+__all__ = ["MPICommunicator"]
+
+# Waiting costs a core, as in MPI itself; after this long there is something to wait for.
+_SPIN_SECONDS = 0.005
+
+_Exchange = Callable[..., list[np.ndarray]]
+
+
+@final
+class MPICommunicator(Communicator):
+    """MPI's own exchange, of one buffer in main memory for all tensors of a type.
+
+    Signs of life go over TCP connections of our own, since MPI waits for ever for a process that hangs.
+
+    Args:
+        comm: an `mpi4py.MPI.Comm`, of which a duplicate is used; None: `MPI.COMM_WORLD`.
+        start_timeout: seconds to wait for all processes.
+        peer_timeout: seconds of silence after which one counts as lost.
+        step_timeout: seconds that one exchange may take, including the wait for the slowest process.
+
+    Raises:
+        MissingExtraError: mpi4py is not installed.
+        RendezvousError: the processes cannot reach one another by TCP.
+    """
+
+    # Large tensors are written into MPI's buffer and read out of it as they are; joining small ones first
+    # costs less than a call of NumPy for each.
+    bucket_size = 1 << 12
+
+    def __init__(
+        self,
+        comm: Any = None,
+        start_timeout: float = 600.0,
+        peer_timeout: float = 30.0,
+        step_timeout: float = 1800.0,
+    ) -> None:
+        self._mpi = mpi = _import_mpi()
+        self._comm = (mpi.COMM_WORLD if comm is None else comm).Dup()
+        check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
+        self._pending: list[Any] = []
+        self._results = RecycledArrays()
+        self.group = _join(mpi, self._comm, start_timeout, peer_timeout, step_timeout)
+
+    def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        return self._at_once(tensors, self._average)
+
+    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        # MPI matches exchanges by their order, which is that of the tensors' types.
+        return self._at_once(tensors, self._average)
+
+    def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        return self._at_once(tensors, self._send)
+
+    def close(self, failure: str | None = None) -> None:
+        """Leaves the group; after a failure, the process will end by MPI's abort.
+
+        Without that, MPI's own end would wait for a process that is gone.
+        """
+        if failure is not None and self.size > 1:
+            atexit.register(_abort, self._mpi, self._comm)
+        super().close(failure)
+
+    def _at_once(self, tensors: Sequence[tf.Tensor], exchange: _Exchange) -> list[tf.Tensor]:
+        if self.size == 1 or not tensors:
+            return [tf.identity(tensor) for tensor in tensors]
+        with tf.device("/cpu:0"):
+            carried = [_carried(tensor) for tensor in tensors]
+            answers = tf.numpy_function(exchange, carried, [tensor.dtype for tensor in carried])
+            for tensor, answer in zip(tensors, answers):
+                answer.set_shape(tensor.shape)
+            return [tf.cast(answer, tensor.dtype) for tensor, answer in zip(tensors, answers)]
+
+    def _average(self, *given: np.ndarray) -> list[np.ndarray]:
+        averages = list(given)
+        for dtype in dict.fromkeys(values.dtype for values in given):
+            places = [place for place, values in enumerate(given) if values.dtype == dtype]
+            whole, parts = self._results.row([given[place].shape for place in places], dtype)
+            for place, part in zip(places, parts):
+                # A mean is a sum of shares, and these have to be written there in any case.
+                averages[place] = np.multiply(given[place], 1 / self.size, out=part)
+            self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, whole), whole)
+        return averages
+
+    def _send(self, *given: np.ndarray) -> list[np.ndarray]:
+        sent = [np.array(values) for values in given]
+        for values in sent:
+            self._wait(self._comm.Ibcast(values, root=0), values)
+        return sent
+
+    def _wait(self, request: Any, *buffers: np.ndarray) -> None:
+        """Waits for an exchange, and gives it up when a process is lost."""
+        start = time.perf_counter()
+        while not request.Test():
+            waited = time.perf_counter() - start
+            if waited > _SPIN_SECONDS:
+                try:
+                    self.group.check()
+                except BaseException:
+                    # MPI may still write to them.
+                    self._pending += [request, buffers]
+                    raise
+                time.sleep(5e-5)
+
+
+def _carried(tensor: tf.Tensor) -> tf.Tensor:
+    # MPI knows no half types: these are summed as float32.
+    return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
+
+
+def _import_mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise MissingExtraError.of("mpi", error) from error
+    return MPI
+
+
+def _abort(mpi: Any, comm: Any) -> None:
+    if not mpi.Is_finalized():
+        comm.Abort(1)
+
+
+def _join(
+    mpi: Any, comm: Any, start_timeout: float, peer_timeout: float, step_timeout: float
+) -> ProcessGroup:
+    rank, size = comm.Get_rank(), comm.Get_size()
+    hosts = comm.allgather(mpi.Get_processor_name())
+    names = [f"rank {number} ({host})" for number, host in enumerate(hosts)]
+    if size == 1:
+        return ProcessGroup(0, names, Lines({}, {}), peer_timeout, step_timeout)
+    key = f"mpi of {size}"
+    if rank == 0:
+
+        def tell(port: int) -> None:
+            comm.bcast(port)
+
+        lines = receive_calls(0, names, key, start_timeout, ready=tell)
+    else:
+        port = comm.bcast(None)
+        local = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
+        lines = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
+    return ProcessGroup(rank, names, lines, peer_timeout, step_timeout)

@@ -1,0 +1,63 @@
+"""Updates that happen in some steps only, and the variables that say in which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ._gradient_values import Pairs, check_pairs
+
+__all__ = ["given_pairs", "require_resource_variables", "run_if", "state_variable"]
+
+
+def given_pairs(owner: str, grads_and_vars: Sequence[tuple[Any, tf.Variable]]) -> Pairs:
+    """The pairs that have a gradient.
+
+    Raises:
+        TypeError: these are no pairs.
+        ValueError: no pair has a gradient.
+    """
+    pairs = check_pairs(f"{owner}.apply_gradients", grads_and_vars)
+    given = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
+    if not given:
+        raise ValueError(f"{owner}.apply_gradients received no gradient of any variable; nothing to train.")
+    return given
+
+
+def require_resource_variables(owner: str, pairs: Pairs) -> None:
+    """Checks that variables can be updated on a condition.
+
+    Raises:
+        ValueError: one is a reference variable.
+    """
+    for _, variable in pairs:
+        if not hasattr(variable, "handle"):
+            raise ValueError(
+                f"{owner} updates variables on a condition, which TensorFlow does for resource variables "
+                f"only; {variable.op.name!r} is none. Do not pass use_resource=False, nor call "
+                "disable_resource_variables() or disable_v2_behavior()."
+            )
+
+
+def state_variable(name: str, value: float, dtype: tf.DType) -> tf.Variable:
+    """A scalar global variable, so that it is in checkpoints; made outside of any condition."""
+    with tf.init_scope(), tf.control_dependencies(None):
+        return tf.get_variable(
+            name, [], dtype, tf.constant_initializer(value), trainable=False, use_resource=True
+        )
+
+
+def run_if(predicate: tf.Tensor, build: Callable[[], Any]) -> tf.Operation:
+    """An op that runs what `build` makes if `predicate` is true."""
+
+    def branch() -> tf.Tensor:
+        with tf.control_dependencies([build()]):
+            return tf.constant(True)
+
+    done = tf.cond(predicate, branch, lambda: tf.constant(False))
+    # Optimizers put their op here; this one belongs to the branch, and cannot be run from outside.
+    updates = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
+    updates[:] = [op for op in updates if op.graph is done.graph]
+    return done.op

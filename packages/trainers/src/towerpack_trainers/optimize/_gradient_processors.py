@@ -1,0 +1,250 @@
+"""What may be done to gradients between their computation and their application."""
+
+from __future__ import annotations
+
+import abc
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from ._gradient_values import Pairs, check_pairs, map_values, sum_rows, variable_name
+from ._optimizer_arguments import check_function, check_number, compile_regex
+from ._proxy_optimizer import ProxyOptimizer
+
+__all__ = [
+    "FilterNoneGrad",
+    "GlobalNormClip",
+    "GradientProcessor",
+    "MapGradient",
+    "ScaleGradient",
+    "apply_grad_processors",
+]
+
+_log = logging.getLogger("towerpack_trainers")
+
+
+class GradientProcessor(abc.ABC):
+    """Changes gradients before they are applied. Subclass it, and override `_process`.
+
+    A gradient is a tensor, a `tf.IndexedSlices` (of an embedding, say), or None where the cost does not
+    depend on the variable. The processors here leave None as it is, except `FilterNoneGrad`; optimizers pass
+    over it.
+    """
+
+    def process(self, grads: Sequence[tuple[Any, tf.Variable]]) -> Pairs:
+        """Processes gradients; may be called several times, on the gradients of several towers.
+
+        Args:
+            grads: pairs of gradient and variable.
+
+        Returns:
+            Pairs of gradient and variable, of these or fewer variables.
+
+        Raises:
+            TypeError: `grads`, or what `_process` returned, is not a list of pairs.
+        """
+        name = type(self).__name__
+        with tf.name_scope(name):
+            return check_pairs(f"{name}._process", self._process(check_pairs(f"{name}.process", grads)))
+
+    @abc.abstractmethod
+    def _process(self, grads: Pairs) -> Pairs:
+        """Returns the pairs to be applied."""
+
+
+@final
+class FilterNoneGrad(GradientProcessor):
+    """Leaves out the variables without a gradient, and warns of them."""
+
+    def _process(self, grads: Pairs) -> Pairs:
+        missing = [variable_name(variable) for gradient, variable in grads if gradient is None]
+        if missing:
+            _log.warning("FilterNoneGrad: no gradient for %s. They are not trained.", ", ".join(missing))
+        return [pair for pair in grads if pair[0] is not None]
+
+
+@final
+class GlobalNormClip(GradientProcessor):
+    """Scales all gradients down together where their common norm exceeds a bound.
+
+    After Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013),
+    arXiv:1211.5063. If the norm is not finite, all gradients become NaN, so that it cannot go unnoticed.
+
+    Args:
+        global_norm: the largest norm of all gradients together.
+
+    Raises:
+        ValueError: it is not above 0.
+    """
+
+    def __init__(self, global_norm: float | tf.Tensor) -> None:
+        self._bound = check_number("GlobalNormClip", "global_norm", global_norm, above=True)
+
+    def _process(self, grads: Pairs) -> Pairs:
+        # A row that occurs twice counts with its sum.
+        once = [sum_rows(gradient) for gradient, _ in grads]
+        clipped, _ = tf.clip_by_global_norm(once, self._bound)
+        return list(zip(clipped, (variable for _, variable in grads)))
+
+
+@final
+class MapGradient(GradientProcessor):
+    """Applies a function to each gradient whose variable's whole name matches.
+
+    Args:
+        func: takes the gradient, or the gradient and the variable; returns the new one, or None to leave the
+            variable out of the training. It gets a `tf.IndexedSlices` where the gradient is one, each of
+            whose rows occurs once.
+        regex: to match the whole name, such as `conv0/W`, without the prefix of a tower. A warning tells when
+            it matches none.
+
+    Raises:
+        TypeError: `func` is no function of one or two arguments.
+        ValueError: `regex` is no regular expression.
+    """
+
+    def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
+        name = type(self).__name__
+        self._func = _with_variable(name, check_function(name, func))
+        self._regex = compile_regex(name, regex)
+
+    def _process(self, grads: Pairs) -> Pairs:
+        matched = {id(v) for _, v in grads if self._regex.fullmatch(variable_name(v))}
+        if not matched:
+            _log.warning("%s(%r) matches no variable.", type(self).__name__, self._regex.pattern)
+        pairs = [(self._map(g, v) if id(v) in matched else g, g, v) for g, v in grads]
+        return [(new, variable) for new, old, variable in pairs if new is not None or old is None]
+
+    def _map(self, gradient: Any, variable: tf.Variable) -> Any:
+        return None if gradient is None else self._func(sum_rows(gradient), variable)
+
+
+@final
+class ScaleGradient(GradientProcessor):
+    """Multiplies gradients by numbers that depend on the variable: learning rates per layer.
+
+    Optimizers that divide by the gradient's own size, such as Adam, undo it but for 0.
+
+    Args:
+        multipliers: a pair of regular expression and number, or a list of them. The first one that matches a
+            variable's whole name counts; 0 leaves the variable out of the training.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: a string is no regular expression.
+
+    Example:
+        ```python
+        ScaleGradient([("conv0/.*", 0), (".*/b", 2.0)])
+        ```
+    """
+
+    def __init__(self, multipliers: tuple[str, float] | Sequence[tuple[str, float]]) -> None:
+        rules = [multipliers] if isinstance(multipliers, tuple) and _is_rule(multipliers) else multipliers
+        if not isinstance(rules, (list, tuple)) or not all(map(_is_rule, rules)):
+            raise TypeError(
+                f'ScaleGradient received {multipliers!r}; expected a pair such as (".*/b", 2.0), or a list '
+                "of them."
+            )
+        self._rules = [(compile_regex("ScaleGradient", regex), float(factor)) for regex, factor in rules]
+
+    def _process(self, grads: Pairs) -> Pairs:
+        processed = []
+        for gradient, variable in grads:
+            factor = self._factor(variable_name(variable))
+            if factor != 1:
+                _log.info(
+                    "ScaleGradient: the gradient of %s counts %g times.", variable_name(variable), factor
+                )
+            if factor != 0:
+                processed.append((_times(gradient, factor), variable))
+        return processed
+
+    def _factor(self, name: str) -> float:
+        return next((factor for regex, factor in self._rules if regex.fullmatch(name)), 1.0)
+
+
+@final
+class _ProcessingOptimizer(ProxyOptimizer):
+    """Processes gradients before another optimizer applies them."""
+
+    def __init__(self, optimizer: tf.train.Optimizer, processors: Sequence[GradientProcessor]) -> None:
+        super().__init__(optimizer)
+        self._processors = processors
+
+    def apply_gradients(
+        self,
+        grads_and_vars: Sequence[tuple[Any, tf.Variable]],
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
+    ) -> tf.Operation:
+        grads = check_pairs("apply_gradients", grads_and_vars)
+        for processor in self._processors:
+            grads = processor.process(grads)
+        if all(gradient is None for gradient, _ in grads):
+            names = ", ".join(type(processor).__name__ for processor in self._processors)
+            raise ValueError(f"No gradient is left to apply after {names}; there is nothing to train.")
+        return super().apply_gradients(grads, global_step, name)
+
+
+def apply_grad_processors(
+    optimizer: tf.train.Optimizer, processors: Sequence[GradientProcessor]
+) -> tf.train.Optimizer:
+    """Makes an optimizer that processes gradients before it applies them.
+
+    With several towers in step, they are processed once, after they were averaged.
+
+    Args:
+        optimizer: a `tf.train.Optimizer`.
+        processors: in the order in which they are to run.
+
+    Raises:
+        TypeError: `optimizer` is none (for Keras optimizers the message says what to use instead), or
+            `processors` is no list of `GradientProcessor`s.
+
+    Example:
+        ```python
+        apply_grad_processors(tf.train.AdamOptimizer(1e-3), [GlobalNormClip(5.0), SummaryGradient()])
+        ```
+    """
+    if not isinstance(processors, (list, tuple)) or not all(
+        isinstance(processor, GradientProcessor) for processor in processors
+    ):
+        raise TypeError(
+            f"apply_grad_processors received processors={processors!r}; expected a list of GradientProcessor "
+            "objects, such as [GlobalNormClip(5.0)]."
+        )
+    return _ProcessingOptimizer(optimizer, list(processors))
+
+
+def _with_variable(owner: str, func: Callable[..., Any]) -> Callable[[Any, tf.Variable], Any]:
+    """`func` as a function of gradient and variable."""
+    signature = inspect.signature(func)
+    for given, function in ((1, lambda gradient, _: func(gradient)), (2, func)):
+        try:
+            signature.bind(*range(given))
+        except TypeError:
+            continue
+        return function
+    raise TypeError(
+        f"{owner}: func must take a gradient, or a gradient and a variable; it takes {signature}."
+    )
+
+
+def _is_rule(rule: Any) -> bool:
+    return (
+        isinstance(rule, tuple)
+        and len(rule) == 2
+        and isinstance(rule[0], str)
+        and isinstance(rule[1], (int, float))
+        and not isinstance(rule[1], bool)
+    )
+
+
+def _times(gradient: Any, factor: float) -> Any:
+    return (
+        gradient if gradient is None or factor == 1 else map_values(gradient, lambda values: values * factor)
+    )

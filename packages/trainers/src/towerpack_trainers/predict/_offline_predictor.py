@@ -1,0 +1,96 @@
+"""Prediction in a graph and session of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import attrs
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import make_predictor
+from towerpack_layers import TowerContext
+
+from .._argument_checks import instance_of
+from ..restore._session_init import SessionInit
+from ..session._session_options import create_session, default_session_config, settle_threads
+from ..towers._model_desc import ModelDesc
+from ..towers._tower import TowerFunc
+
+__all__ = ["OfflinePredictor", "PredictConfig"]
+
+
+@attrs.frozen(kw_only=True)
+class PredictConfig:
+    """What to predict with.
+
+    Args:
+        model: the model; its evaluation replica is built.
+        session_init: where the variables' values come from, such as `SaverRestore("train_log/run/latest")`.
+        output_names: names of the tensors wanted, as the model names them.
+        input_names: names of `inputs()` to be given; None: all.
+    """
+
+    model: ModelDesc = attrs.field(validator=instance_of(ModelDesc, "a ModelDesc object"))
+    session_init: SessionInit = attrs.field(
+        validator=instance_of(SessionInit, "a SessionInit, such as SaverRestore(path)")
+    )
+    output_names: Sequence[str]
+    input_names: Sequence[str] | None = None
+
+
+@final
+class OfflinePredictor:
+    """A function from input arrays to output arrays. It holds a session: use it in a `with` block.
+
+    Args:
+        config: what to predict with.
+
+    Raises:
+        TensorNotFoundError: the model has no tensor of a wanted name.
+        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+    """
+
+    def __init__(self, config: PredictConfig) -> None:
+        self._graph, options = tf.Graph(), default_session_config()
+        settle_threads(options)
+        with self._graph.as_default():
+            function = TowerFunc(config.model.build_graph, config.model.inputs())
+            placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in function.specs]
+            tower = function.build(TowerContext("", is_training=False), placeholders)
+            names = (
+                [spec.name for spec in function.specs] if config.input_names is None else config.input_names
+            )
+            feeds, fetches = tower.get_tensors(names), tower.get_tensors(config.output_names)
+        self._sess = create_session(self._graph, options)
+        try:
+            config.session_init.restore(self._sess)
+        except BaseException:
+            self._sess.close()
+            raise
+        self._predict = make_predictor(lambda: self._sess, feeds, fetches)
+
+    def __call__(self, *arrays: np.ndarray) -> list[Any]:
+        """Predicts for one batch.
+
+        Args:
+            arrays: one per input name.
+
+        Returns:
+            One array per output name.
+
+        Raises:
+            TypeError: another number of arrays is given.
+        """
+        return self._predict(*arrays)
+
+    def close(self) -> None:
+        """Closes the session."""
+        self._sess.close()
+
+    def __enter__(self) -> OfflinePredictor:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

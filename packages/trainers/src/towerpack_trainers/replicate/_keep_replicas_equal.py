@@ -1,0 +1,51 @@
+"""Keeps the variables of replicas equal while a trainer runs."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from towerpack_callbacks import Callback
+
+from ._replicated_builder import SyncMultiGPUReplicatedBuilder
+
+__all__ = ["KeepReplicasEqual"]
+
+
+@final
+class KeepReplicasEqual(Callback):
+    """Copies the first tower's variables to the others: all before training, statistics again and again.
+
+    Statistics are copied after each epoch and for each checkpoint: one that is written asks all callbacks for
+    their states. So a resumed run, whose replicas begin as copies of what was saved, goes on as the run that
+    saved it has.
+
+    Args:
+        builder: has built the towers.
+    """
+
+    chief_only = False
+
+    def __init__(self, builder: SyncMultiGPUReplicatedBuilder) -> None:
+        self._builder = builder
+        self._equal_at: int | None = None
+        self._runs = False
+
+    def _before_train(self) -> None:
+        self._runs = True
+        if self._builder.copy_variables is not None:
+            self.trainer.sess.run(self._builder.copy_variables)
+
+    def _trigger_epoch(self) -> None:
+        statistics = self._builder.copy_statistics
+        if statistics is not None and self._equal_at != self.global_step:
+            self.trainer.sess.run(statistics)
+            self._equal_at = self.global_step
+
+    def _after_train(self) -> None:
+        self._runs = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing; but the replicas are equal then, as they will be in a run that begins from it."""
+        if self._runs:
+            self._trigger_epoch()
+        return {}

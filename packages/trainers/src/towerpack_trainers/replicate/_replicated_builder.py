@@ -1,0 +1,142 @@
+"""Towers that have variables of their own, kept equal by equal updates."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from .._single_cost import all_before_any, compute_gradients
+from ..towers._tower import TowerFunc
+from ._allreduce import all_reduce, choose_mode
+from ._average_gradients import check_same_variables
+from ._data_parallel_builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
+from ._tower_copies import Copies, Originals, independent_optimizer
+
+__all__ = ["SyncMultiGPUReplicatedBuilder"]
+
+_Pairs = list[tuple[Any, tf.Variable]]
+
+
+@final
+class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
+    """A copy of all variables on each device; averaged gradients; the same update on each.
+
+    The numbers are those of `SyncMultiGPUParameterServerBuilder`. What crosses between devices are gradients
+    alone, so it is faster where devices are far from one another. The first tower's variables have the names
+    they have in a model that is not replicated, and they alone are global variables, which are saved and
+    restored. Those of the others are local, in scopes "tower1", "tower2" and so on; `hooks()` copies the
+    first tower's values to them when a session begins.
+
+    Args:
+        devices: the device of each tower.
+        mode: how gradients are averaged. "nccl": by NCCL, between GPUs. "hierarchical": on the devices,
+            within two groups and then between them. "cpu": on the CPU. None: "nccl" between GPUs, else "cpu".
+        seed: see `DataParallelBuilder`.
+
+    Raises:
+        ConfigError: there is no such mode, or the devices cannot do it.
+
+    Attributes:
+        copy_variables: the op that copies all variables of the first tower to the others; None before
+            `build`.
+        copy_statistics: the op that copies those which the model makes and gradients do not train, such as
+            moving averages; None if there are none.
+    """
+
+    _own_variables = True
+
+    def __init__(self, devices: Sequence[str], mode: str | None = None, seed: int | None = None) -> None:
+        super().__init__(devices, seed)
+        self.mode = choose_mode(mode, self.devices)
+        self.copy_variables: tf.Operation | None = None
+        self.copy_statistics: tf.Operation | None = None
+        self._model, self._state = Originals(), Originals()
+        self._copies = [Copies(f"tower{index}") for index in range(1, len(self.devices))]
+
+    def build(
+        self,
+        cost_function: TowerFunc | Callable[..., Any],
+        take_inputs: TakeInputs,
+        optimizer: tf.train.Optimizer | MakeOptimizer,
+    ) -> tf.Operation:
+        """Builds towers, gradients and updates; see `DataParallelBuilder.build`."""
+        function, first = self._as_tower_func(cost_function), make_optimizer(optimizer)
+        optimizers = [first, *(independent_optimizer(first) for _ in self._copies)]
+        gradients: list[_Pairs] = []
+        for index, own in enumerate(optimizers):
+            tower = self._build_tower(function, take_inputs)
+            with tf.device(self.devices[index]), self._making_state(index):
+                gradients.append(compute_gradients(tower, own))
+        self._sum.check_complete()
+        self._check_gradients(gradients)
+        updates = []
+        for index, (own, pairs) in enumerate(zip(optimizers, self._average(gradients))):
+            with tf.device(self.devices[index]), self._in_name_scope(index), self._making_state(index):
+                name = "train_op" if index == 0 else "update"
+                updates.append(own.apply_gradients(all_before_any(pairs), name=name))
+        self._add_copying()
+        return updates[0] if len(updates) == 1 else tf.group(*updates, name="train_ops")
+
+    def hooks(self) -> list[tf.train.SessionRunHook]:
+        """What makes the copies equal when a session begins, be it initialised or restored."""
+        return [] if self.copy_variables is None else [_CopyAtStart(self.copy_variables)]
+
+    def _average(self, gradients: Sequence[_Pairs]) -> list[_Pairs]:
+        rows = [[gradient for gradient, _ in pairs] for pairs in gradients]
+        averages = all_reduce(rows, self.devices, self.mode)
+        return [
+            [(gradient, variable) for gradient, (_, variable) in zip(row, pairs)]
+            for row, pairs in zip(averages, gradients)
+        ]
+
+    def _check_gradients(self, gradients: Sequence[_Pairs]) -> None:
+        names = []
+        for tower, pairs in zip(self.towers, gradients):
+            prefix = f"{tower.context.variable_scope}/"
+            names.append([variable.op.name.removeprefix(prefix) for _, variable in pairs])
+        check_same_variables(names)
+
+    def _add_copying(self) -> None:
+        trained = {id(variable) for variable in self.towers[0].trainable_variables}
+        model = {id(variable) for variable in self._model.variables}
+        values = {}
+        everything, statistics = [], []
+        with tf.name_scope("copy_variables"):
+            for original, mine in (pair for copies in self._copies for pair in copies.pairs):
+                if id(original) not in values:
+                    values[id(original)] = original.value()
+                everything.append(mine.assign(values[id(original)], read_value=False))
+                if id(original) in model and id(original) not in trained:
+                    statistics.append(everything[-1])
+        if everything:
+            self.copy_variables = tf.group(*everything, name="copy_variables")
+        if statistics:
+            self.copy_statistics = tf.group(*statistics, name="copy_statistics")
+
+    def _placement(self, index: int) -> str:
+        return self.devices[index]
+
+    def _making_variables(self, index: int) -> AbstractContextManager[Any]:
+        return self._copies[index - 1].of_model(self._model) if index else self._model.recording()
+
+    def _making_state(self, index: int) -> AbstractContextManager[Any]:
+        return self._copies[index - 1].of_optimizer(self._state) if index else self._state.recording()
+
+    @contextlib.contextmanager
+    def _in_name_scope(self, index: int) -> Iterator[None]:
+        with tf.name_scope(f"tower{index}/" if index else None):
+            yield
+
+
+class _CopyAtStart(tf.train.SessionRunHook):
+    """Runs an op when the session's variables have their values."""
+
+    def __init__(self, op: tf.Operation) -> None:
+        self._op = op
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        session.run(self._op)

@@ -1,0 +1,1 @@
+"""Which values a run starts from."""

@@ -1,0 +1,1 @@
+"""The session of a run, its signals and its directory."""

@@ -1,0 +1,1 @@
+"""One step of the training, or several, in one session call."""

@@ -1,0 +1,133 @@
+"""Runs a finished training step several times within one session call.
+
+The step is not built again: the ops that it consists of are copied, as TensorFlow's own importer copies a
+graph, into the body of a loop. Whatever holds state between steps (variables, queues, iterators, staging
+areas) is not copied but shared, so the copies do what the step itself would do.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ConfigError
+
+__all__ = ["StepCopies"]
+
+# Ops whose state the loop cannot share with the step outside of it.
+_REFERENCES = frozenset({"Variable", "VariableV2", "TemporaryVariable"})
+
+
+class StepCopies:
+    """Makes copies of a step, alone or in a loop.
+
+    Attributes:
+        graph: the step's graph.
+        ops: the ops that are copied.
+
+    Args:
+        outputs: the ops to run and the tensors to compute; what they depend on is the step.
+
+    Raises:
+        ConfigError: the step needs something fed, or has variables of TensorFlow 1's reference kind.
+    """
+
+    def __init__(self, outputs: Sequence[tf.Operation | tf.Tensor]) -> None:
+        self._names = [output.name for output in outputs]
+        first = outputs[0]
+        self.graph: tf.Graph = first.graph
+        copied, shared = _ancestors(outputs)
+        self._handles = {tensor.name: tensor for tensor in shared}
+        self.ops = [self.graph.get_operation_by_name(name) for name in copied]
+
+    def after(self, op: tf.Operation, name: str) -> list[Any]:
+        """One copy that begins when `op` is done; returns the copies of the outputs."""
+        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
+            return self._copy(name)
+
+    def loop(self, goes_on: Callable[[tf.Tensor], tf.Tensor], name: str) -> tf.Tensor:
+        """Runs the step again and again; returns how many times.
+
+        Args:
+            goes_on: asked before each, with how many there were; returns a boolean.
+            name: the loop's name.
+        """
+
+        def body(iteration: tf.Tensor) -> tf.Tensor:
+            outputs = self._copy("step")
+            with tf.control_dependencies(outputs):
+                return iteration + 1
+
+        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
+            return tf.while_loop(goes_on, body, [tf.constant(0)], parallel_iterations=1, name=name)
+
+    @functools.cached_property  # takes time for a large graph, and whoever only looks at the ops needs none
+    def _definition(self) -> Any:
+        wanted = {op.name for op in self.ops} | {tensor.op.name for tensor in self._handles.values()}
+        whole = self.graph.as_graph_def()
+        definition = tf.GraphDef(versions=whole.versions, library=whole.library)
+        definition.node.extend(_without_outer_colocation(n, wanted) for n in whole.node if n.name in wanted)
+        return definition
+
+    def _copy(self, name: str) -> list[Any]:
+        return tf.import_graph_def(  # type: ignore[no-any-return]
+            self._definition,
+            input_map={key: _reachable(tensor) for key, tensor in self._handles.items()},
+            return_elements=self._names,
+            name=name,
+        )
+
+
+def _ancestors(outputs: Sequence[tf.Operation | tf.Tensor]) -> tuple[set[str], list[tf.Tensor]]:
+    """The names of the ops that outputs depend on, and the handles of the state they share."""
+    copied: set[str] = set()
+    shared: dict[str, tf.Tensor] = {}
+    waiting = [output if isinstance(output, tf.Operation) else output.op for output in outputs]
+    while waiting:
+        op = waiting.pop()
+        if op.name in copied:
+            continue
+        _check(op)
+        handles = [tensor for tensor in op.outputs if tensor.dtype == tf.resource]
+        if handles and not op.inputs:
+            shared.update((tensor.name, tensor) for tensor in handles)
+            continue
+        copied.add(op.name)
+        waiting += [tensor.op for tensor in op.inputs]
+        waiting += op.control_inputs
+    return copied, list(shared.values())
+
+
+def _check(op: tf.Operation) -> None:
+    if op.type == "Placeholder":
+        raise ConfigError(
+            f"steps_per_run needs a step to which nothing is fed, but this one needs {op.name!r}. "
+            "Give the data as dataflow=, or as an InputSource that lives in the graph, such as QueueInput."
+        )
+    if op.type in _REFERENCES:
+        raise ConfigError(
+            f"steps_per_run needs resource variables, but {op.name!r} is of the older kind. "
+            "Make it with use_resource=True."
+        )
+
+
+def _without_outer_colocation(node: Any, names: set[str]) -> Any:
+    """The node without constraints to be where an op is that is not copied; its device is written in it."""
+    if "_class" not in node.attr:
+        return node
+    kept = [where for where in node.attr["_class"].list.s if where.decode().removeprefix("loc:@") in names]
+    copy = type(node)()
+    copy.CopyFrom(node)
+    del copy.attr["_class"]
+    if kept:
+        copy.attr["_class"].list.s.extend(kept)
+    return copy
+
+
+def _reachable(tensor: tf.Tensor) -> tf.Tensor:
+    """A tensor as the current graph may use it: a loop's body is a graph of its own."""
+    graph = tf.get_default_graph()
+    return tensor if graph is tensor.graph else graph.capture(tensor)

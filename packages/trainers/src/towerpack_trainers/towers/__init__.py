@@ -1,0 +1,1 @@
+"""Replicas of a model: how one is described, built, differentiated and placed."""

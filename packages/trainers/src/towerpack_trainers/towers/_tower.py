@@ -1,0 +1,183 @@
+"""Replicas of a model: how one is built, what it must keep to, and how to find its tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import MOVING_SUMMARIES, find_tensors
+from towerpack_layers import TowerContext
+
+from .._errors import ModelError, TowerRuleError
+
+__all__ = ["Tower", "TowerFunc", "check_specs"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+# What the main training tower alone may add to: once is enough, and statistics are its own.
+_MAIN_TOWER_ONLY = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES, MOVING_SUMMARIES)
+_TRAINING_ONLY = (*_MAIN_TOWER_ONLY, tf.GraphKeys.REGULARIZATION_LOSSES)
+# A copy of the model is no second model: what describes or regularizes the model shall find one.
+_ORIGINALS_ONLY = (
+    *_MAIN_TOWER_ONLY,
+    tf.GraphKeys.REGULARIZATION_LOSSES,
+    tf.GraphKeys.TRAINABLE_VARIABLES,
+    tf.GraphKeys.MODEL_VARIABLES,
+)
+
+
+@attrs.frozen(eq=False)
+class Tower:
+    """One replica that was built.
+
+    Attributes:
+        context: its tower context.
+        inputs: its input tensors by the names of the model's specs.
+        output: what the tower function returned.
+        trainable_variables: what its cost can be minimised by: the tower's own variables, or those it shares.
+    """
+
+    context: TowerContext
+    inputs: dict[str, tf.Tensor]
+    output: Any
+    graph: tf.Graph
+    trainable_variables: tuple[tf.Variable, ...] = ()
+
+    def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
+        """Tensors by the names the model gave them, or by the names of its inputs.
+
+        Args:
+            names: with or without the ":0".
+            anywhere: look in the whole graph before this tower.
+
+        Raises:
+            TypeError: `names` is one string.
+            TensorNotFoundError: there is none; the message lists close names.
+        """
+        if isinstance(names, str):
+            raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
+        own = f"{self.context.name}/" if self.context.name else ""
+        prefixes = ["", own] if anywhere else [own]
+        return [self._get_tensor(name, prefixes) for name in names]
+
+    def _get_tensor(self, name: str, prefixes: Sequence[str]) -> tf.Tensor:
+        wanted = name.removesuffix(":0")
+        if wanted in self.inputs:
+            return self.inputs[wanted]
+        return find_tensors(self.graph, [name], prefixes)[0]
+
+
+class TowerFunc:
+    """A function that adds one replica to the graph, with the record of where it was called.
+
+    Args:
+        function: takes one tensor per spec; see `ModelDesc.build_graph`.
+        specs: its inputs.
+
+    Raises:
+        ModelError: the specs are not distinct, well-named `tf.TensorSpec`s.
+    """
+
+    def __init__(self, function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> None:
+        self.specs = check_specs(specs)
+        self._function = function
+        self.towers: list[Tower] = []
+
+    def build(self, context: TowerContext, inputs: Sequence[tf.Tensor]) -> Tower:
+        """Builds one replica within `context`, and checks the rules of tower functions.
+
+        Raises:
+            TowerRuleError: the function broke a rule.
+        """
+        graph = tf.get_default_graph()
+        dropped = _not_counted(context)
+        before = set(_variable_names(graph))
+        with _keep_out(graph, dropped), context:
+            output = self._function(*inputs)
+            trainable = _trainable_variables(context)
+        new = [name for name in _variable_names(graph) if name not in before]
+        _check_new_variables(context, new)
+        by_name = {spec.name: tensor for spec, tensor in zip(self.specs, inputs)}
+        tower = Tower(context, by_name, output, graph, trainable)
+        self.towers.append(tower)
+        return tower
+
+    @property
+    def training(self) -> list[Tower]:
+        """The replicas that train, in the order they were built."""
+        return [tower for tower in self.towers if tower.context.is_training]
+
+
+def check_specs(specs: Sequence[tf.TensorSpec]) -> list[tf.TensorSpec]:
+    """Checks that inputs are described by distinct, well-named specs.
+
+    Raises:
+        ModelError: they are not.
+    """
+    if not isinstance(specs, (list, tuple)):
+        raise ModelError(f"inputs() must return a list of tf.TensorSpec, received {specs!r}.")
+    specs = list(specs)
+    for spec in specs:
+        if not isinstance(spec, tf.TensorSpec):
+            raise ModelError(
+                f"inputs() must return a list of tf.TensorSpec, received an element {spec!r}. "
+                'Write tf.TensorSpec([None, 28, 28], tf.float32, "image").'
+            )
+        if not spec.name or re.search(r"[:/ ]", spec.name):
+            raise ModelError(f"inputs(): {spec!r} needs a name without ':', '/' and spaces.")
+    names = [spec.name for spec in specs]
+    if len(set(names)) != len(names):
+        raise ModelError(f"inputs(): names must be distinct, received {names}.")
+    return specs
+
+
+def _not_counted(context: TowerContext) -> Sequence[str]:
+    if not context.is_training:
+        return _TRAINING_ONLY
+    if context.has_own_variables:
+        return _ORIGINALS_ONLY
+    return () if context.is_main_training_tower else _MAIN_TOWER_ONLY
+
+
+def _trainable_variables(context: TowerContext) -> tuple[tf.Variable, ...]:
+    key = tf.GraphKeys.TRAINABLE_VARIABLES
+    own = context.has_own_variables
+    return tuple(context.get_collection_in_tower(key) if own else tf.get_collection(key))
+
+
+def _variable_names(graph: tf.Graph) -> list[str]:
+    return [variable.op.name for variable in graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)]
+
+
+def _check_new_variables(context: TowerContext, names: Sequence[str]) -> None:
+    for name in names:
+        if context.has_own_variables:
+            continue
+        if context.reuse or (context.name and name.startswith(f"{context.name}/")):
+            raise TowerRuleError(
+                f"Tower {context.name!r} made a variable of its own, {name!r}, but towers share variables. "
+                "Make them by tf.get_variable (not by tf.Variable, nor by a Keras layer that is new in each "
+                "tower), under names that do not depend on the tower."
+            )
+        if re.search(r"(^|/)tower\w*/", name):
+            raise TowerRuleError(
+                f"Variable {name!r} is in a scope whose name begins with 'tower'. Such scopes belong to the "
+                "replicas themselves; rename yours."
+            )
+
+
+@contextlib.contextmanager
+def _keep_out(graph: tf.Graph, keys: Sequence[str]) -> Iterator[None]:
+    """Takes back what the block adds to some collections."""
+    lengths = {key: len(graph.get_collection_ref(key)) for key in keys}
+    try:
+        yield
+    finally:
+        for key, length in lengths.items():
+            del graph.get_collection_ref(key)[length:]

@@ -1,0 +1,177 @@
+"""The parts of training in many processes that need no processes."""
+
+import math
+import socket
+
+import pytest
+import tensorflow.compat.v1 as tf
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towerpack_callbacks import CheckpointError
+from towerpack_dataflow import DataFromList, ShardData, reshard
+from towerpack_trainers.distributed import MissingExtraError
+from towerpack_trainers.distributed._translate_position import for_processes, own_position
+from towerpack_trainers.distributed.exchange._buckets import exchange_packed, plan_buckets
+from towerpack_trainers.distributed.group._connection import Line
+
+# ---- messages
+
+
+def lines():
+    one, other = socket.socketpair(socket.AF_UNIX)
+    return _PairLine(one), _PairLine(other)
+
+
+class _PairLine(Line):
+    """A line over a socket pair, which has no TCP options."""
+
+    def __init__(self, sock):
+        self._sock, self._received = sock, bytearray()
+
+
+@given(st.lists(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5), max_size=5))
+def test_messages_arrive_as_they_were_sent(messages):
+    one, other = lines()
+    for message in messages:
+        one.send(message)
+    assert [other.receive(5) for _ in messages] == messages
+    one.close()
+    other.close()
+
+
+def test_messages_in_pieces():
+    one, other = lines()
+    one.send(["long", "x" * 500])
+    whole = other._sock.recv(1 << 16)
+    for k in range(0, len(whole), 7):
+        one._sock.sendall(whole[k : k + 7])
+    assert other.receive(5) == ["long", "x" * 500]
+    one.send(1)
+    one.send(2)
+    assert other.receive_pending() == [1, 2]
+    one.close()
+    with pytest.raises(EOFError, match="closed the connection"):
+        other.receive(5)
+    other.close()
+
+
+def test_what_is_of_another_protocol():
+    one, other = lines()
+    one._sock.sendall(b"GET / HTTP/1.1\r\n")
+    with pytest.raises(ValueError, match="not of this protocol"):
+        other.receive(5)
+    one.close()
+    other.close()
+
+
+# ---- buckets
+
+
+@given(st.lists(st.tuples(st.sampled_from("fd"), st.integers(0, 20)), max_size=30), st.integers(1, 30))
+def test_buckets_hold_every_tensor_once(tensors, limit):
+    plan = plan_buckets(tensors, limit)
+    assert sorted(member for bucket in plan for member in bucket.members) == list(range(len(tensors)))
+    for bucket in plan:
+        assert {tensors[member][0] for member in bucket.members} == {bucket.dtype}
+        assert bucket.sizes == tuple(tensors[member][1] for member in bucket.members)
+        assert sum(bucket.sizes) <= limit or len([size for size in bucket.sizes if size]) == 1
+        assert list(bucket.members) == sorted(bucket.members)
+
+
+def test_the_first_tensor_is_first():
+    assert plan_buckets([("f", 1), ("f", 100), ("f", 100)], 50)[0].members[0] == 0
+
+
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_tensors_come_back_as_they_were(limit):
+    shapes = [(2, 3), (), (5,), (1, 1, 4), (0,), (2,)]
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tensors = [
+            tf.reshape(tf.range(math.prod(shape)), shape)
+            if k % 2
+            else tf.random.stateless_uniform(shape, [k, 1])
+            for k, shape in enumerate(shapes)
+        ]
+        sent = []
+
+        def double(buckets):
+            sent.extend(buckets)
+            return [bucket * 2 for bucket in buckets]
+
+        got = exchange_packed(tensors, double, limit)
+        before, after = sess.run([tensors, got])
+    for one, other in zip(before, after):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert (one * 2 == other).all()
+    assert all(bucket.shape.rank == 1 for bucket in sent)
+    assert len(sent) == 2 or limit < 1000
+
+
+# ---- positions
+
+
+def state(was, local_step, steps, index, epoch=1):
+    return {
+        "processes": was,
+        "loop": {"epoch_num": epoch, "local_step": local_step, "global_step": 99, "steps_per_epoch": steps},
+        "input": {"flow": {"version": 1, "seed": 3, "epoch": epoch - 1, "index": index}},
+    }
+
+
+def test_the_same_number_changes_nothing():
+    saved = state(3, 1, 4, 2)
+    assert for_processes(saved, 2, 3, 4, reshard) == saved
+
+
+def test_the_same_total_batch_changes_nothing():
+    saved = state(3, 1, 4, 2)
+    assert for_processes(saved, 1, 2, 4, None) == saved
+
+
+def test_a_changed_total_batch_is_refused_without_translation():
+    with pytest.raises(CheckpointError, match="of 3 processes with 4 steps in an epoch; these are 2 with 6"):
+        for_processes(state(3, 1, 4, 2), 0, 2, 6, None)
+
+
+def test_an_epoch_s_end_stays_its_end():
+    translated = for_processes(state(3, 3, 4, 4), 0, 2, 6, reshard)
+    assert translated["loop"]["local_step"] == 5
+    assert translated["loop"]["steps_per_epoch"] == 6
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 6), st.data())
+def test_resharded_positions_go_on_with_every_datapoint_once(was, now, rounds, data):
+    """Shards of one order, stopped after some steps, gone on by another number."""
+    length = math.lcm(was, now) * rounds
+    done = data.draw(st.integers(0, length // was))
+    whole = DataFromList([[k] for k in range(length)], shuffle=True)
+    order = [k for (k,) in ShardData(whole, 0, 1)]
+    saved = state(was, done - 1, length // was, done)
+    saved["input"]["flow"]["seed"] = 0
+    rest = []
+    for rank in range(now):
+        shard = ShardData(DataFromList([[k] for k in range(length)], shuffle=True), rank, now)
+        translated = for_processes(saved, rank, now, length // now, reshard)
+        shard.load_state_dict(translated["input"]["flow"])
+        rest += [k for (k,) in shard]
+    assert sorted(rest) == sorted(order[done * was :])
+
+
+def test_seeds_and_marks_stay_one_s_own():
+    theirs = {"flow": {"seed": 1, "seeds": {"0": 7}, "epoch": 2, "index": 5, "marks": {"0": [1, 2]}}}
+    mine = {"flow": {"seed": 8, "epoch": 0, "index": 0}}
+    assert own_position(theirs, mine) == {"flow": {"seed": 8, "epoch": 2, "index": 5}}
+
+
+def test_a_foreign_position_is_taken_as_it_is():
+    assert own_position({"flow": 17}, {"flow": 0}) == {"flow": 17}
+
+
+# ---- extras
+
+
+def test_a_missing_extra_names_it():
+    error = MissingExtraError.of("mpi", ImportError("No module named 'mpi4py'", name="mpi4py"))
+    assert 'pip install "towerpack-trainers[mpi]"' in str(error)
+    assert isinstance(error, ImportError)

@@ -1,0 +1,260 @@
+"""Processes that find one another, agree, and notice who is lost. Threads stand in for processes here."""
+
+import contextlib
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from towerpack_trainers.distributed import Cluster, PeerLostError, ProcessGroup, RendezvousError
+from towerpack_trainers.distributed.cluster._launch import free_addresses
+from towerpack_trainers.distributed.group._connection import Line, connect, listen
+from towerpack_trainers.distributed.group._process_group import join_cluster
+
+QUICK = 1.0  # seconds of silence that count as death
+
+
+@contextlib.contextmanager
+def joined(size, peer_timeout=QUICK):
+    """The groups of all ranks of a cluster."""
+    addresses = free_addresses(size)
+    with ThreadPoolExecutor(size) as pool:
+        groups = list(
+            pool.map(lambda rank: join_cluster(Cluster.of(addresses, rank), 20, peer_timeout), range(size))
+        )
+    try:
+        yield groups
+    finally:
+        for group in groups:
+            group.close()
+
+
+def together(groups, call):
+    """The results of a call that all ranks make at the same time."""
+    with ThreadPoolExecutor(len(groups)) as pool:
+        return list(pool.map(call, groups))
+
+
+def die(group):
+    """What the kernel does to the connections of a process that is killed."""
+    lines = [*group._watch._lines.values(), *group._talk.values()]
+    # The thread here lives on; it must not tell one process about the end of its line to another.
+    group._watch._lines.clear()
+    for line in lines:
+        line.close()
+
+
+def wait_for_error(group):
+    with pytest.raises(PeerLostError) as caught:
+        group.wait_for_verdict()
+    return caught.value
+
+
+def test_gather_share_and_barrier():
+    with joined(3) as groups:
+        assert together(groups, lambda group: group.gather(group.rank * 10)) == [[0, 10, 20]] * 3
+        assert together(groups, lambda group: group.share({"of": group.rank})) == [{"of": 0}] * 3
+        together(groups, ProcessGroup.barrier)
+
+
+def test_large_messages():
+    with joined(2) as groups:
+        long = "x" * 3_000_000
+        assert together(groups, lambda group: group.share(long if group.is_chief else None)) == [long] * 2
+
+
+def test_a_group_of_one():
+    with joined(1) as [group]:
+        assert (group.gather(5), group.share(6), group.size) == ([5], 6, 1)
+        group.barrier()
+        group.check()
+
+
+def test_a_dead_process_is_named_by_all_others():
+    with joined(3) as groups:
+        groups[2]._watch.note(17, in_step=True)
+        time_of_death = time.monotonic()
+        die(groups[2])
+        errors = [wait_for_error(group) for group in groups[:2]]
+        assert [error.rank for error in errors] == [2, 2]
+        assert all("rank 2 (127.0.0.1:" in str(error) and "has ended" in str(error) for error in errors)
+        assert time.monotonic() - time_of_death < QUICK
+
+
+def test_a_dead_chief_is_named_by_all_others():
+    with joined(3) as groups:
+        die(groups[0])
+        assert [wait_for_error(group).rank for group in groups[1:]] == [0, 0]
+
+
+def test_who_waits_for_a_dead_process_is_woken():
+    with joined(3) as groups, ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(group.barrier) for group in groups[:2]]
+        die(groups[2])
+        for wait in waiting:
+            with pytest.raises(PeerLostError, match="rank 2"):
+                wait.result(20)
+
+
+def test_a_failure_is_told_with_its_reason():
+    with joined(3) as groups:
+        groups[1].close("ValueError: a bad image")
+        for group in (groups[0], groups[2]):
+            error = wait_for_error(group)
+            assert error.rank == 1
+            assert "it failed: ValueError: a bad image" in str(error)
+
+
+def test_leaving_is_no_failure():
+    with joined(3) as groups:
+        together(groups, ProcessGroup.barrier)
+        groups[2].close()
+        assert together(groups[:2], lambda group: group._watch.decided.wait(QUICK * 1.5)) == [False, False]
+
+
+def test_silence_is_death():
+    """A chief that accepts calls and then says nothing more, as a stopped process."""
+    addresses = free_addresses(1)
+    with contextlib.closing(listen(int(addresses[0].split(":")[1]))) as listener:
+        lines = []
+
+        def answer():
+            for _ in range(2):
+                line = Line(listener.accept()[0])
+                line.receive(10)
+                line.send({"welcome": True})
+                lines.append(line)
+            lines[0].send("all are here")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        cluster = Cluster.of([addresses[0], "127.0.0.1:1"], 1)
+        began = time.monotonic()
+        with join_cluster(cluster, 20, QUICK) as group:
+            error = wait_for_error(group)
+            assert error.rank == 0
+            assert "no sign of life for 1 s" in str(error)
+            assert time.monotonic() - began < QUICK * 3
+        thread.join()
+        for line in lines:
+            line.close()
+
+
+def test_the_first_verdict_counts():
+    with joined(3) as groups:
+        groups[1].close("KeyError: 'first'")
+        wait_for_error(groups[0])
+        die(groups[2])
+        assert "KeyError: 'first'" in str(groups[0].error())
+
+
+def test_a_block_is_interrupted_while_it_runs_and_not_after():
+    with joined(2) as groups:
+        cancelled = threading.Event()
+        with pytest.raises(PeerLostError, match="rank 1"), groups[0].interruptible(3, cancelled.set):
+            die(groups[1])
+            assert cancelled.wait(20)
+        cancelled.clear()
+        with pytest.raises(PeerLostError, match="rank 1"), groups[0].interruptible(4, cancelled.set):
+            raise AssertionError("a lost process must be noticed before the block")
+        assert not cancelled.is_set()
+
+
+def test_who_does_not_come_is_named_by_its_progress():
+    with joined(3) as groups:
+        groups[0]._watch.note(41, in_step=True)
+        groups[1]._watch.note(41, in_step=False)
+        groups[2]._watch.note(41, in_step=True)
+        deadline = time.monotonic() + 10
+        while len(groups[2]._watch.progress) < 3 and time.monotonic() < deadline:
+            groups[2]._watch.decided.wait(0.05)
+        error = groups[2].late()
+        assert error.rank == 1
+        assert str(error).startswith("rank 1 (127.0.0.1:")
+        assert str(error).count("41 finished steps") == 3
+
+
+def test_a_block_that_takes_too_long_is_interrupted():
+    with join_cluster(Cluster.of(["a:1"], 0), 1, QUICK, step_timeout=0.3) as group:
+        cancelled = threading.Event()
+        with (
+            pytest.raises(PeerLostError, match="did not come to an exchange in time"),
+            group.interruptible(3, cancelled.set),
+        ):
+            assert cancelled.wait(20)
+
+
+def test_reasons_to_stop_are_told():
+    with joined(3) as groups:
+        groups[1].announce_stop("enough")
+        assert "rank 1" in groups[2].reason_of_stop(10)
+        assert groups[0].reason_of_stop(10).endswith(": enough")
+
+
+# ---- the rendezvous
+
+
+def test_who_is_missing_is_named():
+    addresses = free_addresses(3)
+    with ThreadPoolExecutor(2) as pool:
+        came = [pool.submit(join_cluster, Cluster.of(addresses, rank), 1.5) for rank in (0, 1)]
+        with pytest.raises(RendezvousError, match=rf"^rank 2 \({addresses[2]}\) did not join within 1.5 s"):
+            came[0].result(30)
+        with pytest.raises(RendezvousError, match="gave up before all processes had joined"):
+            came[1].result(30)
+
+
+def test_a_missing_chief_is_named():
+    addresses = free_addresses(2)
+    with pytest.raises(RendezvousError, match=rf"rank 0 \({addresses[0]}\) could not be joined within 0.5 s"):
+        join_cluster(Cluster.of(addresses, 1), 0.5)
+
+
+def test_another_cluster_is_refused():
+    one, two, three = free_addresses(3)
+    with ThreadPoolExecutor(2) as pool:
+        chief = pool.submit(join_cluster, Cluster.of([one, two], 0), 2)
+        with pytest.raises(
+            RendezvousError, match="it has another cluster: 3 processes where the chief has 2"
+        ):
+            join_cluster(Cluster.of([one, two, three], 1), 10)
+        with pytest.raises(RendezvousError, match="did not join"):
+            chief.result(30)
+
+
+def test_one_rank_twice_is_refused():
+    addresses = free_addresses(3)
+    with ThreadPoolExecutor(3) as pool:
+        came = [pool.submit(join_cluster, Cluster.of(addresses, rank), 2) for rank in (0, 1, 1)]
+        errors = [str(future.exception(30)) for future in came]
+    assert any("another process has joined as rank 1 already" in error for error in errors)
+
+
+def test_a_taken_port_is_named():
+    with contextlib.closing(listen(0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(RendezvousError, match=rf"cannot listen on port {port}"):
+            join_cluster(Cluster.of([f"127.0.0.1:{port}", "127.0.0.1:1"], 0), 0.3)
+
+
+def test_strangers_at_the_port_do_not_matter():
+    addresses = free_addresses(2)
+    port = int(addresses[0].rpartition(":")[2])
+    with ThreadPoolExecutor(1) as pool:
+        chief = pool.submit(join_cluster, Cluster.of(addresses, 0), 20)
+        while True:
+            try:
+                stranger = connect("127.0.0.1", port, 5)
+                break
+            except OSError:
+                threading.Event().wait(0.05)
+        stranger._sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        with join_cluster(Cluster.of(addresses, 1), 20), chief.result(20) as group:
+            assert group.size == 2
+        stranger.close()
+
+
+def test_time_outs_are_checked():
+    with pytest.raises(ValueError, match="peer_timeout=0: expected a number of seconds above 0"):
+        join_cluster(Cluster.of(["a:1"], 0), 1, 0)

@@ -1,0 +1,124 @@
+"""A training that stands still says who waits for whom."""
+
+import logging
+import re
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from towerpack_callbacks import Callback
+from towerpack_inputsource import Buffer, InputStatus, QueueInput, ThreadActivity
+from towerpack_trainers import ConfigError, SimpleTrainer
+from towerpack_trainers.reports._stall_warning import describe_stall
+
+
+def until(condition):
+    """Waits for something that another thread does."""
+    limit = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < limit
+        threading.Event().wait(0.01)
+
+
+def stalls(caplog, step):
+    """What was said while that many steps had finished; the first one may be slow by itself."""
+    messages = [record.getMessage() for record in caplog.records]
+    return [m for m in messages if "No step has finished" in m and f"global step {step})" in m]
+
+
+class StuckFlow:
+    """Gives three datapoints, and the others when told to go on."""
+
+    def __init__(self):
+        self.go_on = threading.Event()
+
+    def __iter__(self):
+        for number in range(1000):
+            if number == 3:
+                self.go_on.wait(60)
+            yield [np.ones(4, np.float32)] * 2
+
+
+def test_a_stuck_flow_is_named_and_so_is_its_end(configure, caplog):
+    flow = StuckFlow()
+
+    def release():
+        until(lambda: stalls(caplog, 3))
+        flow.go_on.set()
+
+    helper = threading.Thread(target=release)
+    helper.start()
+    with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
+        SimpleTrainer(
+            configure(data=QueueInput(flow), steps_per_epoch=9, max_epoch=1, stall_seconds=0.2)
+        ).train()
+        helper.join()
+    message = stalls(caplog, 3)[0]
+    assert re.match(r"No step has finished for \d+ s \(epoch 1, local step 3, global step 3\)", message)
+    assert "The step waits for data, and towerpack-queue waits for the flow's next datapoint" in message
+    assert "queue holds 0 of 50" in message
+    assert "thread 'towerpack-queue':" in message and "self.go_on.wait(60)" in message
+    assert "thread 'MainThread':" in message and "hooked_sess.run" in message
+
+
+def test_a_stuck_callback_is_in_the_stacks(configure, caplog):
+    class Stuck(Callback):
+        def _trigger_step(self):
+            if self.global_step == 2:
+                until(lambda: stalls(caplog, 2))
+
+    with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
+        SimpleTrainer(configure(callbacks=[Stuck()], stall_seconds=0.2)).train()
+    message = stalls(caplog, 2)[0]
+    assert "Data is there, so the step itself, or a callback, is busy or stuck" in message
+    assert "in _trigger_step" in message
+
+
+def test_what_callbacks_do_after_an_epoch_may_take_its_time(configure, caplog):
+    class Long(Callback):
+        def _trigger_epoch(self):
+            threading.Event().wait(0.3)
+
+    with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
+        SimpleTrainer(configure(callbacks=[Long()], stall_seconds=0.1)).train()
+    assert not stalls(caplog, 5) and not stalls(caplog, 10)
+
+
+def test_it_can_be_switched_off(configure):
+    class Threads(Callback):
+        def _before_epoch(self):
+            self.names = {thread.name for thread in threading.enumerate()}
+
+    for seconds, there in [(float("inf"), False), (5, True)]:
+        threads = Threads()
+        SimpleTrainer(configure(callbacks=[threads], stall_seconds=seconds)).train()
+        assert ("towerpack-stall-watch" in threads.names) is there
+
+
+@pytest.mark.parametrize("seconds", [0, -1, "1", True])
+def test_the_time_is_checked(configure, seconds):
+    with pytest.raises(ConfigError, match=r"stall_seconds=.*expected a number above 0"):
+        configure(stall_seconds=seconds)
+
+
+def status(fill, doing):
+    return InputStatus(
+        "QueueInput", (Buffer("queue", fill, 50),), (ThreadActivity("loader", doing, 1.0, 1.0, 1.0),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (status(0, "flow"), "The step waits for data, and loader waits for the flow's next datapoint"),
+        (status(0, "ended"), "The step waits for data, and nothing is on its way"),
+        (status(3, "put"), "Data is there"),
+        (status(None, "put"), "Nobody can say"),
+        (InputStatus("TFDatasetInput"), "Nobody can say"),
+        (None, "There is no input"),
+    ],
+)
+def test_who_waits_for_whom(given, said):
+    assert describe_stall(given).startswith(said)

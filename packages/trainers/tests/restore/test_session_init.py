@@ -1,0 +1,309 @@
+"""What is restored, what is refused, and how the difference is told."""
+
+import contextlib
+import logging
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import CheckpointError
+from towerpack_callbacks.checkpoint import write_checkpoint
+from towerpack_trainers import (
+    ConfigError,
+    DictRestore,
+    RestoreError,
+    SaverRestore,
+    SessionInit,
+    SimpleTrainer,
+    SmartInit,
+    TrainConfig,
+)
+from towerpack_trainers.restore._session_init import fitting_exactly
+
+KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)
+BIAS = np.ones(3, np.float32)
+
+
+@pytest.fixture
+def sess():
+    """A session with the variables fc/W (2, 3), fc/b (3) and step, all zeros, in a final graph."""
+    with tf.Graph().as_default() as graph:
+        for name, shape, dtype in (
+            ("fc/W", [2, 3], tf.float32),
+            ("fc/b", [3], tf.float32),
+            ("step", [], tf.int64),
+        ):
+            tf.get_variable(name, shape, dtype, initializer=tf.zeros_initializer())
+        initializer = tf.global_variables_initializer()
+    graph.finalize()
+    # Not as a context: outside of it, TensorFlow is eager.
+    with contextlib.closing(tf.Session(graph=graph)) as session:
+        session.run(initializer)
+        yield session
+
+
+@pytest.fixture
+def save(tmp_path):
+    """Writes a checkpoint of the given arrays."""
+
+    def write(**values):
+        named = {name.replace("__", "/"): value for name, value in values.items()}
+        return write_checkpoint(tmp_path / "model-1", named, {})
+
+    return write
+
+
+def value(sess, name):
+    return sess.run(
+        f"{name}:0" if ":" in name else sess.graph.get_tensor_by_name(f"{name}/Read/ReadVariableOp:0")
+    )
+
+
+def test_saver_restore_takes_everything(sess, save):
+    path = save(fc__W=KERNEL, fc__b=BIAS, step=np.int64(7), more=BIAS)
+    SaverRestore(path).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    assert value(sess, "step") == 7
+
+
+def test_saver_restore_ignores_by_name(sess, save):
+    SaverRestore(save(fc__W=KERNEL), ignore=["fc/b", "step:0"]).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), np.zeros(3))
+
+
+def test_saver_restore_under_a_scope(sess, save):
+    SaverRestore(save(W=KERNEL, b=BIAS), prefix="fc").restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+    assert value(sess, "step") == 0
+    with pytest.raises(RestoreError, match=r"no variable to restore whose name begins with 'fd/'"):
+        SaverRestore(save(W=KERNEL), prefix="fd").restore(sess)
+
+
+def test_saver_restore_lists_all_differences(sess, save):
+    path = save(fc__W=KERNEL.T, fc__b=BIAS.astype(np.int32), more=BIAS)
+    with pytest.raises(RestoreError) as caught:
+        SaverRestore(path).restore(sess)
+    assert str(caught.value) == (
+        f"{path} does not fit this graph:\n"
+        "  only in the graph: step\n"
+        "  only in the restored values: more\n"
+        "  of another shape or type: fc/W: the graph has shape (2, 3), restored is (3, 2)\n"
+        "  of another shape or type: fc/b: the graph has float32, restored is int32\n"
+        "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits."
+    )
+    np.testing.assert_array_equal(value(sess, "fc/W"), np.zeros((2, 3)))
+
+
+def test_exactly_means_no_difference(sess):
+    everything = {"fc/W": KERNEL, "fc/b": BIAS, "step": np.int64(1)}
+    assert fitting_exactly(sess.graph, everything, "it") == everything
+    with pytest.raises(
+        RestoreError, match=r"it does not fit this graph:\n  only in the restored values: more\n"
+    ):
+        fitting_exactly(sess.graph, {**everything, "more": BIAS}, "it")
+
+
+def test_dict_restore_takes_what_is_on_both_sides(sess, caplog):
+    DictRestore({"fc/W:0": KERNEL, "other": BIAS}).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    assert "only in the graph: fc/b" in caplog.text
+    assert "only in the restored values: other" in caplog.text
+
+
+def test_dict_restore_keeps_no_hold_on_the_arrays(sess):
+    mine = np.zeros(16 * 64, np.float32)[:3]
+    DictRestore({"fc/b": mine}).restore(sess)
+    mine[:] = 5
+    np.testing.assert_array_equal(value(sess, "fc/b"), np.zeros(3))
+
+
+def test_dict_restore_of_other_shapes(sess, caplog):
+    values = {"fc/W": KERNEL, "fc/b": np.ones(4, np.float32)}
+    with pytest.raises(
+        RestoreError, match=r"fc/b: the graph has shape \(3,\), restored is \(4,\)\nGive ignore_mismatch=True"
+    ):
+        DictRestore(values).restore(sess)
+    DictRestore(values, ignore_mismatch=True).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), np.zeros(3))
+
+
+def test_nothing_that_fits_is_an_error(sess):
+    with pytest.raises(RestoreError, match=r"None of the values fits this graph:\n  only in the graph: fc/W"):
+        SmartInit({"other": BIAS}).restore(sess)
+
+
+@pytest.mark.parametrize("nothing", [None, "", {}, []], ids=repr)
+def test_smart_init_of_nothing(sess, nothing):
+    SmartInit(nothing).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), np.zeros((2, 3)))
+
+
+def test_smart_init_of_files_dictionaries_and_lists(sess, save, tmp_path):
+    np.savez(tmp_path / "bias.npz", **{"fc/b:0": BIAS})
+    SmartInit([save(fc__W=KERNEL), str(tmp_path / "bias.npz"), {"step": np.int64(3)}]).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+    assert value(sess, "step") == 3
+
+
+def test_smart_init_passes_a_session_init_on():
+    init = DictRestore({})
+    assert SmartInit(init) is init
+
+
+@pytest.mark.parametrize(
+    ("rename", "names"),
+    [
+        ({"a/W": "fc/W", "a/b": "fc/b"}, ["a/W", "a/b"]),
+        ({"a": "fc"}, ["a/W", "a/b"]),
+        ({"net/top": "fc", "net": "elsewhere"}, ["net/top/W", "net/top/b"]),
+        ({"net": ""}, ["net/fc/W", "net/fc/b"]),
+        (lambda name: name.replace("dense", "fc"), ["dense/W", "dense/b"]),
+        (lambda name: None if "Momentum" in name else name, ["fc/W", "fc/b", "fc/W/Momentum"]),
+    ],
+    ids=["names", "scopes", "the longest scope", "no scope", "function", "left out"],
+)
+def test_renaming(sess, rename, names):
+    values = dict(zip(names, (KERNEL, BIAS, KERNEL)))
+    SmartInit(values, rename=rename, ignore=["step"], allow=[]).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+
+
+def test_renaming_two_to_one(sess):
+    init = SmartInit({"a/W": KERNEL, "b/W": KERNEL}, rename={"a": "fc", "b": "fc"})
+    with pytest.raises(
+        RestoreError, match=r"rename= makes two values 'fc/W': 'a/W' and 'b/W'. Give each its"
+    ):
+        init.restore(sess)
+
+
+def test_what_is_ignored_is_neither_restored_nor_listed(sess, caplog):
+    values = {"fc/W": KERNEL, "fc/b": np.ones(7, np.float32), "old/Momentum": BIAS}
+    SmartInit(values, ignore=["fc/b", ".*/Momentum", "st.p"], allow=[]).restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+    np.testing.assert_array_equal(value(sess, "fc/b"), np.zeros(3))
+    assert not caplog.records
+    # The whole name counts, not a part of it.
+    with pytest.raises(RestoreError, match="of another shape or type: fc/b"):
+        SmartInit(values, ignore=["b"]).restore(sess)
+
+
+@pytest.mark.parametrize(
+    ("allow", "refused"),
+    [([], True), (["missing"], True), (["unused"], True), (["missing", "unused"], False)],
+    ids=str,
+)
+def test_differences_may_be_refused(sess, allow, refused):
+    init = SmartInit({"fc/W": KERNEL, "more": BIAS}, allow=allow)
+    if not refused:
+        init.restore(sess)
+        return
+    with pytest.raises(RestoreError) as caught:
+        init.restore(sess)
+    assert str(caught.value) == (
+        "the given dictionary does not fit this graph:\n"
+        "  only in the graph: fc/b\n"
+        "  only in the graph: step\n"
+        "  only in the restored values: more\n"
+        'Give rename= or ignore= so that they fit, or allow them: allow=["missing", "unused"].'
+    )
+    np.testing.assert_array_equal(value(sess, "fc/W"), np.zeros((2, 3)))
+
+
+def test_an_exact_restore_may_allow_differences(sess, caplog):
+    values = {"fc/W": KERNEL, "more": BIAS}
+    assert list(fitting_exactly(sess.graph, values, "it", allow=["missing", "unused"])) == ["fc/W"]
+    assert "it does not fit this graph, as is allowed:\n  only in the graph: fc/b" in caplog.text
+
+
+def test_objects_of_tensorflow(sess, tmp_path, caplog):
+    """`tf.train.Checkpoint` writes paths through objects; what counts are the names of the variables."""
+    kernel, bias = tf.Variable(KERNEL, name="fc/W"), tf.Variable(BIAS, name="fc/b")
+    twins = [tf.Variable(np.int64(number), name="twin") for number in (3, 4)]
+    objects = tf.compat.v2.train.Checkpoint(net={"k": kernel, "b": bias}, one=twins[0], two=twins[1])
+    path = objects.write(str(tmp_path / "objects"))
+    for source in (objects, path):
+        SmartInit({"fc/W": np.zeros((2, 3), np.float32), "fc/b": np.zeros(3, np.float32)}).restore(sess)
+        SmartInit(source, rename={"two": "step", "one": "other"}).restore(sess)
+        np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
+        np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+        assert value(sess, "step") == 4
+    assert "only in the restored values: other" in caplog.text
+
+
+def test_objects_are_taken_as_they_are_when_they_are_given(sess):
+    bias = tf.Variable(BIAS, name="fc/b")
+    init = SmartInit(tf.compat.v2.train.Checkpoint(bias=bias))
+    bias.assign(2 * BIAS)
+    init.restore(sess)
+    np.testing.assert_array_equal(value(sess, "fc/b"), BIAS)
+
+
+def test_objects_inside_a_graph():
+    with tf.Graph().as_default():
+        objects = tf.train.Checkpoint(v=tf.get_variable("v", [2]))
+        with pytest.raises(RestoreError, match=r"have no values inside a graph.*save it and give the path"):
+            SmartInit(objects)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"allow": ["shapes"]}, ValueError, r"allow=\['shapes'\]: expected a list of some of 'missing', 'un"),
+        ({"allow": "missing"}, ValueError, "allow='missing': expected a list"),
+        ({"ignore": "fc/b"}, TypeError, r"ignore='fc/b': expected a list of regular expressions: \['fc/b'\]"),
+        ({"ignore": ["(fc"]}, ValueError, r"ignore: '\(fc' is no regular expression: missing \)"),
+        ({"rename": ["fc"]}, TypeError, r"rename=\['fc'\]: expected a dictionary of names, or a function"),
+    ],
+    ids=str,
+)
+def test_wrong_options(options, error, message):
+    with pytest.raises(error, match=message):
+        SmartInit({}, **options)
+
+
+@pytest.mark.parametrize("wrong", [3, object, 1.5], ids=repr)
+def test_smart_init_of_something_else(wrong):
+    with pytest.raises(
+        TypeError, match=r"SmartInit takes a path, a dictionary of arrays, a tf.train.Checkpoint or"
+    ):
+        SmartInit(wrong)
+
+
+@pytest.mark.parametrize("init", [SaverRestore, SmartInit])
+def test_unreadable(sess, tmp_path, init):
+    (tmp_path / "note.txt").write_text("no checkpoint")
+    for name in ("nothing", "note.txt"):
+        with pytest.raises(
+            CheckpointError, match=r"cannot be read as a TensorFlow checkpoint.*Expected a prefix"
+        ):
+            init(tmp_path / name).restore(sess)
+
+
+def test_a_training_starts_from_it(kit, configure, caplog):
+    kept = kit.Weights()
+    caplog.set_level(logging.INFO)
+    config = configure(
+        session_init=SmartInit({"slope": np.float32(3)}), callbacks=[kept], steps_per_epoch=1, max_epoch=1
+    )
+    SimpleTrainer(config).train()
+    assert kept.values["slope"] == 3
+
+
+def test_a_path_is_no_session_init():
+    with pytest.raises(ConfigError, match=r"expected a SessionInit, such as SmartInit\(path\)"):
+        TrainConfig(session_init="model.npz")
+
+
+def test_an_init_of_ones_own(kit, configure):
+    class Own(SessionInit):
+        def restore(self, sess):
+            self.names = [variable.op.name for variable in sess.graph.get_collection("variables")]
+
+    own = Own()
+    SimpleTrainer(configure(session_init=own)).train()
+    assert "slope" in own.names

@@ -1,0 +1,176 @@
+"""The session a training runs in."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback
+from towerpack_trainers import (
+    ConfigError,
+    SimpleTrainer,
+    SyncMultiGPUTrainer,
+    TrainerStateError,
+    cpu_session_config,
+    default_session_config,
+    gpu_session_config,
+)
+from towerpack_trainers.session._session_options import create_session
+
+ONEDNN = "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"
+
+
+@pytest.mark.parametrize(
+    ("devices", "cpus"),
+    [
+        ((), 0),
+        (["/gpu:0", "/gpu:1"], 0),
+        (["/cpu:0"], 1),
+        (["/cpu:0", "/device:CPU:2"], 3),
+        (["/job:localhost/replica:0/task:0/device:CPU:1"], 2),
+    ],
+    ids=str,
+)
+def test_cpu_devices_that_are_named_are_made(devices, cpus):
+    assert default_session_config(devices).device_count["CPU"] == cpus
+
+
+def test_defaults():
+    config = default_session_config()
+    assert config.allow_soft_placement
+    assert config.gpu_options.allow_growth
+    assert config.intra_op_parallelism_threads == (1 if os.cpu_count() <= 4 else 0)
+
+
+@pytest.mark.parametrize(("own", "then"), [(None, "false"), ("true", "true")])
+def test_what_onednn_compiles_for_gradients_is_kept_unless_told_otherwise(monkeypatch, own, then):
+    if own is None:
+        monkeypatch.delenv(ONEDNN, raising=False)
+    else:
+        monkeypatch.setenv(ONEDNN, own)
+    default_session_config()
+    assert os.environ[ONEDNN] == then
+
+
+def test_a_session_for_cpus_alone():
+    config = cpu_session_config(["/cpu:1"], threads=3)
+    assert dict(config.device_count) == {"CPU": 2, "GPU": 0}
+    assert (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads) == (3, 3)
+    unchanged = cpu_session_config()
+    del unchanged.device_count["GPU"]
+    assert unchanged == default_session_config()
+
+
+def test_a_session_that_shares_gpus():
+    assert gpu_session_config() == default_session_config()
+    options = gpu_session_config(memory_growth=False, memory_fraction=0.25).gpu_options
+    assert (options.allow_growth, options.per_process_gpu_memory_fraction) == (False, 0.25)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: cpu_session_config(threads=0), r"threads=0\): expected a whole number of at least 1"),
+        (lambda: cpu_session_config(threads=1.5), r"threads=1.5\): expected a whole number"),
+        (
+            lambda: gpu_session_config(memory_fraction=0),
+            r"memory_fraction=0\): expected a number above 0, at",
+        ),
+        (
+            lambda: gpu_session_config(memory_fraction=1.5),
+            r"memory_fraction=1.5\): expected a number above 0",
+        ),
+    ],
+)
+def test_options_out_of_range(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()
+
+
+class Look(Callback):
+    """Counts the CPU devices of the session."""
+
+    def _before_train(self):
+        self.cpus = sum(device.device_type == "CPU" for device in self.trainer.sess.list_devices())
+
+
+def test_the_users_session_config_is_used_as_it_is(configure):
+    look = Look()
+    SyncMultiGPUTrainer(configure(callbacks=[look]), ["/cpu:0", "/cpu:1"]).train()
+    assert look.cpus == 2
+    given = tf.ConfigProto(device_count={"CPU": 3})
+    SimpleTrainer(configure(callbacks=[look], session_config=given)).train()
+    assert look.cpus == 3
+    assert given == tf.ConfigProto(device_count={"CPU": 3})
+
+
+EAGER_BEFORE, EAGER_WITHIN = "tf.constant(1)", "tf.while_loop(lambda i: i < 3, lambda i: i + 1, [0])"
+TRAINED = """
+import tensorflow.compat.v1 as tf
+{before}
+from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+
+class Model(ModelDesc):
+    def inputs(self):
+        return [tf.TensorSpec([None], tf.float32, "x")]
+
+    def build_graph(self, x):
+        {within}
+        return tf.reduce_mean(x * tf.get_variable("w", []))
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.1)
+
+config = TrainConfig(
+    model=Model(),
+    dataflow=[[[1.0]]] * 4,
+    max_epoch=1,
+    log_dir=None,
+    session_config=tf.ConfigProto(intra_op_parallelism_threads=3),
+)
+SimpleTrainer(config).train()
+tf.constant(1)
+print("threads:", tf.config.threading.get_intra_op_parallelism_threads())
+"""
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("before", "within"), [("", EAGER_WITHIN), (EAGER_BEFORE, "")])
+def test_the_session_says_how_many_threads_there_are_or_a_warning_says_why_not(before, within):
+    # One process each: TensorFlow makes its threads once.
+    script = TRAINED.format(before=before, within=within)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    warned = "intra_op_parallelism_threads=3 has no effect" in run.stderr
+    assert run.stdout.endswith(f"threads: {0 if before else 3}\n")
+    assert warned == bool(before)
+
+
+def test_a_session_starts_with_everything_initialised_and_a_final_graph():
+    with tf.Graph().as_default() as graph:
+        variable = tf.get_variable("v", initializer=2.0)
+        local = tf.get_variable("l", initializer=3.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+        total = variable + local
+    with create_session(graph, tf.ConfigProto()) as sess:
+        assert sess.run(total) == 5
+        assert graph.finalized
+
+
+def test_an_initializer_that_fails_says_so():
+    with tf.Graph().as_default() as graph:
+        tf.get_variable("v", initializer=tf.placeholder(tf.float32, [], "unfed"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="unfed"):
+        create_session(graph, tf.ConfigProto())
+
+
+def test_the_session_is_there_while_training_alone(configure):
+    trainer = SimpleTrainer(configure())
+    message = "There is no session now: it exists from a callback's _before_train to its _after_train"
+    with pytest.raises(TrainerStateError, match=message):
+        _ = trainer.sess
+    trainer.train()
+    with pytest.raises(TrainerStateError, match=message):
+        _ = trainer.sess
+    with pytest.raises(TrainerStateError, match=r"hooked_sess is for run_step\(\)"):
+        _ = trainer.hooked_sess

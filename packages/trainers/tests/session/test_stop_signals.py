@@ -1,0 +1,229 @@
+"""Ctrl-C and SIGTERM: what each phase of a training makes of them."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from towerpack_trainers.session import _stop_signals as _signals
+from towerpack_trainers.session._stop_signals import StopSignals
+
+HANDLERS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture(autouse=True)
+def as_in_a_shell():
+    """Python's own handlers, whatever the shell that started the tests has set; and they are put back."""
+    before = {number: signal.getsignal(number) for number in HANDLERS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    old = signal.set_wakeup_fd(-1)
+    assert old == -1
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def send(number):
+    """To this very process, as a shell would; Python's handler has run when it returns."""
+    os.kill(os.getpid(), number)
+
+
+ENDS = [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 143)]
+
+
+@pytest.mark.parametrize(("number", "kind", "code"), ENDS)
+def test_while_training_it_is_noted_and_raised_at_the_end(number, kind, code):
+    with pytest.raises(kind) as caught, StopSignals(cancel=pytest.fail) as signals:
+        signals.begin()
+        assert signals.requested is None
+        send(number)
+        assert signals.requested == number
+    assert getattr(caught.value, "code", None) == code
+
+
+@pytest.mark.parametrize(("number", "kind", "code"), ENDS)
+def test_before_training_it_is_raised_at_once(number, kind, code):
+    with pytest.raises(kind), StopSignals(cancel=pytest.fail):
+        send(number)
+        pytest.fail("went on")
+
+
+def test_saving_is_not_interrupted(monkeypatch):
+    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.01)
+    saved = []
+    with pytest.raises(SystemExit), StopSignals(cancel=lambda: pytest.fail("cancelled")) as signals:
+        signals.begin()
+        with signals.saving():
+            send(signal.SIGTERM)
+            assert not threading.Event().wait(0.2)  # many times the grace
+            saved.append(True)
+        signals.leave()
+        assert not threading.Event().wait(0.2)
+        saved.append(True)
+    assert saved == [True, True]
+
+
+def test_what_waits_in_python_is_interrupted_after_a_while(monkeypatch, caplog):
+    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
+    cancelled = threading.Event()
+    with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set) as signals:
+        signals.begin()
+        send(signal.SIGINT)
+        threading.Event().wait()
+    assert cancelled.is_set()
+    [told] = caplog.messages
+    assert told.startswith("What was running when SIGINT came has not ended within 0.05 s. It is interrupted")
+
+
+def test_what_the_cancelling_broke_is_not_what_is_raised(monkeypatch):
+    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
+    cancelled = threading.Event()
+    with pytest.raises(SystemExit) as caught, StopSignals(cancelled.set) as signals:
+        signals.begin()
+        signals._raised = True  # as if the main thread were inside a step until then
+        send(signal.SIGTERM)
+        assert cancelled.wait(60)
+        raise RuntimeError("the step was cancelled")
+    assert caught.value.code == 143
+    assert caught.value.__suppress_context__
+
+
+def test_an_error_on_the_way_out_counts_more():
+    with pytest.raises(OSError, match="disk full"), StopSignals(cancel=pytest.fail) as signals:
+        signals.begin()
+        send(signal.SIGTERM)
+        raise OSError("disk full")
+
+
+def test_both_to_process_and_group_are_one_wish():
+    with pytest.raises(SystemExit), StopSignals(cancel=pytest.fail) as signals:
+        signals.begin()
+        for _ in range(5):
+            send(signal.SIGTERM)
+
+
+def test_without_signals_nothing_happens():
+    with StopSignals(cancel=pytest.fail) as signals:
+        signals.begin()
+    with pytest.raises(ValueError, match="mine"), StopSignals(cancel=pytest.fail):
+        raise ValueError("mine")
+
+
+def test_other_threads_install_nothing():
+    def work():
+        with StopSignals(cancel=pytest.fail) as signals:
+            found.append((signals.requested, signal.getsignal(signal.SIGTERM)))
+
+    found = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(None, signal.SIG_DFL)]
+
+
+@pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: heard.append(number)])
+def test_what_a_process_ignores_or_handles_itself_is_left_alone(own):
+    signal.signal(signal.SIGTERM, own)
+    try:
+        with StopSignals(cancel=pytest.fail) as signals:
+            signals.begin()
+            send(signal.SIGTERM)
+            assert signal.getsignal(signal.SIGTERM) is own
+            assert signals.requested is None
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+heard = []
+
+
+def test_who_listened_before_hears_of_all_signals():
+    import socket
+
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        writer.setblocking(False)
+        reader.settimeout(60)
+        signal.set_wakeup_fd(writer.fileno())
+        before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+        try:
+            with pytest.raises(KeyboardInterrupt), StopSignals(cancel=pytest.fail) as signals:
+                signals.begin()
+                for number in (signal.SIGUSR1, signal.SIGINT):
+                    send(number)
+                    assert reader.recv(1) == bytes([number])
+            assert signal.set_wakeup_fd(-1) == writer.fileno()
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+
+
+TWICE = """
+import signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+from _signals import StopSignals
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with StopSignals(cancel=lambda: None) as signals:
+    signals.begin()
+    print("ready", flush=True)
+    while signals.requested is None:
+        threading.Event().wait(0.01)
+    print("noted", flush=True)
+    try:
+        while True:
+            threading.Event().wait()
+    finally:
+        print("cleaned up", flush=True)
+"""
+
+
+@pytest.mark.parametrize("numbers", [(2, 2), (15, 15), (15, 2)], ids=str)
+def test_a_second_one_ends_the_process_at_once(numbers):
+    directory = os.path.dirname(_signals.__file__)
+    process = subprocess.Popen([sys.executable, "-c", TWICE, directory], stdout=subprocess.PIPE, text=True)
+    with process, process.stdout:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(numbers[0])
+        assert process.stdout.readline() == "noted\n"
+        threading.Event().wait(_signals._BOUNCE_SECONDS + 0.1)
+        process.send_signal(numbers[1])
+        assert process.wait(timeout=30) == 128 + numbers[1]
+        assert process.stdout.read() == ""
+
+
+def test_in_an_interactive_session_the_second_one_interrupts(monkeypatch):
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    monkeypatch.setattr(_signals, "_BOUNCE_SECONDS", 0.0)
+    cancelled = threading.Event()
+    with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set) as signals:
+        signals.begin()
+        send(signal.SIGINT)
+        send(signal.SIGINT)
+        threading.Event().wait()
+    assert cancelled.is_set()
+
+
+def test_what_begins_to_wait_at_the_wrong_moment_is_interrupted_all_the_same(monkeypatch):
+    interrupts = []
+
+    def too_early(thread, number):
+        interrupts.append(number)
+        if len(interrupts) == 3:
+            kill(thread, number)
+
+    kill = signal.pthread_kill
+    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
+    monkeypatch.setattr(_signals, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(signal, "pthread_kill", too_early)
+    cancels = []
+    with pytest.raises(KeyboardInterrupt), StopSignals(lambda: cancels.append(1)) as signals:
+        signals.begin()
+        send(signal.SIGINT)
+        threading.Event().wait()
+    assert len(interrupts) == 3
+    assert cancels == [1]
