@@ -116,7 +116,7 @@ class PrefetchLoop:
 
 
 def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[], bool]) -> float:
-    """Returns the seconds to rest after a put: while a part of a full buffer is taken, to refill it in one go.
+    """Returns the seconds to rest after a put, so that a part of a full buffer is refilled in one go.
 
     A thread that each take wakes replaces the step's data in the processor's caches by its own, and slows
     the step down.
