@@ -55,7 +55,7 @@ class StagingError(InputSourceError, RuntimeError):
 
 
 class SpecError(InputSourceError, ValueError):
-    """The specs given to `setup()` have no name, share one, or clash with what the graph holds."""
+    """The specs given to `setup()` have no name, share one, or clash with an op of the graph."""
 
 
 class EmptyFlowError(InputSourceError, towerpack_dataflow.EmptyFlowError):

@@ -24,7 +24,7 @@ class InputSource(abc.ABC):
 
     One source serves one graph and lives through these calls, in this order:
 
-        source.setup(specs)                        # in the graph: adds what all towers share
+        source.setup(specs)                        # in the graph: adds the ops that all towers share
         tensors = source.get_input_tensors()       # once per tower: one call is one take
         with MonitoredTrainingSession(hooks=source.hooks()) as session:
             session.run(...)                       # each run takes the next datapoint
@@ -141,7 +141,7 @@ class InputSource(abc.ABC):
         return InputStatus(type(self).__name__)
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
-        """Returns the specs, with unknown sizes filled in where the source knows them."""
+        """Returns the specs, with unknown sizes filled in where the source has them."""
         return specs
 
     @abc.abstractmethod
@@ -210,7 +210,7 @@ def check_at_least(least: int, name: str, value: int, meaning: str) -> None:
         least: the smallest value allowed.
         name: the argument's name, for the error.
         value: the argument.
-        meaning: what it counts, for the error.
+        meaning: the meaning of the number, for the error.
 
     Raises:
         ValueError: the value is below `least`.

@@ -160,7 +160,7 @@ def _check_state(make_source: MakeSource, specs: Specs, datapoints: Sequence[Dat
         again.load_state_dict(json.loads(json.dumps(state)))
         with _running(again, specs) as (session, take):
             rest = _take(session, take, len(datapoints) + 1)
-        _expect_same(rest, datapoints[steps:], f"the state after {steps} steps, told {when} the session")
+        _expect_same(rest, datapoints[steps:], f"the state after {steps} steps, read {when} the session")
 
 
 def _check_error(
@@ -239,7 +239,7 @@ class ListFlow:
 
     def __len__(self) -> int:
         if not self._has_length:
-            raise TypeError("this flow does not know its length")
+            raise TypeError("the length of this flow is unknown")
         return len(self._datapoints)
 
     def __iter__(self) -> Iterator[Datapoint]:

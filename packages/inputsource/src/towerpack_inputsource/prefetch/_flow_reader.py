@@ -1,4 +1,4 @@
-"""Reads a flow datapoint by datapoint, pass after pass, and tells the position. Free of TensorFlow."""
+"""Reads a flow datapoint by datapoint, pass after pass, with its position. Free of TensorFlow."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class FlowReader:
             for datapoint in self._datapoints:
                 return datapoint
         raise EmptyFlowError(
-            f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, and the flow shall repeat. "
+            f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, and the flow repeats. "
             "Look for an empty list or a filter that lets nothing through; an iterator gives one pass only."
         )
 
@@ -184,7 +184,7 @@ def seed_flow(flow: Any, seed: int) -> None:
 
 
 def flow_size(flow: Any) -> int | None:
-    """Returns the number of datapoints in a pass, or None if the flow does not know it."""
+    """Returns the number of datapoints in a pass, or None if it is unknown."""
     try:
         return len(flow)
     except (TypeError, NotImplementedError):
@@ -192,7 +192,7 @@ def flow_size(flow: Any) -> int | None:
 
 
 def flow_batch_size(flow: Any) -> int | None:
-    """Returns the length of the first axis of all components, or None if the flow does not know it."""
+    """Returns the length of the first axis of all components, or None if it is unknown."""
     return getattr(flow, "fixed_batch_size", None)
 
 

@@ -1,6 +1,6 @@
 """The loop that moves datapoints from a flow into a buffer, and the flow's position at each of them.
 
-It knows neither TensorFlow nor threads: `SessionThread` runs it.
+It needs neither TensorFlow nor a thread of its own: `SessionThread` runs it.
 """
 
 from __future__ import annotations

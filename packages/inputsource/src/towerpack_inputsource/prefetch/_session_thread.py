@@ -38,7 +38,7 @@ class BufferOps(Protocol):
         label: name of the buffer, which the thread's name contains.
         placeholders: one per component, fed by `enqueue`.
         enqueue: puts the fed datapoint.
-        end: closes the buffer; what is in it can still be taken.
+        end: closes the buffer; its datapoints can still be taken.
         abort: closes it and wakes a put that waits.
         zero: counts from 0; an op or several.
         renew: empties and opens it, and counts from 0; likewise.
@@ -158,7 +158,7 @@ class SessionThread:
             return self._last_count
 
     def status(self, source: str) -> InputStatus:
-        """Returns how full the buffer is and what the thread does; from any thread, at any time."""
+        """Returns the fill of the buffer and the activity of the thread; from any thread, at any time."""
         fill = None
         with contextlib.suppress(*_CLOSED):
             fill = self._size()

@@ -64,7 +64,7 @@ class BatchQueueInput(FlowQueueInput):
         self._batch_size = batch_size
 
     def size(self) -> int | None:
-        """Returns the number of batches in one pass, or None if the flow does not know its length."""
+        """Returns the number of batches in one pass, or None if the flow has no length."""
         size = super().size()
         if size is None or not self.infinite:
             return None if size is None else math.ceil(size / self._batch_size)

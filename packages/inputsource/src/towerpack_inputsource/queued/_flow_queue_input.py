@@ -53,7 +53,7 @@ class FlowQueueInput(InputSource):
         seed_flow(self._flow, seed)
 
     def size(self) -> int | None:
-        """Returns the number of takes in one pass, or None if the flow does not know its length."""
+        """Returns the number of takes in one pass, or None if the flow has no length."""
         return flow_size(self._flow)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -132,7 +132,7 @@ class _Averages:
     variance: Any
 
     def update(self, out: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, momentum: float, how: str) -> Any:
-        """Adds the updates of the averages as `ema_update` says.
+        """Adds the updates of the averages in the manner of `ema_update`.
 
         Returns:
             `out`, or a tensor of its value that the updates come before.

@@ -124,6 +124,6 @@ def _unknown(layer: str) -> str:
     similar = REGISTRY.similar(layer)
     hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
     return (
-        f"LinearWrap knows no layer {layer!r}. {hint}Registered are: {', '.join(REGISTRY.names())}. Decorate "
+        f"LinearWrap finds no layer {layer!r}. {hint}Registered are: {', '.join(REGISTRY.names())}. Decorate "
         f"a function of yours with @register_layer to add it, or use .apply(function, ...) for any function."
     )
