@@ -10,7 +10,7 @@ from towerpack_inputsource import (
     TensorInput,
     remap_input_source,
 )
-from towerpack_inputsource.testing import _Flow as Flow
+from towerpack_inputsource.testing import ListFlow
 
 A = tf.TensorSpec([], tf.float32, "a")
 B = tf.TensorSpec([], tf.int32, "b")
@@ -29,7 +29,7 @@ class Doubled(ProxyInputSource):
 
 
 def test_a_proxy_hands_everything_on():
-    inner = QueueInput(Flow([[k] for k in range(5)]), capacity=2, infinite=False)
+    inner = QueueInput(ListFlow([[k] for k in range(5)]), capacity=2, infinite=False)
     source = Doubled(inner)
     assert source.size() == 5 and not source.infinite and source.feed_free
     source.load_state_dict({"flow": {"next": 1}})

@@ -147,7 +147,7 @@ class LeavesThread(Broken):
         (Broken, r"round 1 after reset_state\(\) must give"),
         (
             lambda flow: FeedInput(list(flow) or [[None]], infinite=False),
-            r"the state after 1 steps, told in the session must give",
+            r"the state after 1 steps, read in the session must give",
         ),
         (lambda flow: FeedInput(flow), r"a finite pass must give"),
     ],

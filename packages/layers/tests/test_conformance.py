@@ -146,7 +146,7 @@ def test_batch_size_may_be_unknown(graph: tf.Graph, case: Case) -> None:
 @every_layer
 def test_wrong_inputs(graph: tf.Graph, case: Case) -> None:
     with TowerContext("", is_training=True):
-        with pytest.raises(TypeError, match="the input must be a tensor, got str"):
+        with pytest.raises(TypeError, match="the input must be a tensor, received str"):
             case.layer("layer", "image", **case.options)
         with pytest.raises(ValueError, match="rank"):
             case.layer("layer", tf.placeholder(tf.float32), **case.options)

@@ -1,12 +1,12 @@
-"""What can go wrong between a flow and a graph, each with the builtin it is a case of.
+"""Errors between a flow and a graph, each with the builtin that it is a case of.
 
 InputSourceError
-├── SetupError            RuntimeError   a source used before, or set up after, its time
-├── NotRunningError       RuntimeError   something that needs the live session
+├── SetupError            RuntimeError   a source used before its setup, or set up twice
+├── NotRunningError       RuntimeError   a call that needs the live session
 ├── StagingError          RuntimeError   runs that need the staged input of some towers only
 ├── SpecError             ValueError     specs that no source can serve
-├── EmptyFlowError        ValueError     an endless flow with nothing in it
-├── FlowEndError          RuntimeError   a flow raised what the session takes for a clean end
+├── EmptyFlowError        ValueError     a flow to be repeated without a datapoint
+├── FlowEndError          RuntimeError   a flow raised the error that means a clean end to a session
 └── DatapointError        ValueError     a datapoint that does not fit the specs
     ├── DatapointStructureError          … number or names of components
     ├── DatapointShapeError              … shape of a component
@@ -16,6 +16,26 @@ InputSourceError
 from __future__ import annotations
 
 import towerpack_dataflow
+
+__all__ = [
+    "CLOSED_TOO_EARLY",
+    "DatapointError",
+    "DatapointShapeError",
+    "DatapointStructureError",
+    "DatapointTypeError",
+    "EmptyFlowError",
+    "FlowEndError",
+    "InputSourceError",
+    "NotRunningError",
+    "SetupError",
+    "SpecError",
+    "StagingError",
+]
+
+CLOSED_TOO_EARLY = (
+    "The session was closed before its hooks ended, so how far it got is not known. "
+    "Call state_dict() while the session is open, or end the hooks first."
+)
 
 
 class InputSourceError(Exception):
@@ -31,17 +51,17 @@ class NotRunningError(InputSourceError, RuntimeError):
 
 
 class StagingError(InputSourceError, RuntimeError):
-    """Runs took the staged input of some towers, and never that of the others."""
+    """Runs took the staged input of some towers, and left out that of others."""
 
 
 class SpecError(InputSourceError, ValueError):
-    """The specs given to `setup()` have no name, share one, or clash with what the graph holds."""
+    """The specs given to `setup()` have no name, share one, or clash with an op of the graph."""
 
 
 class EmptyFlowError(InputSourceError, towerpack_dataflow.EmptyFlowError):
-    """A whole pass over a flow that shall repeat for ever gave no datapoint.
+    """A whole pass over a flow that repeats for ever gave no datapoint.
 
-    It is the error that flows raise for the same reason, so `except` needs to know only one of them.
+    It is a case of the error that flows raise for the same reason: `except` that one for both.
     """
 
 

@@ -1,26 +1,31 @@
-"""Sources around sources."""
+"""Sources around sources: `ProxyInputSource`, and the remapping of a source's components."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from ._errors import SpecError
-from ._source import NOBODY_TAKES, InputSource
-from .fed._placeholder_input import placeholder_for
-from .prefetch._input_status import InputStatus
+from ._source import NO_PAUSE, InputSource
+from .fed import placeholder_for
+from .prefetch import InputStatus
+
+__all__ = ["ProxyInputSource", "remap_input_source"]
 
 
 class ProxyInputSource(InputSource):
-    """Hands everything on to another source: the base of what changes a little of it.
+    """Passes every call on to another source: the base of sources that change a little of it.
 
-    Override the methods with a leading underscore, and call them on `super()` for what the other one does.
+    Override the methods with a leading underscore; `super()` calls the same method of the other source.
 
     Args:
-        source: the other one; not set up yet.
+        source: the other source; not set up yet.
+
+    Raises:
+        TypeError: `source` is no InputSource.
 
     Example:
         >>> class Halved(ProxyInputSource):
@@ -51,7 +56,7 @@ class ProxyInputSource(InputSource):
         self.source.load_state_dict(state)
 
     def status(self) -> InputStatus:
-        """Returns where the other source stands."""
+        """Returns the other source's status."""
         return self.source.status()
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
@@ -67,7 +72,7 @@ class ProxyInputSource(InputSource):
         self.source.reset_state()
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         return self.source._state(takes, paused)
 
@@ -76,16 +81,16 @@ class ProxyInputSource(InputSource):
 
 
 def remap_input_source(source: InputSource, names: Sequence[str]) -> InputSource:
-    """Returns a source for a model with more inputs, or in another order, than the data has components.
+    """Returns a source for a model whose inputs are more than the data's components, or in another order.
 
     Args:
-        source: gives the components; not set up yet.
-        names: which of the model's inputs these are, in the order of the data. The inputs not named become
+        source: the source of the components; not set up yet.
+        names: for each component of the data, the name of the model's input. The inputs not named become
             placeholders: feed them with each run.
 
     Raises:
-        ValueError: if a name is given twice.
-        SpecError: (at `setup()`) if the model has no input of a name.
+        ValueError: a name is given twice.
+        SpecError: (at `setup()`) the model has no input of a name.
 
     Example:
         >>> from towerpack_inputsource import TensorInput
@@ -100,6 +105,7 @@ def remap_input_source(source: InputSource, names: Sequence[str]) -> InputSource
     return _Remapped(source, names)
 
 
+@final
 class _Remapped(ProxyInputSource):
     def __init__(self, source: InputSource, names: Sequence[str]) -> None:
         super().__init__(source)

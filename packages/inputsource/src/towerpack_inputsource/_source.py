@@ -1,4 +1,4 @@
-"""The interface between data and a graph: what a trainer, or a loop of one's own, may ask of any input."""
+"""The interface between data and a graph: the calls that a trainer, or a loop of your own, makes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ._errors import SetupError
-from .prefetch._input_status import InputStatus
-from .specs._component_specs import check_specs
+from ._errors import NotRunningError, SetupError
+from .prefetch import InputStatus
+from .specs import check_specs
 
-NOBODY_TAKES = contextlib.nullcontext()
+__all__ = ["NO_PAUSE", "InputSource", "check_at_least", "make_counter"]
+
+NO_PAUSE = contextlib.nullcontext()
 
 
 class InputSource(abc.ABC):
@@ -22,20 +24,20 @@ class InputSource(abc.ABC):
 
     One source serves one graph and lives through these calls, in this order:
 
-        source.setup(specs)                        # in the graph: adds what all towers share
+        source.setup(specs)                        # in the graph: adds the ops that all towers share
         tensors = source.get_input_tensors()       # once per tower: one call is one take
         with MonitoredTrainingSession(hooks=source.hooks()) as session:
             session.run(...)                       # each run takes the next datapoint
-        source.state_dict()                        # between steps: where a later run shall go on
+        source.state_dict()                        # between steps: the position for a later run
 
-    Its hooks are TensorFlow's own, so any loop that honours a `SessionRunHook` can use it. Subclasses
+    Its hooks are TensorFlow's own, so any loop that runs a `SessionRunHook` can use it. Subclasses
     implement the methods with a leading underscore and leave the public ones alone.
 
     Attributes:
-        infinite: whether it starts over at the end of a pass. Otherwise the run ends there, and an evaluation
-            can use it.
-        feed_free: whether its tensors need nothing to be fed with each run, so that several towers and
-            `StagingInput` can use it.
+        infinite: whether the source starts over at the end of a pass. Otherwise the run ends there, and an
+            evaluation can use the source.
+        feed_free: whether its tensors need no feed in any run, so that several towers and `StagingInput` can
+            use the source.
     """
 
     infinite: bool = True
@@ -45,14 +47,14 @@ class InputSource(abc.ABC):
     _hook_list: tuple[tf.train.SessionRunHook, ...] | None = None
 
     def setup(self, specs: Sequence[tf.TensorSpec]) -> None:
-        """Adds what the source needs to the current graph. To be called once, in the graph to be used.
+        """Adds the ops that all towers share to the current graph. To be called once, in that graph.
 
         Args:
             specs: shape, dtype and name of each component; unknown dimensions are None.
 
         Raises:
-            SetupError: on the second call.
-            SpecError: if the specs are empty, not `tf.TensorSpec`, unnamed, or share a name.
+            SetupError: the source is set up already.
+            SpecError: the specs are empty, not `tf.TensorSpec`, unnamed, or share a name.
         """
         if self._specs is not None:
             raise SetupError(
@@ -66,8 +68,11 @@ class InputSource(abc.ABC):
     def get_input_tensors(self) -> list[tf.Tensor]:
         """Returns the tensors of one tower, in the order of the specs. Each call is a take of its own.
 
+        Returns:
+            One tensor for each spec, of its dtype, and of a shape that fits its shape.
+
         Raises:
-            SetupError: before `setup()`, or if this source cannot serve one more tower.
+            SetupError: the source is not set up, or cannot serve one more tower.
         """
         return list(self._get_input_tensors(self._after_setup("get_input_tensors")))
 
@@ -75,7 +80,7 @@ class InputSource(abc.ABC):
         """Returns the hooks that the session must run with: the same objects on every call.
 
         Raises:
-            SetupError: before `setup()`.
+            SetupError: the source is not set up.
         """
         self._after_setup("hooks")
         if self._hook_list is None:
@@ -83,22 +88,32 @@ class InputSource(abc.ABC):
         return list(self._hook_list)
 
     def reset_state(self) -> None:
-        """Restarts at the first datapoint of a new pass: what an evaluation asks for before each round."""
+        """Restarts at the first datapoint of a new pass, in the live session.
+
+        An evaluation calls it before each round.
+
+        Raises:
+            SetupError: the source is not set up.
+            NotRunningError: there is no live session, and the source needs one.
+        """
         self._after_setup("reset_state")
         self._reset_state()
 
     def seed(self, seed: int) -> None:
-        """Seeds the data, where it takes a seed as a DataFlow does; before the session starts."""
+        """Seeds the data, if it takes a seed as a DataFlow does; to be called before the session starts."""
 
     def size(self) -> int | None:
-        """Returns the number of datapoints in one pass, or None where nobody can know."""
+        """Returns the number of datapoints in one pass, or None if it is not known."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position of the datapoint after the last consumed one, whatever was prefetched.
 
-        To be called while no step runs. Sources without a position return an empty dict. Everything in it can
-        be written as JSON, if the flow's own position can.
+        To be called while no step runs. Sources without a position return an empty dict. The state can be
+        written as JSON, if the flow's own position can.
+
+        Raises:
+            NotRunningError: the session was closed before its hooks ended.
         """
         return self._state()
 
@@ -106,10 +121,10 @@ class InputSource(abc.ABC):
         """Makes the next session start at a position. To be called before the session starts.
 
         Args:
-            state: what `state_dict()` of a source of the same kind over the same flow returned.
+            state: the `state_dict()` of a source of the same kind over the same flow.
 
         Raises:
-            ValueError: if the state comes from another kind of source.
+            ValueError: the state comes from another kind of source.
         """
         if state:
             raise ValueError(
@@ -118,20 +133,20 @@ class InputSource(abc.ABC):
             )
 
     def status(self) -> InputStatus:
-        """Returns where the input stands: how full its buffers are, what its threads do, as plain data.
+        """Returns the fill of the source's buffers and the activity of its threads, as plain data.
 
-        May be called from any thread, also while a step hangs; before and after the session too. Two of them
-        tell what happened between: `source.status().since(earlier)`.
+        May be called from any thread, also while a step hangs; before and after the session too. The time
+        between two of them: `source.status().since(earlier)`.
         """
         return InputStatus(type(self).__name__)
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
-        """Fills in what this source knows of shapes that are declared as unknown."""
+        """Returns the specs, with unknown sizes filled in where the source has them."""
         return specs
 
     @abc.abstractmethod
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
-        """Adds what all towers share to the current graph."""
+        """Adds the ops that all towers share to the current graph."""
 
     @abc.abstractmethod
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
@@ -141,20 +156,32 @@ class InputSource(abc.ABC):
         return ()
 
     def _reset_state(self) -> None:
-        """Restarts; a source without a position has nothing to restart."""
+        """Restarts at the first datapoint of a new pass; by default, does nothing."""
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        """The position after the first `takes` takes since the session began, or the last restart.
+        """Returns the position after the first `takes` takes since the session began, or the last restart.
 
-        None stands for all of them. A source that takes from another one ahead of the step asks for fewer,
-        while a thread of it may be taking: not so in the context `paused`, which may have to be waited for.
+        Args:
+            takes: number of takes; None for all of them. A source that takes from another one ahead of the
+                step calls this with fewer than it has made.
+            paused: a context in which no thread takes from this source; entering it may have to wait.
         """
         return {}
 
     def _hold_back(self, takes: int) -> None:
-        """Hears, before the session, that `_state` may be asked for up to so many takes fewer than made."""
+        """Keeps positions for a state before the newest takes. Called before the session is created.
+
+        Args:
+            takes: by how many takes the argument of `_state()` may be behind the takes that were made.
+        """
+
+    def _no_session(self, method: str) -> NotRunningError:
+        return NotRunningError(
+            f"{type(self).__name__}.{method}() needs the live session: create it with the source's hooks() "
+            "first."
+        )
 
     def _after_setup(self, method: str) -> tuple[tf.TensorSpec, ...]:
         if self._specs is None:
@@ -163,3 +190,30 @@ class InputSource(abc.ABC):
                 "Call setup(specs) once, inside the graph to be used."
             )
         return self._specs
+
+
+def make_counter(name: str) -> tf.Variable:
+    """Makes a counter of takes: an int64 scalar variable, 0 in each new session and never saved."""
+    return tf.Variable(
+        tf.zeros([], tf.int64),
+        name=name,
+        trainable=False,
+        use_resource=True,
+        collections=[tf.GraphKeys.LOCAL_VARIABLES],
+    )
+
+
+def check_at_least(least: int, name: str, value: int, meaning: str) -> None:
+    """Checks an argument that counts something.
+
+    Args:
+        least: the smallest value allowed.
+        name: the argument's name, for the error.
+        value: the argument.
+        meaning: the meaning of the number, for the error.
+
+    Raises:
+        ValueError: the value is below `least`.
+    """
+    if value < least:
+        raise ValueError(f"{name} is {meaning}, at least {least}; received {value}.")

@@ -1,6 +1,6 @@
-"""What every input source must keep, as one function: we hold our own to it, and so can you.
+"""The conformance check of input sources, for ours and for yours.
 
-Needs no test framework; a broken promise is an `AssertionError` that says which.
+It needs no test framework: a broken promise is an `AssertionError` that says which.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError
 from ._source import InputSource
-from .prefetch._input_status import InputStatus
+from .prefetch import InputStatus
+
+__all__ = ["FlowFailure", "ListFlow", "check_input_source"]
 
 MakeSource = Callable[[Any], InputSource]
 Specs = Sequence[tf.TensorSpec]
 Datapoint = Sequence[Any]
-
-__all__ = ["check_input_source"]
 
 _AT_ONCE = 2.0  # seconds
 
@@ -34,18 +34,18 @@ def check_input_source(
     datapoints: Sequence[Datapoint] = (),
     flow_error: type[Exception] | None = None,
 ) -> None:
-    """Checks all that a loop relies on, in real sessions.
+    """Checks an input source for all that a loop relies on, in real sessions.
 
     Args:
-        make_source: makes a new source over the flow it is given, which must not repeat it:
-            `lambda flow: MySource(flow, infinite=False)`. Called many times.
-        specs: what to set the source up with.
+        make_source: makes a new source over a flow, for one pass; called many times:
+            `lambda flow: MySource(flow, infinite=False)`.
+        specs: the specs of the source's `setup()`.
         datapoints: at least three different ones that fit the specs, as lists or tuples in their order. Leave
-            them out for a source that reads no flow: what is said about flows is not checked then.
-        flow_error: what arrives when the flow fails; by default the flow's own error.
+            them out for a source that reads no flow: the promises about flows are not checked then.
+        flow_error: the error of a session whose flow fails; by default the flow's own error.
 
     Raises:
-        AssertionError: if the source breaks a promise; the text says which.
+        AssertionError: the source breaks a promise; the text says which.
 
     Example:
         >>> from towerpack_inputsource import QueueInput
@@ -63,17 +63,17 @@ def check_input_source(
     for has_length in (True, False):
         _check_delivery(make_source, specs, datapoints, has_length)
         _check_rounds(make_source, specs, datapoints, has_length)
-    # The last one asks for a datapoint too many: a take that found nothing must not count.
+    # The last check takes one datapoint too many: a take that found no datapoint must not count.
     for steps in range(len(datapoints) + 2):
         _check_state(make_source, specs, datapoints, steps)
     for rounds in (0, 1):
-        _check_error(make_source, specs, datapoints, rounds, flow_error or _FlowError)
+        _check_error(make_source, specs, datapoints, rounds, flow_error or FlowFailure)
     _check_early_end(make_source, specs, datapoints)
 
 
 def _check_setup(make_source: MakeSource, specs: Specs) -> None:
     with tf.Graph().as_default() as graph:
-        source = make_source(_Flow([]))
+        source = make_source(ListFlow([]))
         with _expect_raises(SetupError, "get_input_tensors() before setup()"):
             source.get_input_tensors()
         source.setup(specs)
@@ -101,9 +101,9 @@ def _check_setup(make_source: MakeSource, specs: Specs) -> None:
 
 
 def _check_session(make_source: MakeSource, specs: Specs) -> None:
-    """A session that takes nothing comes up and goes down, and leaves no thread."""
+    """Checks that a session which takes nothing starts and ends, and leaves no thread."""
     before = threading.enumerate()
-    source = make_source(_Flow([]))
+    source = make_source(ListFlow([]))
     _expect_status(source, "before the session")
     with _running(source, specs):
         _expect_status(source, "in the session")
@@ -123,7 +123,7 @@ def _check_delivery(
     make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], length: bool
 ) -> None:
     before = threading.enumerate()
-    source = make_source(_Flow(datapoints, has_length=length))
+    source = make_source(ListFlow(datapoints, has_length=length))
     taken = []
     with _running(source, specs) as (session, take):
         # No condition: a clean end leaves through the session's block, an endless source takes one too many.
@@ -140,9 +140,9 @@ def _check_delivery(
 def _check_rounds(
     make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], length: bool
 ) -> None:
-    """As an evaluation uses it: every round restarts, also after one that was left in the middle."""
+    """Checks the rounds of an evaluation: each one restarts, also after one that ended in the middle."""
     everything = len(datapoints) + 1
-    source = make_source(_Flow(datapoints, has_length=length))
+    source = make_source(ListFlow(datapoints, has_length=length))
     with _running(source, specs) as (session, take):
         for number, steps in enumerate([everything, 1, everything, everything]):
             source.reset_state()
@@ -151,16 +151,16 @@ def _check_rounds(
 
 
 def _check_state(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], steps: int) -> None:
-    source = make_source(_Flow(datapoints))
+    source = make_source(ListFlow(datapoints))
     with _running(source, specs) as (session, take):
         _take(session, take, steps)
         inside = source.state_dict()
     for state, when in ((inside, "in"), (source.state_dict(), "after")):
-        again = make_source(_Flow(datapoints))
+        again = make_source(ListFlow(datapoints))
         again.load_state_dict(json.loads(json.dumps(state)))
         with _running(again, specs) as (session, take):
             rest = _take(session, take, len(datapoints) + 1)
-        _expect_same(rest, datapoints[steps:], f"the state after {steps} steps, told {when} the session")
+        _expect_same(rest, datapoints[steps:], f"the state after {steps} steps, read {when} the session")
 
 
 def _check_error(
@@ -170,9 +170,9 @@ def _check_error(
     rounds: int,
     error: type[Exception],
 ) -> None:
-    """An error arrives, in any round, as what it is and at once."""
+    """Checks that an error of the flow arrives at once with its own type, in any round."""
     before = threading.enumerate()
-    flow = _Flow(datapoints, fails_at=None if rounds else 1)
+    flow = ListFlow(datapoints, fails_at=None if rounds else 1)
     source = make_source(flow)
     what = f"an error in the flow, in round {rounds},"
     with _expect_raises(error, what), _running(source, specs) as (session, take):
@@ -189,27 +189,43 @@ def _check_error(
 
 
 def _check_early_end(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint]) -> None:
-    """An error in the loop ends the run at once, whatever is prefetched."""
+    """Checks that an error in the loop ends the run at once, whatever is prefetched."""
     before = threading.enumerate()
     with (
         _expect_raises(_LoopError, "an error in the loop"),
-        _running(make_source(_Flow(list(datapoints) * 1000)), specs) as (session, take),
+        _running(make_source(ListFlow(list(datapoints) * 1000)), specs) as (session, take),
     ):
         session.run(take)
         raise _LoopError
     _expect_no_thread_since(before)
 
 
-class _FlowError(Exception):
-    """Raised by the kit's flow."""
+class FlowFailure(Exception):
+    """The failure of a `ListFlow`."""
 
 
 class _LoopError(Exception):
-    """Raised by the kit's loop."""
+    """The error of the loop in the check."""
 
 
-class _Flow:
-    """A list as a DataFlow, with the faults that the kit asks for."""
+class ListFlow:
+    """A list as a DataFlow whose length may be unknown, and which can fail: for tests of sources.
+
+    Subclasses may override `_pass()`, the generator of one pass.
+
+    Args:
+        datapoints: the datapoints of a pass.
+        has_length: whether `len()` works.
+        fails_at: the index of the datapoint in whose place `FlowFailure` is raised; None for no failure.
+
+    Attributes:
+        failed_at: when the failure was raised, in seconds of `time.monotonic()`.
+
+    Example:
+        >>> flow = ListFlow([[1], [2]])
+        >>> next(iter(flow)), flow.state_dict()
+        ([1], {'next': 1})
+    """
 
     def __init__(
         self, datapoints: Sequence[Datapoint], has_length: bool = True, fails_at: int | None = None
@@ -223,7 +239,7 @@ class _Flow:
 
     def __len__(self) -> int:
         if not self._has_length:
-            raise TypeError("this flow does not know its length")
+            raise TypeError("the length of this flow is unknown")
         return len(self._datapoints)
 
     def __iter__(self) -> Iterator[Datapoint]:
@@ -234,26 +250,28 @@ class _Flow:
         while self._next < len(self._datapoints):
             if self._next == self.fails_at:
                 self.failed_at = time.monotonic()
-                raise _FlowError(f"datapoint {self._next} cannot be made")
+                raise FlowFailure(f"datapoint {self._next} cannot be made")
             self._next += 1
             yield self._datapoints[self._next - 1]
 
     def reset_state(self) -> None:
-        pass
+        """Does nothing: there is nothing to open."""
 
     def seed(self, seed: int) -> None:
-        pass
+        """Does nothing: the order is fixed."""
 
     def state_dict(self) -> dict[str, int]:
+        """Returns the position after the last datapoint."""
         return {"next": self._next}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
+        """Makes the next pass start at a position."""
         self._next = self._loaded = state["next"]
 
 
 @contextlib.contextmanager
 def _running(source: InputSource, specs: Specs) -> Iterator[tuple[Any, list[tf.Tensor]]]:
-    """A live session over a graph of its own."""
+    """Opens a session over a graph of its own, with the source's hooks."""
     with tf.Graph().as_default():
         source.setup(specs)
         take = source.get_input_tensors()
@@ -262,7 +280,7 @@ def _running(source: InputSource, specs: Specs) -> Iterator[tuple[Any, list[tf.T
 
 
 def _take(session: Any, take: list[tf.Tensor], steps: int) -> list[Any]:
-    """Takes so many datapoints, or fewer at the end of the pass: which must not reach the session's block."""
+    """Takes so many datapoints, or fewer at the end of the pass, which must not reach the session's block."""
     taken: list[Any] = []
     with contextlib.suppress(tf.errors.OutOfRangeError):
         for _ in range(steps):

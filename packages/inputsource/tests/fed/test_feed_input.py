@@ -3,7 +3,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FeedInput, SetupError
-from towerpack_inputsource.testing import _Flow as Flow
+from towerpack_inputsource.testing import ListFlow
 
 N = tf.TensorSpec([], tf.int32, "n")
 
@@ -63,7 +63,7 @@ def test_a_datapoint_that_does_not_fit_names_its_index():
 
 
 def test_a_failed_run_has_consumed_nothing():
-    source, n = build(Flow([[0], [1], [2]]))
+    source, n = build(ListFlow([[0], [1], [2]]))
     failing = tf.debugging.assert_less(n, 1)
     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
         session.run(failing)
@@ -73,8 +73,8 @@ def test_a_failed_run_has_consumed_nothing():
 
 
 def test_state_before_and_without_position():
-    assert FeedInput(Flow([[0]])).state_dict() == {"flow": {"next": 0}}
-    source = FeedInput(Flow([[0]]))
+    assert FeedInput(ListFlow([[0]])).state_dict() == {"flow": {"next": 0}}
+    source = FeedInput(ListFlow([[0]]))
     source.load_state_dict({"flow": {"next": 1}})
     assert source.state_dict() == {"flow": {"next": 1}}
     assert FeedInput([[0]]).state_dict() == {"flow": None}
@@ -83,7 +83,7 @@ def test_state_before_and_without_position():
 def test_prepares_the_flow_before_the_session():
     calls = []
 
-    class Prepared(Flow):
+    class Prepared(ListFlow):
         def reset_state(self):
             calls.append(tf.get_default_graph().finalized)
 

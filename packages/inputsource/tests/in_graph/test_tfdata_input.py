@@ -250,7 +250,7 @@ def test_states_and_sessions(graph):
     with pytest.raises(ZeroDivisionError), running(source) as session:
         session.run(n)
         raise ZeroDivisionError
-    with pytest.raises(NotRunningError, match="nobody can tell"):
+    with pytest.raises(NotRunningError, match="how far it got is not known"):
         source.state_dict()
 
 

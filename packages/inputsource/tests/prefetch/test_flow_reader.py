@@ -3,9 +3,8 @@ import json
 import pytest
 
 from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FlowEndError
-from towerpack_inputsource.prefetch._flow_reader import FlowReader, as_flow, checked_position, flow_size
-from towerpack_inputsource.testing import _Flow as Flow
-from towerpack_inputsource.testing import _FlowError as FlowError
+from towerpack_inputsource.prefetch import FlowReader, as_flow, checked_position, flow_size
+from towerpack_inputsource.testing import FlowFailure, ListFlow
 
 
 class EndLookalike(Exception):
@@ -21,7 +20,7 @@ def take(reader, count):
 
 
 def test_passes_repeat():
-    walk = reader(Flow([[0], [1]]))
+    walk = reader(ListFlow([[0], [1]]))
     walk.restart()
     assert take(walk, 5) == [0, 1, 0, 1, 0]
 
@@ -36,7 +35,7 @@ def test_one_pass_ends():
 
 
 def test_restart_in_the_middle_starts_a_new_pass():
-    walk = reader(Flow([[0], [1], [2]]))
+    walk = reader(ListFlow([[0], [1], [2]]))
     walk.restart()
     take(walk, 2)
     assert walk.restart() is None
@@ -45,16 +44,16 @@ def test_restart_in_the_middle_starts_a_new_pass():
 
 @pytest.mark.parametrize("steps", range(5))
 def test_position_leads_to_the_next_datapoint(steps):
-    walk = reader(Flow([[0], [1], [2]]))
+    walk = reader(ListFlow([[0], [1], [2]]))
     origin = walk.restart()
     take(walk, steps)
     position = json.loads(json.dumps(walk.position() if steps else origin))
-    again = reader(Flow([[0], [1], [2]]))
+    again = reader(ListFlow([[0], [1], [2]]))
     assert again.restart(position) == position
     assert take(again, 3) == [(steps + k) % 3 for k in range(3)]
 
 
-@pytest.mark.parametrize("flow", [[], Flow([])])
+@pytest.mark.parametrize("flow", [[], ListFlow([])])
 def test_nothing_to_repeat_is_an_error(flow):
     walk = reader(flow)
     walk.restart()
@@ -78,7 +77,7 @@ def test_a_flow_that_dries_up_is_an_error():
 
 
 def test_resuming_at_the_end_of_nothing_ends():
-    walk = reader(Flow([]))
+    walk = reader(ListFlow([]))
     walk.restart({"next": 0})
     with pytest.raises(EmptyFlowError, match="Pass 1"):
         walk.take()
@@ -100,10 +99,10 @@ def test_an_error_says_where():
 
 
 def test_an_error_of_the_flow_keeps_its_type():
-    walk = reader(Flow([[0], [1]], fails_at=1))
+    walk = reader(ListFlow([[0], [1]], fails_at=1))
     walk.restart()
     walk.take()
-    with pytest.raises(FlowError) as caught:
+    with pytest.raises(FlowFailure) as caught:
         walk.take()
     assert "Datapoint 1" in caught.value.__notes__[0]
 
@@ -150,12 +149,12 @@ def test_as_flow_refuses_what_cannot_be_read_again():
 
 def test_flow_size():
     assert flow_size([1, 2]) == 2
-    assert flow_size(Flow([[1]], has_length=False)) is None
+    assert flow_size(ListFlow([[1]], has_length=False)) is None
     assert flow_size(iter([])) is None
 
 
 def test_checked_position():
-    assert checked_position(Flow([]), {"flow": {"next": 3}}) == {"next": 3}
+    assert checked_position(ListFlow([]), {"flow": {"next": 3}}) == {"next": 3}
     assert checked_position([], {"flow": None}) is None
     with pytest.raises(ValueError, match=r"\['iterator'\], but a source that reads a flow saves \['flow'\]"):
         checked_position([], {"iterator": 3})

@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import Buffer, FeedInput, InputStatus, QueueInput, ThreadActivity
-from towerpack_inputsource.prefetch._input_status import Activity
+from towerpack_inputsource.prefetch import Activity
 
 N = tf.TensorSpec([], tf.int32, "n")
 

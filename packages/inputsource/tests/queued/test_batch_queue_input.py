@@ -2,7 +2,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import BatchQueueInput, DatapointShapeError, SpecError
-from towerpack_inputsource.testing import _Flow as Flow
+from towerpack_inputsource.testing import ListFlow
 
 N = tf.TensorSpec([None], tf.int32, "n")
 
@@ -57,7 +57,7 @@ def test_each_tower_takes_a_batch_of_its_own():
 
 
 def test_the_position_counts_datapoints():
-    source, n = build(Flow([[k] for k in range(7)]), 2, capacity=3, infinite=False)
+    source, n = build(ListFlow([[k] for k in range(7)]), 2, capacity=3, infinite=False)
     with running(source) as session:
         for done in (2, 4, 6, 7):
             session.run(n)
@@ -81,7 +81,7 @@ def test_sizes(count, batch_size, infinite, size):
 
 
 def test_an_unknown_size():
-    assert BatchQueueInput(Flow([], has_length=False), 2, infinite=False).size() is None
+    assert BatchQueueInput(ListFlow([], has_length=False), 2, infinite=False).size() is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import QueueInput
-from towerpack_inputsource.specs._datapoint_check import Component, compile_check
+from towerpack_inputsource.specs import Component, compile_check
 
 SHAPE = (64, 128)
 X = tf.TensorSpec(SHAPE, tf.float32, "x")

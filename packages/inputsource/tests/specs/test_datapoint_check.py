@@ -7,7 +7,7 @@ from towerpack_inputsource import (
     DatapointStructureError,
     DatapointTypeError,
 )
-from towerpack_inputsource.specs._datapoint_check import Component, compile_check
+from towerpack_inputsource.specs import Component, compile_check
 
 IMAGE = Component("image", np.dtype("float32"), (None, 2))
 LABEL = Component("label", np.dtype("int32"), ())

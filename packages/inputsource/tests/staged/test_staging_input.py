@@ -20,8 +20,7 @@ from towerpack_inputsource import (
     TFDatasetInput,
     remap_input_source,
 )
-from towerpack_inputsource.testing import _Flow as Flow
-from towerpack_inputsource.testing import _FlowError as FlowError
+from towerpack_inputsource.testing import FlowFailure, ListFlow
 
 N = tf.TensorSpec([], tf.int64, "n")
 
@@ -33,7 +32,7 @@ def graph():
 
 
 def flow_of(count, **options):
-    return Flow([[k] for k in range(count)], **options)
+    return ListFlow([[k] for k in range(count)], **options)
 
 
 def build(inner, towers=1, specs=(N,), **options):
@@ -222,7 +221,7 @@ def test_hooks_cost_a_step_nothing():
 def test_an_error_in_the_flow_arrives_as_it_is(stages):
     source, [n] = build(QueueInput(flow_of(9, fails_at=3)), stages=stages)
     taken = []
-    with pytest.raises(FlowError, match="datapoint 3 cannot be made"), running(source) as session:
+    with pytest.raises(FlowFailure, match="datapoint 3 cannot be made"), running(source) as session:
         for _ in range(9):
             taken.append(int(session.run(n)))
     assert taken == list(range(len(taken))) and len(taken) <= 3

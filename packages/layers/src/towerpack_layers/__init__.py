@@ -4,7 +4,7 @@ Everything here adds ops to the current `tf.Graph` and writes to TensorFlow's ow
 with any other function library that does the same.
 """
 
-from towerpack_layers._errors import (
+from ._errors import (
     DuplicateLayerError,
     DuplicateRegistrationError,
     GraphRequiredError,
@@ -17,23 +17,29 @@ from towerpack_layers._errors import (
     TowerNameError,
     UnknownLayerError,
 )
-from towerpack_layers.nn._activation import BNReLU
-from towerpack_layers.nn._batch_norm import BatchNorm
-from towerpack_layers.nn._conv import Conv2D
-from towerpack_layers.nn._dropout import Dropout
-from towerpack_layers.nn._fully_connected import FullyConnected
-from towerpack_layers.nn._pooling import AvgPooling, GlobalAvgPooling, MaxPooling
-from towerpack_layers.nn._regularize import (
+from .nn import (
+    AvgPooling,
+    BatchNorm,
+    BNReLU,
+    Conv2D,
+    Dropout,
+    FullyConnected,
+    GlobalAvgPooling,
+    MaxPooling,
     l1_regularizer,
     l2_regularizer,
     regularize_cost,
     regularize_cost_from_collection,
 )
-from towerpack_layers.registry._argscope import argscope, get_arg_scope
-from towerpack_layers.registry._layer_variables import VariableHolder
-from towerpack_layers.registry._linearwrap import LinearWrap
-from towerpack_layers.registry._register_layer import get_registered_layer, register_layer
-from towerpack_layers.tower._tower_context import TowerContext, get_current_tower_context
+from .registry import (
+    LinearWrap,
+    VariableHolder,
+    argscope,
+    get_arg_scope,
+    get_registered_layer,
+    register_layer,
+)
+from .tower import TowerContext, get_current_tower_context
 
 __all__ = [
     "AvgPooling",

@@ -1,4 +1,4 @@
-"""The errors this package raises, each a subclass of the builtin that fits it::
+"""Errors of this wheel, each with the builtin that it is a case of.
 
     LayersError
     ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
@@ -9,17 +9,31 @@
     ├── DuplicateLayerError        (ValueError)      two layers of one name in one tower
     ├── DuplicateRegistrationError (ValueError)      two functions registered under one layer name
     ├── LayerArgumentError         (TypeError)       a layer does not have this argument, or needs another
-    ├── NotALayerError             (TypeError)       ``argscope`` was given something that is no layer
-    └── UnknownLayerError          (AttributeError)  ``LinearWrap`` knows no layer of this name
+    ├── NotALayerError             (TypeError)       `argscope` was called for something that is no layer
+    └── UnknownLayerError          (AttributeError)  `LinearWrap` finds no layer of this name
 
-Values out of range and shapes that do not fit are plain ``ValueError`` and ``TypeError``.
+Values out of range and shapes that do not fit are plain `ValueError` and `TypeError`.
 """
 
 from __future__ import annotations
 
+__all__ = [
+    "DuplicateLayerError",
+    "DuplicateRegistrationError",
+    "GraphRequiredError",
+    "LayerArgumentError",
+    "LayerNameError",
+    "LayersError",
+    "NotALayerError",
+    "SharedVariableError",
+    "TowerError",
+    "TowerNameError",
+    "UnknownLayerError",
+]
+
 
 class LayersError(Exception):
-    """Base of all errors that are particular to this package."""
+    """Base of every error that is particular to this wheel."""
 
 
 class TowerError(LayersError, RuntimeError):
@@ -27,7 +41,7 @@ class TowerError(LayersError, RuntimeError):
 
 
 class TowerNameError(LayersError, ValueError):
-    """The name scope a tower wants to open is already used in the graph."""
+    """The name scope of a tower is already used in the graph."""
 
 
 class SharedVariableError(LayersError, ValueError):
@@ -55,8 +69,8 @@ class LayerArgumentError(LayersError, TypeError):
 
 
 class NotALayerError(LayersError, TypeError):
-    """Something that is not a registered layer was given where a layer is needed."""
+    """An argument that must be a registered layer is none."""
 
 
 class UnknownLayerError(LayersError, AttributeError):
-    """No layer is registered under the name looked up on a ``LinearWrap``."""
+    """No layer is registered under the name looked up on a `LinearWrap`."""

@@ -200,17 +200,17 @@ def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
     [
         ([2, 3, 4], {}, "the input's rank must be 2 or 4"),
         ([2, None], {}, "the size of axis 1 of the input must be known"),
-        ([2, 3], {"momentum": 1.5}, "momentum must lie between 0 and 1, got 1.5"),
-        ([2, 3], {"epsilon": -1.0}, "epsilon must not be negative, got -1.0"),
+        ([2, 3], {"momentum": 1.5}, "momentum must lie between 0 and 1, received 1.5"),
+        ([2, 3], {"epsilon": -1.0}, "epsilon must not be negative, received -1.0"),
         (
             [2, 3],
             {"ema_update": "default"},
-            "ema_update must be one of collection, internal, skip; got 'default'",
+            "ema_update must be one of collection, internal, skip; received 'default'",
         ),
-        ([2, 3], {"axis": 0}, "axis of a 2-D input must be 1, got 0"),
-        ([2, 3, 4, 5], {"axis": 2}, "axis of a 4-D input must be 1 or 3, got 2"),
-        ([2, 3, 4, 5], {"axis": 5}, "axis of a 4-D input must be 1 or 3, got 5"),
-        ([2, 3, 4, 5], {"data_format": "CHWN"}, "data_format must be .* got 'CHWN'"),
+        ([2, 3], {"axis": 0}, "axis of a 2-D input must be 1, received 0"),
+        ([2, 3, 4, 5], {"axis": 2}, "axis of a 4-D input must be 1 or 3, received 2"),
+        ([2, 3, 4, 5], {"axis": 5}, "axis of a 4-D input must be 1 or 3, received 5"),
+        ([2, 3, 4, 5], {"data_format": "CHWN"}, "data_format must be .* received 'CHWN'"),
     ],
 )
 def test_bad_values(graph: tf.Graph, shape: Any, options: dict[str, Any], message: str) -> None:
@@ -219,9 +219,9 @@ def test_bad_values(graph: tf.Graph, shape: Any, options: dict[str, Any], messag
 
 
 def test_bad_types(graph: tf.Graph) -> None:
-    with pytest.raises(TypeError, match=r"training must be True, False or None, got <tf.Tensor"):
+    with pytest.raises(TypeError, match=r"training must be True, False or None, received <tf.Tensor"):
         BatchNorm("a", tf.ones([2, 3]), training=tf.constant(True))
-    with pytest.raises(TypeError, match="must be float32, float16 or bfloat16, got float64"):
+    with pytest.raises(TypeError, match="must be float32, float16 or bfloat16, received float64"):
         BatchNorm("b", tf.ones([2, 3], tf.float64), training=True)
 
 

@@ -107,18 +107,18 @@ def test_variables_at_hand(graph: tf.Graph) -> None:
         (
             [1, 4, 4, 3],
             {"padding": "full"},
-            r"Conv2D\('net/c'\): padding must be 'same' or 'valid', got 'full'",
+            r"Conv2D\('net/c'\): padding must be 'same' or 'valid', received 'full'",
         ),
-        ([1, 4, 4, 3], {"data_format": "NCWH"}, "data_format must be 'channels_last' or .* got 'NCWH'"),
-        ([1, 4, 4, 3], {"filters": 0}, "filters must be a positive int, got 0"),
-        ([1, 4, 4, 3], {"filters": 2.0}, "filters must be a positive int, got 2.0"),
+        ([1, 4, 4, 3], {"data_format": "NCWH"}, "data_format must be 'channels_last' or .* received 'NCWH'"),
+        ([1, 4, 4, 3], {"filters": 0}, "filters must be a positive int, received 0"),
+        ([1, 4, 4, 3], {"filters": 2.0}, "filters must be a positive int, received 2.0"),
         ([1, 4, 4, 3], {"kernel_size": (1, 2, 3)}, r"kernel_size must be a positive int or two.*\(1, 2, 3\)"),
         ([1, 4, 4, 3], {"kernel_size": -1}, "kernel_size must be a positive int"),
-        ([1, 4, 4, 3], {"strides": "2"}, "strides must be a positive int or two of them, got '2'"),
+        ([1, 4, 4, 3], {"strides": "2"}, "strides must be a positive int or two of them, received '2'"),
         ([1, 4, 4, 3], {"strides": 2, "dilation_rate": 2}, "cannot both exceed 1"),
         ([1, 4, 4, 3], {"split": 2}, "split=2 must divide both the 3 channels of the input and filters=2"),
-        ([4, 3], {}, r"the input's rank must be 4, got a tensor of shape \(4, 3\).*reshape"),
-        (None, {}, "the input's rank must be 4, got a tensor of shape <unknown>"),
+        ([4, 3], {}, r"the input's rank must be 4, received a tensor of shape \(4, 3\).*reshape"),
+        (None, {}, "the input's rank must be 4, received a tensor of shape <unknown>"),
         ([1, 4, 4, None], {}, "the size of axis 3 of the input must be known.*set_shape"),
     ],
 )
@@ -129,5 +129,7 @@ def test_bad_arguments(graph: tf.Graph, shape: Any, options: dict[str, Any], mes
 
 
 def test_input_that_is_no_tensor(graph: tf.Graph) -> None:
-    with pytest.raises(TypeError, match=r"Conv2D\('c'\): the input must be a tensor, got int.*name, input"):
+    with pytest.raises(
+        TypeError, match=r"Conv2D\('c'\): the input must be a tensor, received int.*name, input"
+    ):
         Conv2D("c", 32, 3, 3)

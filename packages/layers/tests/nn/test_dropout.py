@@ -136,7 +136,9 @@ def test_keep_prob_is_rejected_and_translated(graph: tf.Graph) -> None:
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, "half", True])
 def test_bad_rates(graph: tf.Graph, rate: Any) -> None:
-    with pytest.raises(ValueError, match=f"Dropout: rate must be a number with 0 <= rate < 1, got {rate!r}"):
+    with pytest.raises(
+        ValueError, match=f"Dropout: rate must be a number with 0 <= rate < 1, received {rate!r}"
+    ):
         Dropout(tf.ones([3]), rate=rate, training=True)
 
 

@@ -53,11 +53,11 @@ def test_every_regularizer_adds_its_cost(run: Run) -> None:
 @pytest.mark.parametrize(
     ("shape", "units", "message"),
     [
-        ([3], 2, r"FullyConnected\('fc'\): the input needs two axes or more.*got shape \(3,\)"),
-        ([3, None], 2, r"of known size but for the first, got shape \(3, None\).*set_shape"),
-        (None, 2, "the input's rank must be known, got a tensor of shape <unknown>"),
-        ([3, 3], 0, "units must be a positive int, got 0"),
-        ([3, 3], True, "units must be a positive int, got True"),
+        ([3], 2, r"FullyConnected\('fc'\): the input needs two axes or more.*received shape \(3,\)"),
+        ([3, None], 2, r"of known size but for the first, received shape \(3, None\).*set_shape"),
+        (None, 2, "the input's rank must be known, received a tensor of shape <unknown>"),
+        ([3, 3], 0, "units must be a positive int, received 0"),
+        ([3, 3], True, "units must be a positive int, received True"),
     ],
 )
 def test_bad_arguments(graph: tf.Graph, shape: Any, units: Any, message: str) -> None:

@@ -55,8 +55,12 @@ def test_global_mean(run: Run, images: np.ndarray, channels_first: bool) -> None
     [
         (MaxPooling, {"pool_size": 0}, r"MaxPooling\('p'\): pool_size must be a positive int"),
         (AvgPooling, {"pool_size": 2, "strides": 0}, r"AvgPooling\('p'\): strides must be a positive int"),
-        (AvgPooling, {"pool_size": 2, "padding": None}, "padding must be 'same' or 'valid', got None"),
-        (GlobalAvgPooling, {"data_format": "last"}, r"GlobalAvgPooling\('p'\): data_format .* got 'last'"),
+        (AvgPooling, {"pool_size": 2, "padding": None}, "padding must be 'same' or 'valid', received None"),
+        (
+            GlobalAvgPooling,
+            {"data_format": "last"},
+            r"GlobalAvgPooling\('p'\): data_format .* received 'last'",
+        ),
     ],
 )
 def test_bad_arguments(graph: tf.Graph, layer: Any, options: dict[str, Any], message: str) -> None:
@@ -67,5 +71,5 @@ def test_bad_arguments(graph: tf.Graph, layer: Any, options: dict[str, Any], mes
 @pytest.mark.parametrize("layer", [MaxPooling, AvgPooling, GlobalAvgPooling])
 def test_inputs_must_be_images(graph: tf.Graph, layer: Any) -> None:
     options = {} if layer is GlobalAvgPooling else {"pool_size": 2}
-    with pytest.raises(ValueError, match=r"the input's rank must be 4, got a tensor of shape \(4, 4\)"):
+    with pytest.raises(ValueError, match=r"the input's rank must be 4, received a tensor of shape \(4, 4\)"):
         layer("p", tf.ones([4, 4]), **options)

@@ -123,6 +123,6 @@ def test_l1_and_l2(run: Run) -> None:
 @pytest.mark.parametrize("function", [l1_regularizer, l2_regularizer])
 @pytest.mark.parametrize("scale", [-1.0, "1", None, True])
 def test_bad_scales(function: Any, scale: Any) -> None:
-    message = f"{function.__name__}: scale must be a number of at least 0, got {scale!r}"
+    message = f"{function.__name__}: scale must be a number of at least 0, received {scale!r}"
     with pytest.raises(ValueError, match=message):
         function(scale)

@@ -77,7 +77,7 @@ def test_scope_belongs_to_one_thread() -> None:
 
 @pytest.mark.parametrize("bad", [tf.nn.relu, "Conv2D", None, [Conv2D, print]])
 def test_what_is_no_layer_is_refused(bad: Any) -> None:
-    message = "argscope needs a registered layer or a list of them.*got.*register_layer"
+    message = "argscope needs a registered layer or a list of them.*received.*register_layer"
     with pytest.raises(NotALayerError, match=message), argscope(bad, filters=3):
         pass
 

@@ -24,7 +24,7 @@ from towerpack_layers import (
     get_registered_layer,
     register_layer,
 )
-from towerpack_layers.registry._register_layer import LayerRegistry
+from towerpack_layers.registry import LayerRegistry
 
 
 @register_layer
@@ -143,8 +143,14 @@ class TestTwoLayersOfOneName:
         Shift("s", tf.ones([1]))
         with tf.variable_scope("other"):
             Shift("s", tf.ones([1]))
-        with tf.Graph().as_default():
-            Shift("s", tf.ones([1]))
+            with pytest.raises(DuplicateLayerError, match="'other/s' is already used"):
+                Shift("s", tf.ones([1]))
+        assert [v.op.name for v in tf.global_variables()] == ["s/shift", "other/s/shift"]
+        with tf.Graph().as_default() as other:
+            assert Shift("s", tf.ones([1])).graph is other
+            assert [v.op.name for v in tf.global_variables()] == ["s/shift"]
+            with pytest.raises(DuplicateLayerError, match="'s' is already used"):
+                Shift("s", tf.ones([1]))
 
     def test_bodies_of_control_flow_belong_to_their_graph(self, graph: tf.Graph) -> None:
         flag = tf.placeholder(tf.bool, [])
@@ -156,7 +162,7 @@ class TestTwoLayersOfOneName:
         x = tf.ones([1, 4, 4, 1])
         with pytest.raises(ValueError, match="padding"):
             MaxPooling("p", x, 2, padding="none")
-        MaxPooling("p", x, 2, padding="same")
+        assert MaxPooling("p", x, 2, padding="same").op.name.endswith("/output")
 
     def test_the_notes_do_not_keep_a_graph_alive(self) -> None:
         with tf.Graph().as_default() as graph:
@@ -184,7 +190,7 @@ class TestRegistration:
             return x
 
         message = (
-            r"'Conv2D' is already registered, by towerpack_layers\._conv\.Conv2D; .*Conv2D cannot.*Rename"
+            r"'Conv2D' is already registered, by towerpack_layers\.nn\._conv\.Conv2D; .*Conv2D cannot.*Rename"
         )
         with pytest.raises(DuplicateRegistrationError, match=message):
             register_layer(Conv2D)
@@ -196,7 +202,7 @@ class TestRegistration:
             def Nothing() -> None: ...
 
     def test_use_scope_false_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="use_scope must be True or None, got False"):
+        with pytest.raises(TypeError, match="use_scope must be True or None, received False"):
             register_layer(use_scope=False)
 
     def test_registries_are_objects(self) -> None:

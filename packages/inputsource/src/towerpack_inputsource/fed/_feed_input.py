@@ -1,26 +1,28 @@
-"""Input by feeding: one datapoint with every run, in the main thread."""
+"""Input by feeding: one datapoint with every run, read in the main thread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import SetupError
-from .._source import NOBODY_TAKES, InputSource
-from ..prefetch._flow_reader import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
-from ..specs._component_specs import component_of
-from ..specs._datapoint_check import compile_check
+from .._source import NO_PAUSE, InputSource
+from ..prefetch import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
+from ..specs import compile_check, component_of
 from ._placeholder_input import placeholder_for
 
+__all__ = ["FeedInput"]
 
+
+@final
 class FeedInput(InputSource):
     """Feeds one datapoint to every run of the session, for one tower.
 
     Use it for evaluation, for debugging, and where a thread is not wanted: nothing is prefetched, so the step
-    waits while the flow works. Every run of the hooked session takes a datapoint, also one that needs none.
+    waits while the flow works. Every run of the hooked session takes a datapoint, also a run that needs none.
 
     Args:
         df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
@@ -29,7 +31,7 @@ class FeedInput(InputSource):
             `tf.errors.OutOfRangeError`, which a monitored session takes for a clean end.
 
     Raises:
-        TypeError: if `df` cannot be iterated again.
+        TypeError: `df` cannot be iterated again.
 
     Example:
         >>> import numpy as np
@@ -63,7 +65,7 @@ class FeedInput(InputSource):
         return flow_size(self._flow)
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._consumed is not None:
             return dict(self._consumed)
@@ -116,8 +118,9 @@ class FeedInput(InputSource):
         self._consumed = {"flow": self._reader.position()}
 
 
+@final
 class _FeedHook(tf.train.SessionRunHook):
-    """Feeds, and counts a datapoint as used when its run has come back."""
+    """Feeds each run, and counts a datapoint as consumed when its run has ended."""
 
     def __init__(self, source: FeedInput) -> None:
         self._source = source

@@ -1,20 +1,24 @@
-"""Input that somebody else feeds: placeholders named after the specs."""
+"""Input that the caller feeds: placeholders named after the specs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import SpecError
 from .._source import InputSource
 
+__all__ = ["PlaceholderInput", "placeholder_for"]
 
+
+@final
 class PlaceholderInput(InputSource):
-    """Just the placeholders, for a predictor or a loop that feeds by itself.
+    """Makes the placeholders alone, for a predictor or a loop that feeds by itself.
 
-    They are named after the specs alone, whatever the name scope. A placeholder of that name, dtype and
-    shape that the graph has already is used again, so every call and every source gives the same ones.
+    The placeholders are named after the specs alone, whatever the name scope. A placeholder of that name,
+    dtype and shape that the graph has already is used again, so every call and every source gives the same.
 
     Example:
         >>> with tf.Graph().as_default(), tf.Session() as session:
@@ -35,10 +39,10 @@ class PlaceholderInput(InputSource):
 
 
 def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns the current graph's placeholder for a spec, made if it is not there yet.
+    """Returns the current graph's placeholder for a spec, and makes it if the graph has none yet.
 
     Raises:
-        SpecError: if another op has the name, or the placeholder is another one.
+        SpecError: another op has the name, or the placeholder's dtype or shape is not the declared one.
     """
     try:
         found = tf.get_default_graph().get_operation_by_name(spec.name)

@@ -1,1 +1,7 @@
 """Sources whose tensors TensorFlow computes by itself."""
+
+from ._constant_input import DummyConstantInput
+from ._tensor_input import TensorInput
+from ._tfdata_input import TFDatasetInput
+
+__all__ = ["DummyConstantInput", "TFDatasetInput", "TensorInput"]

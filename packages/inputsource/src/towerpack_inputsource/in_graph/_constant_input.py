@@ -1,19 +1,23 @@
-"""Input that costs nothing, to find out what the real one costs."""
+"""Input of zeros, to measure what the real input costs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import SpecError
 from .._source import InputSource
 
+__all__ = ["DummyConstantInput"]
 
+
+@final
 class DummyConstantInput(InputSource):
     """Gives zeros on the tower's own device, for ever.
 
-    Use it to answer "is it the input?": a training that is no faster with it is not waiting for data.
+    Use it to answer "is it the input?": a training that is no faster with zeros is not waiting for data.
 
     Args:
         shapes: the full shape of each component, in the order of the specs; by default those of the specs,
@@ -54,5 +58,5 @@ class DummyConstantInput(InputSource):
 def _zeros(spec: tf.TensorSpec, shape: tf.TensorShape) -> tf.Tensor:
     zero = "" if spec.dtype == tf.string else False if spec.dtype == tf.bool else 0
     constant = tf.constant(zero, spec.dtype, shape, spec.name + "_zeros")
-    # TensorFlow would fold the start of the model away over a constant; what may be fed, it must compute.
+    # TensorFlow would fold the start of the model away over a constant, but not over a tensor to be fed.
     return tf.placeholder_with_default(constant, shape, spec.name)

@@ -1,36 +1,44 @@
-"""The graph's side of `TFDatasetInput`: an iterator over a dataset, made and saved by raw ops alone."""
+"""The ops of `TFDatasetInput`: an iterator over a dataset, made and saved by raw ops alone."""
 
 from __future__ import annotations
 
 import base64
 import concurrent.futures
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from .._errors import EmptyFlowError, SetupError, SpecError
-from ..queued._queue_ops import local_variable
-from ..specs._tensor_check import as_declared, check_component, in_order_of
+from .._source import make_counter
+from ..specs import as_declared, check_component, in_order_of
+
+__all__ = ["DatasetIterator"]
 
 _IGNORE_EXTERNAL_STATE = 1
 
 
+@final
 class DatasetIterator:
     """An iterator in the current graph, shared by all towers.
 
-    Raw ops, because the iterators of `tf.compat.v1.data` take datasets of their own graph alone, and keep to
-    themselves the resource that has to be saved.
+    It is made of raw ops, because the iterators of `tf.compat.v1.data` take datasets of their own graph
+    alone, and do not give access to the resource that has to be saved.
 
     Args:
-        dataset: made in this graph, or eagerly.
-        infinite: repeat it for ever.
-        specs: what its elements must be.
+        dataset: a dataset made in this graph, or eagerly.
+        infinite: repeat the dataset for ever.
+        specs: the declaration of its elements.
 
     Attributes:
-        size: how many elements one pass has, or None where that is not known.
-        taken: how many elements were taken.
+        size: number of elements in one pass, or None where it is not known.
+        taken: number of elements taken, as a tensor.
+
+    Raises:
+        EmptyFlowError: the dataset is to be repeated, and has no element.
+        SetupError: the dataset was made in another graph.
+        SpecError: the elements do not fit the specs, or the dataset cannot be brought into the graph.
     """
 
     def __init__(self, dataset: Any, infinite: bool, specs: Sequence[tf.TensorSpec]) -> None:
@@ -42,9 +50,9 @@ class DatasetIterator:
         self.size = _eagerly(lambda: _size_of(dataset)) if eager else None
         if infinite and self.size == 0:
             raise EmptyFlowError(
-                f"{dataset!r} has no element, and the input shall repeat it. Look at its source and filters."
+                f"{dataset!r} has no element, and the input repeats it. Look at its source and filters."
             )
-        # What the initializer must be fed. As a constant, TensorFlow 2.21 folds the dataset and fails.
+        # The feeds of the initializer: as a constant, TensorFlow 2.21 folds the dataset and fails.
         self._feeds: dict[tf.Tensor, bytes] = {}
         inside = self._imported(dataset) if eager else _checked_graph(dataset)
         self._make_ops(inside.repeat() if infinite else inside, flat)
@@ -56,7 +64,7 @@ class DatasetIterator:
         return tf2.data.experimental.from_variant(variant, dataset.element_spec)
 
     def _make_ops(self, dataset: Any, flat: Sequence[tf.TensorSpec]) -> None:
-        self._count = local_variable(tf.zeros([], tf.int64), "taken")
+        self._count = make_counter("taken")
         self.taken = self._count.read_value()
         self._signature = {
             "output_types": [element.dtype for element in flat],
@@ -88,7 +96,13 @@ class DatasetIterator:
             ]
 
     def begin(self, session: tf.Session, saved: str | None = None, skip: int = 0) -> None:
-        """Starts at the first element, or at what `save` returned; then leaves out so many elements."""
+        """Starts at the first element, or at a saved position, and skips elements.
+
+        Args:
+            session: the live session.
+            saved: the result of `save()`; None for the first element.
+            skip: number of elements to read and discard from there.
+        """
         session.run([self._make, self._count.initializer], self._feeds)
         if saved is not None:
             session.run(self._restore, {self._saved: base64.b64decode(saved)})
@@ -96,13 +110,13 @@ class DatasetIterator:
             session.run(self._skip)
 
     def save(self, session: tf.Session) -> str | None:
-        """Returns the position as text, or None if the dataset is of a kind that cannot tell it."""
+        """Returns the position as text, or None if the dataset is of a kind that has no position to save."""
         if not self._can_be_saved:
             return None
         try:
             return base64.b64encode(session.run(self._save)).decode("ascii")
         except (tf.errors.UnimplementedError, tf.errors.FailedPreconditionError):
-            self._can_be_saved = False  # TensorFlow writes some lines about each try
+            self._can_be_saved = False  # TensorFlow logs some lines about each attempt
             return None
 
     def _next(self) -> list[tf.Tensor]:
@@ -152,9 +166,9 @@ def _size_of(dataset: Any) -> int | None:
 
 
 def _eagerly(function: Callable[[], Any]) -> Any:
-    """Calls a function where TensorFlow is eager, although a graph is being built here.
+    """Calls a function in eager mode, although a graph is being built in this thread.
 
-    Eager mode is kept per thread, and nothing public switches it on inside of a graph.
+    TensorFlow keeps its mode per thread, and has no public switch back to eager mode inside of a graph.
     """
     with concurrent.futures.ThreadPoolExecutor(1, "towerpack-eager") as executor:
         return executor.submit(function).result()

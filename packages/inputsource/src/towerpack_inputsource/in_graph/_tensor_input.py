@@ -1,30 +1,37 @@
-"""Input that is made by TensorFlow's own ops, in the graph."""
+"""Input from tensors that a function makes in the graph."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import NotRunningError, SetupError, SpecError
-from .._source import InputSource
-from ..queued._queue_ops import local_variable
-from ..specs._tensor_check import as_declared, check_component, in_order_of
+from .._errors import SetupError, SpecError
+from .._source import InputSource, check_at_least, make_counter
+from ..specs import as_declared, check_component, in_order_of
+
+__all__ = ["TensorInput"]
 
 
+@final
 class TensorInput(InputSource):
     """Gives the tensors that a function makes: random data, a reading op, a queue of one's own.
 
     The function is called once for each tower, on its device and in its name scope, so each tower has ops of
-    its own. What they read has no position that could be saved.
+    its own. Their data has no position that could be saved.
 
     Args:
-        get_tensors: takes nothing; returns one tensor per spec in their order, or a dict by their names. What
-            all towers shall share, such as a queue, must be made outside of it.
-        size: how many takes are one pass. A training needs it as the length of an epoch, if it is not told.
+        get_tensors: takes nothing; returns one tensor per spec in their order, or a dict by their names. Ops
+            that all towers share, such as a queue, must be made outside of it.
+        size: number of takes in one pass. A training without `steps_per_epoch` takes it as the length of an
+            epoch.
         infinite: go on for ever. Otherwise `OutOfRangeError` ends the run after `size` takes, and
             `reset_state()` allows as many again; without a size, the tensors themselves must end.
+
+    Raises:
+        TypeError: `get_tensors` is not callable.
+        ValueError: `size` is below 1.
 
     Example:
         >>> with tf.Graph().as_default():
@@ -46,15 +53,15 @@ class TensorInput(InputSource):
                 f"TensorInput calls a function that makes the tensors under each tower, but received "
                 f"{get_tensors!r}. Write TensorInput(lambda: [...])."
             )
-        if size is not None and size < 1:
-            raise ValueError(f"size is the number of takes in a pass, at least 1; received {size}.")
+        if size is not None:
+            check_at_least(1, "size", size, "the number of takes in a pass")
         self._get_tensors = get_tensors
         self._size = size
         self.infinite = infinite
         self._session: tf.Session = None
 
     def size(self) -> int | None:
-        """Returns the number of takes in one pass, as it was given."""
+        """Returns the number of takes in one pass, the argument `size`."""
         return self._size
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
@@ -62,14 +69,14 @@ class TensorInput(InputSource):
         self._count: tf.Variable | None = None
         if self._size is not None and not self.infinite:
             with tf.name_scope(None), tf.device("/cpu:0"), tf.control_dependencies(None):
-                self._count = local_variable(tf.zeros([], tf.int64), "TensorInput/taken")
+                self._count = make_counter("TensorInput/taken")
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        # Under the tick, nothing that reads is run beyond the last take of a pass.
+        # Under the tick, no op that reads data runs beyond the last take of a pass.
         with tf.control_dependencies(self._tick()):
             made = self._get_tensors()
             tensors = [self._checked(*pair) for pair in zip(specs, in_order_of(specs, made, "get_tensors()"))]
-            # Also what was made before counts as a take.
+            # A tensor that was made before counts as a take as well.
             return [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
 
     def _tick(self) -> list[tf.Operation]:
@@ -96,19 +103,18 @@ class TensorInput(InputSource):
         return as_declared(tensor, spec)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        return [_Rounds(self)] if self._count is not None else []
+        return [_RestartHook(self)] if self._count is not None else []
 
     def _reset_state(self) -> None:
         if self._count is None:
             return
         if self._session is None:
-            raise NotRunningError(
-                "TensorInput.reset_state() needs the live session: create it with the source's hooks() first."
-            )
+            raise self._no_session("reset_state")
         self._session.run(self._count.initializer)
 
 
-class _Rounds(tf.train.SessionRunHook):
+@final
+class _RestartHook(tf.train.SessionRunHook):
     """Begins each session with the first take of a pass."""
 
     def __init__(self, source: TensorInput) -> None:

@@ -5,38 +5,42 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, final
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from .._errors import NotRunningError
-from .._source import NOBODY_TAKES, InputSource
+from .._errors import CLOSED_TOO_EARLY, NotRunningError
+from .._source import NO_PAUSE, InputSource
 from ._dataset_iterator import DatasetIterator
 
-_log = logging.getLogger(__name__)
+__all__ = ["TFDatasetInput"]
+
+_log = logging.getLogger("towerpack_inputsource")
 
 _START: dict[str, Any] = {"iterator": None, "skip": 0}
 
 
+@final
 class TFDatasetInput(InputSource):
     """Reads a `tf.data.Dataset`, for any number of towers.
 
     Use it for data that tf.data reads and decodes by itself; give it a `prefetch()` of its own. For Python
-    data, a DataFlow and `QueueInput` are the better choice: `Dataset.from_generator` cannot say its position.
+    data, a DataFlow and `QueueInput` are the better choice: `Dataset.from_generator` has no position to save.
 
     The position is saved as tf.data saves it: exactly, shuffle buffers included. A dataset that cannot be
-    saved resumes by reading again, and throwing away, what was consumed.
+    saved resumes by reading the consumed elements again and discarding them.
 
     Args:
-        dataset: a dataset, or a function that makes it, called in the graph by `setup()`. One made eagerly is
-            brought into the graph; resources it has captured, such as lookup tables, do not come along, so
-            it needs the function. Elements are tuples in the order of the specs, or dicts by their names.
-        infinite: repeat it for ever. Otherwise the run ends after one pass, with `OutOfRangeError`.
-        size: how many elements one pass has, for a dataset that does not know it. Only one made eagerly does.
+        dataset: a dataset, or a function that makes it, called in the graph by `setup()`. A dataset made
+            eagerly is brought into the graph without the resources that it has captured, such as lookup
+            tables: where there are any, give the function. Elements are tuples in the order of the specs, or
+            dicts by their names.
+        infinite: repeat the dataset for ever. Otherwise the run ends after one pass, with `OutOfRangeError`.
+        size: number of elements in one pass, for a dataset of unknown size: one that a function makes.
 
     Raises:
-        TypeError: if `dataset` is neither.
+        TypeError: `dataset` is neither a dataset nor callable.
 
     Example:
         >>> with tf.Graph().as_default():
@@ -68,11 +72,15 @@ class TFDatasetInput(InputSource):
         self._known: list[tuple[int, dict[str, Any]]] = []
 
     def size(self) -> int | None:
-        """Returns the number of elements in one pass; None where nobody has said it, or before `setup()`."""
+        """Returns the number of elements in one pass; None where it is not known, or not before `setup()`."""
         return self._size
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position."""
+        """Makes the next session start at a position.
+
+        Raises:
+            ValueError: the state comes from another kind of source.
+        """
         if set(state) != set(_START):
             raise ValueError(
                 f"Received a state with {sorted(state)}, but TFDatasetInput saves {sorted(_START)}. "
@@ -101,10 +109,7 @@ class TFDatasetInput(InputSource):
 
     def _reset_state(self) -> None:
         if self._session is None:
-            raise NotRunningError(
-                "TFDatasetInput.reset_state() needs the live session: create it with the source's hooks() "
-                "first."
-            )
+            raise self._no_session("reset_state")
         self._begin(dict(_START))
 
     def _begin(self, position: dict[str, Any]) -> None:
@@ -112,7 +117,7 @@ class TFDatasetInput(InputSource):
         self._known = [(0, position)]
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._final is not None and takes is None:
             return dict(self._final)
@@ -122,10 +127,7 @@ class TFDatasetInput(InputSource):
             try:
                 return self._position_after(takes)
             except RuntimeError as error:  # of a closed session
-                raise NotRunningError(
-                    "The session was closed before its hooks ended, so nobody can tell how far it got. "
-                    "Call state_dict() while the session is open, or end the hooks first."
-                ) from error
+                raise NotRunningError(CLOSED_TOO_EARLY) from error
 
     def _position_after(self, takes: int | None) -> dict[str, Any]:
         taken = int(self._session.run(self._iterator.taken))
@@ -133,7 +135,7 @@ class TFDatasetInput(InputSource):
         saved = self._iterator.save(self._session)
         if saved is not None:
             self._known.append((taken, {"iterator": saved, "skip": 0}))
-        # The iterator cannot go back: what was taken ahead is told from the last position before.
+        # The iterator cannot go back: an earlier position is counted from the last known one before it.
         while len(self._known) > 1 and self._known[1][0] <= takes:
             self._known.pop(0)
         count, position = self._known[0]
@@ -150,8 +152,9 @@ class TFDatasetInput(InputSource):
         self._final = self._state()
 
 
+@final
 class _IteratorHook(tf.train.SessionRunHook):
-    """Starts the iterator with the session. Has no before_run and no after_run: it costs a step nothing."""
+    """Starts the iterator with the session. It costs a step nothing: it has no before_run."""
 
     def __init__(self, source: TFDatasetInput) -> None:
         self._source = source

@@ -1,41 +1,57 @@
-"""Reads a flow datapoint by datapoint, pass after pass, and knows where it is. Knows no TensorFlow."""
+"""Reads a flow datapoint by datapoint, pass after pass, with its position. Free of TensorFlow."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 from .._errors import DatapointError, EmptyFlowError, FlowEndError
-from ..specs._datapoint_check import Array
+from ..specs import Array
 
-# What `state_dict()` of a flow returned; None for a flow that has no position.
+__all__ = [
+    "FlowReader",
+    "Position",
+    "Reader",
+    "as_flow",
+    "checked_position",
+    "flow_batch_size",
+    "flow_size",
+    "seed_flow",
+]
+
+# The `state_dict()` of a flow; None for a flow that has no position.
 Position = Any
 
 
 class Reader(Protocol):
-    """What a thread that prefetches reads from."""
+    """The side of a source that a thread prefetches from."""
 
     def restart(self, position: Position = None) -> Position:
         """Starts over, at a position or at the beginning; returns the position before the first datapoint."""
 
     def take(self) -> list[Array]:
-        """Returns the next datapoint; raises `StopIteration` at the end."""
+        """Returns the next datapoint.
+
+        Raises:
+            StopIteration: the flow is at its end.
+        """
 
     def position(self) -> Position:
         """Returns the position after the last datapoint taken."""
 
 
+@final
 class FlowReader:
-    """One consumer's walk over a flow: checked datapoints, and the position after the last one.
+    """Reads a flow for one consumer: checked datapoints, and the position after the last one.
 
     Args:
         flow: any iterable that can be iterated again; `state_dict`, `load_state_dict`, `reset_state`,
             `lend_read_only` and `__len__` are used where it has them.
         infinite: start the next pass at the end of one.
         check: turns a datapoint into the arrays to feed, or raises a `DatapointError`.
-        reads_as_end: an exception that a session takes for a clean end; a flow that raises it gets a
-            `FlowEndError` instead, so that nothing is lost.
+        reads_as_end: an exception that a session takes for a clean end; where a flow raises it, the reader
+            raises a `FlowEndError` instead, so that nothing is lost.
     """
 
     def __init__(
@@ -60,8 +76,7 @@ class FlowReader:
     def prepare(self) -> None:
         """Makes the flow ready to be read, before a session has threads.
 
-        A flow that lends its memory is told that nobody here writes to it: read-only views of it are put
-        into the graph without a copy.
+        A flow that lends its memory may lend it read-only: views of it go into the graph without a copy.
         """
         if hasattr(self._flow, "lend_read_only"):
             self._flow.lend_read_only()
@@ -72,11 +87,11 @@ class FlowReader:
         """Starts over: at a position, or at the first datapoint of a new pass.
 
         Returns:
-            The position before the first datapoint; None where the flow cannot say it.
+            The position before the first datapoint; None where it is unknown.
         """
         if position is not None:
             self._flow.load_state_dict(position)  # type: ignore[attr-defined]
-        # Left in the middle of a pass, a flow can only tell the position in the pass that was left.
+        # In the middle of a pass, `state_dict()` is a position in that pass, not in the one that begins.
         origin = self._save() if position is not None or not self._was_read else None
         self._was_read = True
         # Saved behind the last datapoint of a pass, a position has nothing left in that pass.
@@ -89,9 +104,10 @@ class FlowReader:
         """Returns the next datapoint, as the arrays to feed.
 
         Raises:
-            StopIteration: at the end of the pass, if the flow does not repeat.
-            EmptyFlowError: if the flow shall repeat and gave nothing in a whole pass.
-            DatapointError: with the datapoint's index, if it does not fit the specs.
+            StopIteration: the pass is at its end, and the flow does not repeat.
+            EmptyFlowError: the flow repeats, and a whole pass gave no datapoint.
+            DatapointError: the datapoint does not fit the specs; the text has its index.
+            FlowEndError: the flow raised `reads_as_end`.
         """
         try:
             datapoint = self._next()
@@ -102,7 +118,8 @@ class FlowReader:
             ) from error
         except Exception as error:
             if not isinstance(error, StopIteration):
-                _add_note(error, f"{self._where()}, read from {self._flow!r}")
+                with contextlib.suppress(AttributeError):  # an error of a class without settable attributes
+                    error.add_note(f"{self._where()}, read from {self._flow!r}")
             raise
         try:
             arrays = self._check(datapoint)
@@ -139,16 +156,16 @@ class FlowReader:
             for datapoint in self._datapoints:
                 return datapoint
         raise EmptyFlowError(
-            f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, and the flow shall repeat. "
+            f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, and the flow repeats. "
             "Look for an empty list or a filter that lets nothing through; an iterator gives one pass only."
         )
 
 
 def as_flow(flow: Any) -> Iterable[Any]:
-    """Returns what a source can read again and again.
+    """Checks that a source can read a flow again and again, and returns it.
 
     Raises:
-        TypeError: for what is no iterable, or gives one pass only.
+        TypeError: the flow is no iterable, or gives one pass only.
     """
     if not hasattr(flow, "__iter__"):
         raise TypeError(f"An input source reads a DataFlow or another iterable, but received {flow!r}.")
@@ -167,7 +184,7 @@ def seed_flow(flow: Any, seed: int) -> None:
 
 
 def flow_size(flow: Any) -> int | None:
-    """Returns the number of datapoints in a pass, or None if the flow does not know it."""
+    """Returns the number of datapoints in a pass, or None if it is unknown."""
     try:
         return len(flow)
     except (TypeError, NotImplementedError):
@@ -175,7 +192,7 @@ def flow_size(flow: Any) -> int | None:
 
 
 def flow_batch_size(flow: Any) -> int | None:
-    """Returns the length of the first axis of all components, or None if the flow does not know it."""
+    """Returns the length of the first axis of all components, or None if it is unknown."""
     return getattr(flow, "fixed_batch_size", None)
 
 
@@ -183,7 +200,7 @@ def checked_position(flow: Any, state: Mapping[str, Any]) -> Position:
     """Returns the flow's position out of a source's state.
 
     Raises:
-        ValueError: if the state is not a source's over such a flow.
+        ValueError: the state was not saved by a source over such a flow.
     """
     if set(state) != {"flow"}:
         raise ValueError(
@@ -196,12 +213,6 @@ def checked_position(flow: Any, state: Mapping[str, Any]) -> Position:
             "Give the kind of flow that the state was saved with."
         )
     return state["flow"]
-
-
-def _add_note(error: Exception, note: str) -> None:
-    """What `add_note()` does on Python 3.11 and later; 3.10 does not print notes, but keeps them."""
-    with contextlib.suppress(AttributeError):  # an error that nobody may change
-        error.__notes__ = [*getattr(error, "__notes__", []), note]  # type: ignore[attr-defined]
 
 
 def _no_position() -> Position:

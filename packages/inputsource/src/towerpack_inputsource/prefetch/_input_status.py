@@ -1,19 +1,22 @@
-"""Where an input stands, as plain data: what a training waits for. Knows no TensorFlow."""
+"""The status of an input as plain data, and the account of a thread's time. Free of TensorFlow."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, final
+
+__all__ = ["Activity", "Buffer", "InputStatus", "ThreadActivity"]
 
 
+@final
 class Buffer(NamedTuple):
-    """How full one buffer is.
+    """The fill of one buffer.
 
     Attributes:
-        name: which one.
-        fill: how many datapoints it holds; None while no session is open that could tell.
-        capacity: how many it can hold; None if there is no bound.
+        name: name of the buffer.
+        fill: number of datapoints that it holds; None while no session is open.
+        capacity: number of datapoints that it can hold; None if there is no bound.
     """
 
     name: str
@@ -21,16 +24,17 @@ class Buffer(NamedTuple):
     capacity: int | None
 
 
+@final
 class ThreadActivity(NamedTuple):
-    """What one thread is doing, and where its time went since the session began.
+    """The present activity of one thread, and the use of its time since the session began.
 
     Attributes:
         name: the thread's name, as `threading.enumerate()` and stack dumps have it.
         doing: "flow" while it waits for the next datapoint, "put" while it waits for room to put one,
             "ended" when it has left.
-        for_seconds: for how long.
-        seconds_in_flow: in all; the current stretch is included.
-        seconds_in_put: likewise.
+        for_seconds: how long the present activity has lasted.
+        seconds_in_flow: sum of the seconds in "flow"; the present activity is included.
+        seconds_in_put: sum of the seconds in "put", likewise.
     """
 
     name: str
@@ -41,18 +45,19 @@ class ThreadActivity(NamedTuple):
 
     @property
     def flow_share(self) -> float:
-        """The part of its time that it waited for datapoints: near 1, the data is slower than the model."""
+        """The part of the time that the thread waited for datapoints: near 1, the flow is the slower side."""
         total = self.seconds_in_flow + self.seconds_in_put
         return self.seconds_in_flow / total if total else 0.0
 
 
+@final
 class InputStatus(NamedTuple):
-    """Where an input stands.
+    """The status of an input: the fill of its buffers and the activity of its threads.
 
     Attributes:
         source: the kind of source.
-        buffers: from the data to the model.
-        threads: likewise.
+        buffers: the buffers, in the order from the data to the model.
+        threads: the threads, likewise.
     """
 
     source: str
@@ -60,7 +65,7 @@ class InputStatus(NamedTuple):
     threads: tuple[ThreadActivity, ...] = ()
 
     def since(self, earlier: InputStatus) -> InputStatus:
-        """Returns the same with only the seconds that were spent after an earlier status was taken."""
+        """Returns this status with only the seconds that were spent after an earlier one."""
         before = {thread.name: thread for thread in earlier.threads}
         return self._replace(threads=tuple(_since(thread, before) for thread in self.threads))
 
@@ -75,12 +80,13 @@ class InputStatus(NamedTuple):
         return f"{self.source}: {'; '.join(parts) or 'nothing is prefetched'}"
 
 
+@final
 class Activity:
-    """Keeps a thread's account of its time; written by that thread, read by any.
+    """An account of a thread's time: written by that thread, read by any.
 
     Args:
         name: the thread's name.
-        clock: tells seconds.
+        clock: returns the time in seconds.
 
     Example:
         >>> now = iter([0.0, 1.0, 4.0, 6.0])
@@ -98,7 +104,7 @@ class Activity:
         self._now = ("ended", clock(), 0.0, 0.0)
 
     def enter(self, doing: str) -> None:
-        """Says that the thread begins with something else."""
+        """Begins another activity of the thread."""
         was, began, flow, put = self._now
         now = self._clock()
         if was == "flow":

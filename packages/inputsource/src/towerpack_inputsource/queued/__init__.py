@@ -1,1 +1,6 @@
 """Sources that a thread fills through a queue in the graph."""
+
+from ._batch_queue_input import BatchQueueInput
+from ._queue_input import QueueInput
+
+__all__ = ["BatchQueueInput", "QueueInput"]

@@ -1,37 +1,42 @@
-"""Input through a queue of single datapoints, batched as they are taken."""
+"""Input through a queue of single datapoints, which the graph batches as it takes them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import SpecError
-from ..specs._component_specs import with_batch_size
+from .._source import check_at_least
+from ..specs import with_batch_size
 from ._flow_queue_input import FlowQueueInput
 
+__all__ = ["BatchQueueInput"]
 
+
+@final
 class BatchQueueInput(FlowQueueInput):
     """Prefetches single datapoints into a queue; each take gives a batch of them.
 
     Use it where the flow cannot batch and the datapoints are large. `BatchData` in the flow and `QueueInput`
-    are faster for small ones: here, each datapoint costs a put of its own (about 30 microseconds).
+    are faster for small ones: here, each datapoint costs a put of its own.
 
     The specs are those of the batch, as the model sees them; the flow gives datapoints without the first
     axis. Their shapes must be fully known.
 
     Args:
         df: a DataFlow, or another iterable that can be iterated again, of single datapoints.
-        batch_size: how many to take at once.
-        capacity: how many single datapoints to prefetch; by default ten batches.
-        infinite: start over at the end of a pass; batches then reach over it. Otherwise the run ends there;
-            its last batch has what is left, so the specs must declare None as their first axis.
+        batch_size: number of datapoints in a batch.
+        capacity: number of single datapoints to prefetch; by default ten batches.
+        infinite: start over at the end of a pass; batches then reach over it. Otherwise the run ends there
+            with a smaller batch of the remaining datapoints, so the specs must declare None as their first
+            axis.
 
     Raises:
-        TypeError: if `df` cannot be iterated again.
-        ValueError: if the batch size is below 1, or the capacity below the batch size.
+        TypeError: `df` cannot be iterated again.
+        ValueError: the batch size is below 1, or the capacity below the batch size.
 
     Example:
         >>> with tf.Graph().as_default():
@@ -48,8 +53,7 @@ class BatchQueueInput(FlowQueueInput):
     def __init__(
         self, df: Iterable[Any], batch_size: int, capacity: int | None = None, infinite: bool = True
     ) -> None:
-        if batch_size < 1:
-            raise ValueError(f"batch_size is at least 1; received {batch_size}.")
+        check_at_least(1, "batch_size", batch_size, "the number of datapoints in a batch")
         capacity = 10 * batch_size if capacity is None else capacity
         if capacity < batch_size:
             raise ValueError(
@@ -60,7 +64,7 @@ class BatchQueueInput(FlowQueueInput):
         self._batch_size = batch_size
 
     def size(self) -> int | None:
-        """Returns the number of batches in one pass, or None if the flow does not know its length."""
+        """Returns the number of batches in one pass, or None if the flow has no length."""
         size = super().size()
         if size is None or not self.infinite:
             return None if size is None else math.ceil(size / self._batch_size)

@@ -1,26 +1,43 @@
-"""What the sources with a queue have in common: a flow, the queue's ops, and the thread of each session."""
+"""The base of the sources with a queue: a flow, the queue's ops, and the thread of each session."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import NotRunningError
-from .._source import NOBODY_TAKES, InputSource
-from ..prefetch._flow_reader import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
-from ..prefetch._input_status import InputStatus
-from ..prefetch._thread_lifecycle import Feeder
-from ..specs._component_specs import component_of
-from ..specs._datapoint_check import compile_check
+from .._source import NO_PAUSE, InputSource
+from ..prefetch import (
+    FlowReader,
+    InputStatus,
+    Position,
+    SessionThread,
+    as_flow,
+    checked_position,
+    flow_size,
+    seed_flow,
+)
+from ..specs import compile_check, component_of
 from ._queue_ops import QueueOps
+
+__all__ = ["FlowQueueInput"]
 
 
 class FlowQueueInput(InputSource):
-    """Reads a flow into a queue by a thread. Subclasses say what is put and how it is taken."""
+    """Reads a flow into a queue by a thread. Subclasses define the specs of a put, and the ops of a take.
+
+    Args:
+        df: a DataFlow, or another iterable that can be iterated again.
+        capacity: number of datapoints to prefetch.
+        infinite: start over at the end of a pass.
+        queue: a queue to use instead of a new one.
+
+    Raises:
+        TypeError: `df` cannot be iterated again.
+    """
 
     def __init__(self, df: Iterable[Any], capacity: int, infinite: bool, queue: Any = None) -> None:
         self._flow = as_flow(df)
@@ -29,14 +46,14 @@ class FlowQueueInput(InputSource):
         self._queue = queue
         self._held_back = 0
         self._loaded: Position = None
-        self._feeder: Feeder | None = None
+        self._thread: SessionThread | None = None
 
     def seed(self, seed: int) -> None:
         """Seeds the flow, if it takes a seed."""
         seed_flow(self._flow, seed)
 
     def size(self) -> int | None:
-        """Returns the number of takes in one pass, or None if the flow does not know its length."""
+        """Returns the number of takes in one pass, or None if the flow has no length."""
         return flow_size(self._flow)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -44,16 +61,16 @@ class FlowQueueInput(InputSource):
         self._loaded = checked_position(self._flow, state)
 
     def status(self) -> InputStatus:
-        """Returns the fill of the queue, and what the thread does; see `InputSource.status()`."""
+        """Returns the fill of the queue and the activity of the thread; see `InputSource.status()`."""
         name = type(self).__name__
-        return InputStatus(name) if self._feeder is None else self._feeder.status(name)
+        return InputStatus(name) if self._thread is None else self._thread.status(name)
 
     @abc.abstractmethod
     def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
-        """Returns the specs of what the flow gives."""
+        """Returns the specs of the flow's datapoints."""
 
     def _datapoints_in(self, takes: int) -> int:
-        """Returns how many of the flow's datapoints so many takes consume, at most."""
+        """Returns the largest number of the flow's datapoints that so many takes consume."""
         return takes
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
@@ -72,47 +89,45 @@ class FlowQueueInput(InputSource):
         return [_QueueHook(self)]
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        if self._feeder is not None:
-            return {"flow": self._feeder.position(self._count(takes))}
+        if self._thread is not None:
+            return {"flow": self._thread.position(self._count(takes))}
         if self._loaded is not None or not hasattr(self._flow, "state_dict"):
             return {"flow": self._loaded}
         return {"flow": self._flow.state_dict()}
 
     def _count(self, takes: int | None) -> int | None:
-        assert self._feeder is not None
+        assert self._thread is not None
         # The last take of a pass may be smaller, so there may be fewer.
-        return None if takes is None else min(self._datapoints_in(takes), self._feeder.taken())
+        return None if takes is None else min(self._datapoints_in(takes), self._thread.taken())
 
     def _hold_back(self, takes: int) -> None:
         self._held_back = self._datapoints_in(takes)
 
     def _reset_state(self) -> None:
-        if self._feeder is None:
-            raise NotRunningError(
-                f"{type(self).__name__}.reset_state() needs the live session: create it with the source's "
-                "hooks() first."
-            )
-        self._feeder.restart()
+        if self._thread is None:
+            raise self._no_session("reset_state")
+        self._thread.restart()
 
     def _prepare(self) -> None:
         self._reader.prepare()
 
     def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        if self._feeder is not None:
-            self._feeder.finish()  # the session was lost and made anew
-        self._feeder = Feeder(self._ops, self._reader, session, coord, self._held_back)
-        self._feeder.start(self._loaded)
+        if self._thread is not None:
+            self._thread.finish()  # the session was lost and made anew
+        self._thread = SessionThread(self._ops, self._reader, session, coord, self._held_back)
+        self._thread.start(self._loaded)
         self._loaded = None
 
     def _finish(self) -> None:
-        if self._feeder is not None:
-            self._feeder.finish()
+        if self._thread is not None:
+            self._thread.finish()
 
 
+@final
 class _QueueHook(tf.train.SessionRunHook):
-    """Starts and ends the thread. Has no before_run and no after_run: it costs a step nothing."""
+    """Starts and ends the thread. It costs a step nothing: it has no before_run."""
 
     def __init__(self, source: FlowQueueInput) -> None:
         self._source = source

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..prefetch._flow_reader import flow_batch_size
-from ..specs._component_specs import with_batch_size
+from .._source import check_at_least
+from ..prefetch import flow_batch_size
+from ..specs import with_batch_size
 from ._flow_queue_input import FlowQueueInput
 
+__all__ = ["QueueInput"]
 
+
+@final
 class QueueInput(FlowQueueInput):
     """Prefetches a flow's datapoints into a queue on the CPU, by a thread that runs beside the training.
 
@@ -24,15 +28,15 @@ class QueueInput(FlowQueueInput):
     Args:
         df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
             order of the specs, or a dict by their names.
-        capacity: how many datapoints to prefetch.
+        capacity: number of datapoints to prefetch.
         infinite: start over at the end of a pass. Otherwise the run ends there as TensorFlow's inputs end,
             with `OutOfRangeError`, after each datapoint was taken exactly once.
-        queue: a queue of one's own to use instead, with one dtype per spec, made in the same graph. Through
-            one that reorders, such as a `RandomShuffleQueue`, the position cannot be told and is None.
+        queue: a queue of your own to use instead, with one dtype per spec, made in the same graph. Behind a
+            queue that reorders, such as a `RandomShuffleQueue`, the position is not known, and None.
 
     Raises:
-        TypeError: if `df` cannot be iterated again.
-        ValueError: if the capacity is below 1.
+        TypeError: `df` cannot be iterated again.
+        ValueError: the capacity is below 1.
 
     Example:
         >>> import numpy as np
@@ -54,10 +58,7 @@ class QueueInput(FlowQueueInput):
         infinite: bool = True,
         queue: tf.queue.QueueBase | None = None,
     ) -> None:
-        if capacity < 1:
-            raise ValueError(
-                f"capacity is the number of datapoints to prefetch, at least 1; received {capacity}."
-            )
+        check_at_least(1, "capacity", capacity, "the number of datapoints to prefetch")
         super().__init__(df, capacity, infinite, queue)
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:

@@ -1,22 +1,30 @@
-"""The graph's side of `QueueInput`: the queue, its ops, the count of what was taken, the summary."""
+"""The ops of `QueueInput`: the queue, its puts and takes, the count of takes, the summary."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import SetupError, SpecError
+from .._source import make_counter
+
+__all__ = ["QueueOps"]
 
 
+@final
 class QueueOps:
-    """A queue between the thread and the steps; `BufferOps` says what each op does.
+    """A queue between the thread and the steps; `BufferOps` describes each op.
 
     Args:
-        specs: the components of what is put; each take gives the same, or `batch_size` of them.
+        specs: the components of a put; each take gives the same, or `batch_size` of them.
         queue: a queue to use, or None for a new one.
-        capacity: of a new one.
+        capacity: capacity of a new queue.
+
+    Raises:
+        SpecError: the given queue has other dtypes than the specs.
+        SetupError: the given queue lives in another graph.
     """
 
     label = "queue"
@@ -25,13 +33,13 @@ class QueueOps:
         self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
         # First, so that no component can take the name that the summary's tag is made of.
         self.size = queue.size(name="queue_size")
-        # A convention by name, not by import: whoever runs the training averages these scalars.
+        # A convention by name, not by import: a training averages the scalars of this collection.
         tf.add_to_collection("MOVING_SUMMARIES", self.size)
         self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
         self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
         self.end = queue.close(name="end")
         self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
-        self._count = local_variable(tf.zeros([], tf.int64), "taken")
+        self._count = make_counter("taken")
         self.taken = self._count.read_value()
         self.zero = self._count.initializer
         # A closed queue cannot be opened again, but a destroyed one is made anew by the next op on it.
@@ -50,9 +58,9 @@ class QueueOps:
         """Adds a take of the next `batch_size` datapoints, stacked.
 
         Args:
-            specs: of the batch.
-            batch_size: how many.
-            rest: give what is left at the end, if it is fewer.
+            specs: the specs of the batch.
+            batch_size: number of datapoints.
+            rest: whether the last batch may be smaller.
         """
         if not rest:
             return self._counted(_as_list(self._queue.dequeue_many(batch_size)), batch_size, specs)
@@ -62,8 +70,7 @@ class QueueOps:
     def _counted(
         self, tensors: list[tf.Tensor], count: Any, specs: Sequence[tf.TensorSpec]
     ) -> list[tf.Tensor]:
-        # Counted in the graph: the thread cannot know when a put that had to wait went in. It costs
-        # the step nothing measurable.
+        # Counted in the graph, at no measurable cost: the thread cannot know when a put that waited went in.
         with tf.control_dependencies(tensors):
             counted = self._count.assign_add(count, read_value=False)
         with tf.control_dependencies([counted]):
@@ -93,13 +100,6 @@ def _checked_queue(specs: Sequence[tf.TensorSpec], queue: Any) -> Any:
             "The given queue lives in another graph than setup() was called in. Make it in the same one."
         )
     return queue
-
-
-def local_variable(value: tf.Tensor, name: str) -> tf.Variable:
-    """Makes a variable that is initialised with each session and never saved: it speaks of one run."""
-    return tf.Variable(
-        value, name=name, trainable=False, use_resource=True, collections=[tf.GraphKeys.LOCAL_VARIABLES]
-    )
 
 
 def _as_list(tensors: Any) -> list[tf.Tensor]:

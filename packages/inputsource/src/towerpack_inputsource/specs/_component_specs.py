@@ -1,4 +1,4 @@
-"""The declaration of a datapoint's components: what a source accepts, and how NumPy reads it."""
+"""The specs of a datapoint's components: their check, and their form for NumPy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import tensorflow.compat.v1 as tf
 from .._errors import SpecError
 from ._datapoint_check import Component
 
+__all__ = ["check_specs", "component_of", "with_batch_size"]
+
 
 def check_specs(specs: Sequence[tf.TensorSpec]) -> tuple[tf.TensorSpec, ...]:
-    """Returns the specs as a tuple.
+    """Checks the specs of a source, and returns them as a tuple.
 
     Raises:
-        SpecError: if there are none, or one is no `tf.TensorSpec`, has no name, or shares its name.
+        SpecError: there are none, or one of them is no `tf.TensorSpec`, has no name, or shares its name.
     """
     checked = tuple(specs)
     if not checked:
@@ -37,16 +39,15 @@ def check_specs(specs: Sequence[tf.TensorSpec]) -> tuple[tf.TensorSpec, ...]:
 
 
 def component_of(spec: tf.TensorSpec) -> Component:
-    """Returns what an array must be to be fed for a spec."""
+    """Returns a spec in NumPy's terms: what an array must be to be fed."""
     shape = None if spec.shape.rank is None else tuple(spec.shape.as_list())
     return Component(spec.name, np.dtype(spec.dtype.as_numpy_dtype), shape)
 
 
 def with_batch_size(specs: Sequence[tf.TensorSpec], size: int | None) -> tuple[tf.TensorSpec, ...]:
-    """Returns the specs with an unknown first axis filled in; None leaves them as they are.
+    """Returns the specs with an unknown first axis filled in; a size of None leaves them as they are.
 
-    TensorFlow then works out shapes when the graph is made, and not in each step: 90 of 1900 microseconds for
-    LeNet.
+    TensorFlow then computes shapes once, when the graph is made, and not in each step.
     """
     if size is None:
         return tuple(specs)

@@ -1,29 +1,32 @@
-"""Checks that a datapoint is what the graph declared, before TensorFlow sees it. Knows NumPy only."""
+"""Checks that a datapoint fits the specs, before TensorFlow gets it. Needs NumPy only."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
 
 from .._errors import DatapointError, DatapointShapeError, DatapointStructureError, DatapointTypeError
 
+__all__ = ["Array", "Component", "Shape", "compile_check", "fits"]
+
 Array = npt.NDArray[Any]
 Shape = tuple["int | None", ...] | None
 
 # TensorFlow aliases an array at such an address instead of copying it.
 _ALIASED_AT = 64
-# Memory that nobody can write to any more, although NumPy does not own it.
+# Types of memory that can never be written to, although NumPy does not own it.
 _FROZEN_OWNERS: tuple[type, ...] = (bytes,)
-# What owns lent memory says with this attribute that the lender leaves it alone for as long as the owner
-# lives. By name and not by type, so that any flow can lend.
+# The owner of lent memory has this attribute: the lender does not write to the memory while the owner lives.
+# By name and not by type, so that any flow can lend.
 _LEASE = "towerpack_lease"
 
 
+@final
 class Component(NamedTuple):
-    """What one component of a datapoint must be.
+    """The declaration of one component of a datapoint.
 
     Attributes:
         name: the component's name; the key where datapoints are dicts.
@@ -40,13 +43,13 @@ def compile_check(components: Sequence[Component]) -> Callable[[Any], list[Array
     """Makes a function from a datapoint to the arrays to feed, in order, each as declared and safe to keep.
 
     Arrays must have the declared dtype; Python numbers, strings and lists are converted, if nothing gets
-    lost. An array that somebody may still write to, and that TensorFlow would not copy, is copied.
+    lost. An array that may still be written to, and that TensorFlow would not copy, is copied.
 
     Args:
-        components: what the datapoint must consist of.
+        components: the declarations of the datapoint's components.
 
     Returns:
-        A function that raises a `DatapointError` naming the component, what came and what was declared.
+        A function that raises a `DatapointError` with the component, the received and the declared value.
     """
     takers = [_compile_component(number, component) for number, component in enumerate(components)]
     names = [component.name for component in components]
@@ -107,7 +110,7 @@ def _compile_component(number: int, component: Component) -> Callable[[Any], Arr
 
 
 def fits(shape: tuple[int, ...], declared: Shape) -> bool:
-    """Says whether a shape is one of those that a declared shape allows.
+    """Returns whether a declared shape allows a shape.
 
     >>> fits((32, 28), (None, 28)), fits((32,), (None, 28)), fits((3, 4, 5), None)
     (True, False, True)
@@ -120,14 +123,14 @@ def fits(shape: tuple[int, ...], declared: Shape) -> bool:
 
 
 def _would_be_shared(array: Array) -> bool:
-    """Says whether TensorFlow would alias memory that somebody may still write to."""
+    """Returns whether TensorFlow would alias memory that may still be written to."""
     if array.__array_interface__["data"][0] % _ALIASED_AT or array.dtype.kind == "O":
         return False
     owner: Any = array
     while isinstance(owner, (np.ndarray, memoryview)):
         if isinstance(owner, np.ndarray):
             writeable, owner = owner.flags.writeable, owner.base
-        else:  # arrays that came out of a pickle stand on one
+        else:  # the owner of an array that was unpickled is a memoryview
             writeable, owner = not owner.readonly, owner.obj
         if writeable:
             return True
@@ -135,7 +138,7 @@ def _would_be_shared(array: Array) -> bool:
 
 
 def _convert(value: Any, dtype: np.dtype[Any], label: str, number: int) -> Array:
-    """Converts what is not an array; a NumPy scalar has a dtype, so it is held to it like an array."""
+    """Converts a value that is no array; a NumPy scalar must have the declared dtype, as an array must."""
     if dtype.kind == "O":
         return np.asarray(value, dtype=object)
     try:

@@ -1,4 +1,4 @@
-"""Holds the tensors that somebody else made to the declaration: of a function, of a tf.data element."""
+"""Checks the tensors of a user's function, or of a tf.data element, against the specs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import SpecError
 
+__all__ = ["as_declared", "check_component", "in_order_of"]
+
 
 def in_order_of(specs: Sequence[tf.TensorSpec], components: Any, giver: str) -> list[Any]:
     """Returns the components as a list in the order of the specs.
 
     Args:
-        specs: what is declared.
-        components: a list or tuple in the order of the specs, a dict by their names, or the only one.
-        giver: who gave them, for the error.
+        specs: the declared specs.
+        components: a list or tuple in the order of the specs, a dict by their names, or the only component.
+        giver: where the components come from, for the error.
 
     Raises:
-        SpecError: if they are not one for each spec.
+        SpecError: the components are not one for each spec.
     """
     names = [spec.name for spec in specs]
     if isinstance(components, Mapping):
@@ -39,10 +41,10 @@ def in_order_of(specs: Sequence[tf.TensorSpec], components: Any, giver: str) -> 
 
 
 def check_component(spec: tf.TensorSpec, dtype: tf.DType, shape: tf.TensorShape, giver: str) -> None:
-    """Compares what a component is known to be with what is declared.
+    """Checks the known dtype and shape of a component against its spec.
 
     Raises:
-        SpecError: if the dtype is another one, or the shape cannot be the declared one.
+        SpecError: the dtype is not the declared one, or the shape cannot fit the declared one.
     """
     if dtype != spec.dtype:
         raise SpecError(
@@ -57,7 +59,7 @@ def check_component(spec: tf.TensorSpec, dtype: tf.DType, shape: tf.TensorShape,
 
 
 def as_declared(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns the tensor with the declared shape, checked at each run only where it is not known to fit."""
+    """Returns the tensor with the declared shape, checked in each run only where it is not known to fit."""
     known = tensor.shape
     fits = spec.shape.rank is None or (
         known.rank is not None

@@ -1,4 +1,4 @@
-"""Prefetching to the device, over any source that needs no feeding."""
+"""Input that is prefetched to the towers' devices, from any source that needs no feeding."""
 
 from __future__ import annotations
 
@@ -6,46 +6,46 @@ import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import NotRunningError, SetupError, StagingError
 from .._proxy_source import ProxyInputSource
-from .._source import NOBODY_TAKES, InputSource
-from ..prefetch._fast_callable import fast_callable
-from ..prefetch._flow_reader import Position
-from ..prefetch._input_status import InputStatus
-from ..prefetch._thread_lifecycle import Feeder
-from ..specs._datapoint_check import Array
+from .._source import NO_PAUSE, InputSource, check_at_least
+from ..prefetch import InputStatus, Position, SessionThread, fast_callable
+from ..specs import Array
 from ._staging_ops import StagingOps
 
-# How long a position waits for a source that can only tell it while nobody takes.
+__all__ = ["StagingInput"]
+
+# How long `state_dict()` waits for a source whose position is known only while no thread takes.
 _PAUSE_SECONDS = 60.0
 
 
+@final
 class StagingInput(ProxyInputSource):
     """Copies datapoints to the towers' devices ahead of the step, by a thread, from any source without feeds.
 
     Use it on GPUs, where the copy takes time that the step can do without; on a CPU there is nothing to copy.
-    What the other source's own ops cost, such as decoding in the graph, happens ahead of the step as well.
+    The other source's own ops, such as decoding in the graph, run ahead of the step as well.
 
     A round is one datapoint for each tower, and rounds stay whole: every run needs the input of all towers,
-    or of none. After one that needed only some, the next one fails, with the tower's number.
+    or of none. After a run that needed only some, the next run fails, with the tower's number.
 
-    The position is that of the step: what is staged counts as not consumed. At the end of the data, what is
-    staged is still delivered; an evaluation can use it as well.
+    The position is that of the step: staged datapoints count as not consumed. At the end of the data, staged
+    datapoints are still delivered; an evaluation can use the source as well.
 
     Args:
         source: the other source.
-        stages: how many rounds to have on the devices, besides the one in use and the one that is being
+        stages: number of rounds to hold on the devices, besides the round in use and the round that is being
             copied.
-        device: where to put them; by default on each tower's own.
+        device: where to put them; by default on each tower's own device.
 
     Raises:
-        TypeError: if `source` is no InputSource.
-        SetupError: if it stages already, or (at `setup()`) if it needs feeding.
-        ValueError: if `stages` is below 1.
+        TypeError: `source` is no InputSource.
+        SetupError: `source` stages already, or (at `setup()`) needs feeding.
+        ValueError: `stages` is below 1.
 
     Example:
         >>> from towerpack_inputsource import QueueInput
@@ -62,10 +62,7 @@ class StagingInput(ProxyInputSource):
 
     def __init__(self, source: InputSource, stages: int = 1, device: Any = None) -> None:
         super().__init__(source)
-        if stages < 1:
-            raise ValueError(
-                f"stages is how many rounds to hold on the devices, at least 1; received {stages}."
-            )
+        check_at_least(1, "stages", stages, "the number of rounds to hold on the devices")
         inner: Any = source
         while isinstance(inner, ProxyInputSource):
             if isinstance(inner, StagingInput):
@@ -76,7 +73,7 @@ class StagingInput(ProxyInputSource):
         self._stages = stages
         self._device = device
         self._resumes = False
-        self._feeder: Feeder | None = None
+        self._thread: SessionThread | None = None
         self._taken: list[tf.Tensor] = []
         self._final: dict[str, Any] | None = None
 
@@ -86,9 +83,9 @@ class StagingInput(ProxyInputSource):
         self._resumes = True
 
     def status(self) -> InputStatus:
-        """Returns where the other source stands, and what is staged."""
+        """Returns the other source's status, with the staged rounds."""
         inner, name = super().status(), type(self).__name__
-        own = InputStatus(name) if self._feeder is None else self._feeder.status(name)
+        own = InputStatus(name) if self._thread is None else self._thread.status(name)
         return InputStatus(
             f"{name} of {inner.source}", inner.buffers + own.buffers, inner.threads + own.threads
         )
@@ -117,58 +114,56 @@ class StagingInput(ProxyInputSource):
             return [tf.identity(tensor, spec.name) for tensor, spec in zip(staged, specs)]
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        # What takes from the other source starts after it and ends before it.
+        # The thread takes from the other source, so it starts after it and ends before it.
         return [_EndHook(self), *super()._hooks(), _StartHook(self)]
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NOBODY_TAKES
+        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._final is not None:
             return dict(self._final)
-        if self._feeder is None:
+        if self._thread is None:
             return super()._state()
-        return super()._state(self._feeder.taken() * self._ops.towers, self._reader.paused())
+        return super()._state(self._thread.taken() * self._ops.towers, self._reader.paused())
 
     def _reset_state(self) -> None:
-        if self._feeder is None:
-            raise NotRunningError(
-                "StagingInput.reset_state() needs the live session: create it with the source's hooks() "
-                "first."
-            )
-        self._feeder.restart()
+        if self._thread is None:
+            raise self._no_session("reset_state")
+        self._thread.restart()
 
     def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        if self._feeder is not None:
-            self._feeder.finish()  # the session was lost and made anew
+        if self._thread is not None:
+            self._thread.finish()  # the session was lost and made anew
         self._final = None
-        self._reader = _Rounds(self.source, self._ops, self._held(), session)
-        self._feeder = Feeder(self._ops, self._reader, session, coord)
-        # The other source has begun already; what matters here is whether it began at the beginning.
-        self._feeder.start({} if self._resumes else None)
+        self._reader = _RoundReader(self.source, self._ops, self._held(), session)
+        self._thread = SessionThread(self._ops, self._reader, session, coord)
+        # The other source has begun already; here it matters only whether it began at the beginning.
+        self._thread.start({} if self._resumes else None)
         self._resumes = False
 
     def _held(self) -> int:
-        """How many rounds may be staged and not taken: announced, waiting to be, and one between the two."""
+        """Returns how many rounds may be staged and not taken: announced, waiting, and one in between."""
         return self._stages + 2
 
     def _prepare(self) -> None:
         self.source._hold_back(self._held() * self._ops.towers)
 
     def _finish(self) -> None:
-        if self._feeder is not None:
-            self._feeder.finish()
+        if self._thread is not None:
+            self._thread.finish()
             with contextlib.suppress(NotRunningError):
                 self._final = self._state()
 
 
-class _Rounds:
-    """What the thread reads from: each round that it takes is on the devices then."""
+@final
+class _RoundReader:
+    """The `Reader` of the thread: a take puts a round on the devices, and gives no arrays."""
 
     def __init__(self, source: InputSource, ops: StagingOps, held: int, session: tf.Session) -> None:
         self._between_rounds = threading.Lock()
         self._source = source
         self._fill = fast_callable(session, ops.fill)
-        # One tower cannot be left out.
+        # The only tower cannot be left out.
         self._counts = session.make_callable(ops.counts) if ops.towers > 1 else None
         self._held = held
         self._began = False
@@ -199,7 +194,7 @@ class _Rounds:
         if not self._between_rounds.acquire(timeout=_PAUSE_SECONDS):
             raise NotRunningError(
                 f"{type(self._source).__name__} has been busy with its next datapoint for "
-                f"{_PAUSE_SECONDS:g} s, so its position cannot be told."
+                f"{_PAUSE_SECONDS:g} s, so its position is not known."
             )
         try:
             yield
@@ -217,13 +212,16 @@ class _Rounds:
 
 
 class _Hook(tf.train.SessionRunHook):
-    """Has no before_run and no after_run: it costs a step nothing."""
+    """A hook on a source. It costs a step nothing: it has no before_run."""
 
     def __init__(self, source: StagingInput) -> None:
         self._source = source
 
 
+@final
 class _StartHook(_Hook):
+    """Starts the thread, after the other source has begun."""
+
     def begin(self) -> None:
         self._source._prepare()
 
@@ -231,6 +229,9 @@ class _StartHook(_Hook):
         self._source._start(session, coord)
 
 
+@final
 class _EndHook(_Hook):
+    """Ends the thread, before the other source ends."""
+
     def end(self, session: tf.Session) -> None:
         self._source._finish()

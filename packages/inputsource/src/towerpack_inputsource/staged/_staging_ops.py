@@ -1,30 +1,33 @@
-"""The graph's side of `StagingInput`: areas on the devices, and the rounds that fill and empty them."""
+"""The ops of `StagingInput`: areas on the devices, and the rounds that fill and empty them."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..queued._queue_ops import local_variable
+from .._source import make_counter
+
+__all__ = ["StagingOps"]
 
 
+@final
 class StagingOps:
-    """Areas that hold a round: one datapoint for each tower. `BufferOps` says what the ops do.
+    """Areas that hold a round: one datapoint for each tower. `BufferOps` describes the ops.
 
-    An area itself cannot be closed, and whoever takes from an empty one waits for ever. So each round that is
-    staged is announced in a queue on the CPU, and a step takes the announcement first: what ends, fails or
-    wakes it is that queue, as with any other input.
+    An area itself cannot be closed, and a take from an empty area waits for ever. So each round that is
+    staged is announced in a queue on the CPU, and a step takes the announcement first: closing that queue
+    ends, fails or wakes the step, as with any other input.
 
     Args:
-        stages: how many rounds to announce ahead.
+        stages: number of rounds to announce ahead.
 
     Attributes:
-        fill: what stages the next round; several ops.
-        towers: how many takes there are.
-        counts: for each tower, in how many rounds it has taken its datapoint.
+        fill: the ops that stage the next round.
+        towers: number of takes in a round.
+        counts: for each tower, the number of rounds in which it has taken its datapoint.
     """
 
     label = "staging"
@@ -52,7 +55,7 @@ class StagingOps:
 
     @property
     def towers(self) -> int:
-        """How many takes of a round there are."""
+        """The number of takes in a round: one for each tower."""
         return len(self.counts)
 
     @property
@@ -69,14 +72,14 @@ class StagingOps:
         """Adds an area for one more tower to the current graph, and a take from it.
 
         Args:
-            tensors: what to stage.
-            device: where; None is the current device.
+            tensors: the tensors to stage.
+            device: the area's device; None is the current device.
         """
         tower = self.towers
         with tf.device("/cpu:0"):
             count = self._counter(f"taken{tower}")
             own = count.assign_add(1, read_value=True)
-            # A cond would be slower than the step's whole input.
+            # An Assert, for a cond would be slower than the step's whole input.
             complete = tf.raw_ops.Assert(
                 condition=tf.equal(own, self._round), data=[_left_out(tower), own, self._round]
             )
@@ -95,7 +98,7 @@ class StagingOps:
         return [staged[tensor.ref()] for tensor in tensors]
 
     def _area(self, tensors: Sequence[tf.Tensor], name: str, after: tf.Operation) -> list[tf.Tensor]:
-        """Adds an area without a bound: nobody may wait in it."""
+        """Adds an area without a bound, so that no put waits in it."""
         dtypes = [tensor.dtype for tensor in tensors]
         put = tf.raw_ops.Stage(values=tensors, shared_name=name)
         # Each device would make an area of that name of its own.
@@ -109,7 +112,7 @@ class StagingOps:
         return list(taken)
 
     def _counter(self, name: str) -> tf.Variable:
-        variable = local_variable(tf.zeros([], tf.int64), name)
+        variable = make_counter(name)
         self._initializers.append(variable.initializer)
         return variable
 

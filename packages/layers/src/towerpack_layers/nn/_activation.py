@@ -1,24 +1,26 @@
-"""Activations with variables."""
+"""Activation functions that have variables of their own."""
 
 from __future__ import annotations
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers.nn._batch_norm import BatchNorm
-from towerpack_layers.registry._register_layer import register_layer
+from ..registry import register_layer
+from ._batch_norm import BatchNorm
+
+__all__ = ["BNReLU"]
 
 
 @register_layer(use_scope=None)
 def BNReLU(x: tf.Tensor, name: str = "bn") -> tf.Tensor:
-    """Normalise the batch, then rectify: made to be passed as ``activation=BNReLU``.
+    """Normalises the batch, then rectifies it: a function for `activation=BNReLU`.
 
-    As an activation it needs no name: its variables lie in the scope of the layer it belongs to, as
-    ``conv0/bn/gamma``. Called by itself, ``BNReLU("block1", x)`` makes ``block1/bn/gamma``.
-    Options of the normalisation come by ``argscope(BatchNorm, ...)``.
+    As an activation, it needs no name: its variables lie in the scope of the layer that it belongs to, as
+    `conv0/bn/gamma`. Called by itself, `BNReLU("block1", x)` makes `block1/bn/gamma`.
+    Options of the normalisation are set by `argscope(BatchNorm, ...)`.
 
     Args:
-        x: 2-D or 4-D tensor, as for ``BatchNorm``.
-        name: the name of the ``BatchNorm`` inside.
+        x: 2-D or 4-D tensor, as for `BatchNorm`.
+        name: the name of the `BatchNorm` inside.
 
     Returns:
         Tensor of the input's shape and dtype.

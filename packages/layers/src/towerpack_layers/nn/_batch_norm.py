@@ -1,22 +1,22 @@
-"""Batch normalisation."""
+"""Batch normalisation, and the moving averages of its statistics."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers._errors import TowerError
-from towerpack_layers.nn._image_arguments import here, read_data_format, require_channels, require_rank
-from towerpack_layers.nn._sync_statistics import CrossTowerSum, normalize, statistics_of_all_towers
-from towerpack_layers.registry._graph_notes import graph_notes, in_nested_graph
-from towerpack_layers.registry._layer_variables import attach_variables
-from towerpack_layers.registry._register_layer import register_layer
-from towerpack_layers.tower._tower_context import get_current_tower_context, resolve_training
+from .._errors import TowerError
+from ..registry import attach_variables, graph_notes, in_nested_graph, register_layer
+from ..tower import get_current_tower_context, resolve_training
+from ._layer_arguments import check_channels, check_data_format, check_rank, layer_label
+from ._sync_statistics import CrossTowerSum, normalize, statistics_of_all_towers
 
-_logger = logging.getLogger("towerpack_layers")
+__all__ = ["BatchNorm"]
+
+_log = logging.getLogger("towerpack_layers")
 _EMA_UPDATES = ("collection", "internal", "skip")
 _DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 
@@ -37,51 +37,51 @@ def BatchNorm(
     ema_update: str = "collection",
     sync_statistics: bool = False,
 ) -> tf.Tensor:
-    """Normalise each channel by its statistics, after Ioffe and Szegedy (2015), arXiv:1502.03167.
+    """Normalises each channel by its statistics, after Ioffe and Szegedy (2015), arXiv:1502.03167.
 
     In training these are the mean and the (biased) variance of the batch, and moving averages of both are
     kept::
 
         average = momentum * average + (1 - momentum) * statistic of this batch
 
-    The variance that enters the average is the unbiased one, with ``N - 1``, for inputs of every rank, as the
+    The variance that enters the average is the unbiased one, with `N - 1`, for inputs of every rank, as the
     paper's inference rule has it (algorithm 2, step 10). Otherwise the averages are the statistics.
 
-    Variables, float32 whatever the input: trainable ``gamma`` and ``beta``; ``mean/EMA`` and
-    ``variance/EMA``, not trainable, in the collections ``GLOBAL_VARIABLES`` and ``MODEL_VARIABLES``.
+    Variables, float32 whatever the input: trainable `gamma` and `beta`; `mean/EMA` and
+    `variance/EMA`, not trainable, in the collections `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
 
     Args:
-        x: float32, float16 or bfloat16 tensor, ``[N, C]`` or an image batch; the number of channels is
+        x: float32, float16 or bfloat16 tensor, `[N, C]` or an image batch; the number of channels is
             static.
-        axis: the channel axis. By default the last one of a 2-D input, and what ``data_format`` says of a 4-D
-            one.
-        training: whether to use the batch; by default what the tower says. ``False`` in a training tower
-            freezes the statistics (``gamma`` and ``beta`` still train).
+        axis: the channel axis. By default the last axis of a 2-D input, and the one of `data_format` for a
+            4-D input.
+        training: whether to use the batch; by default the tower's `is_training`. `False` in a training tower
+            freezes the statistics (`gamma` and `beta` still train).
         momentum: weight of the past in the moving averages, between 0 and 1.
         epsilon: added to the variance; TensorFlow's kernel uses 1.001e-5 for anything smaller.
-        center: whether there is a ``beta``.
-        scale: whether there is a ``gamma``.
+        center: whether there is a `beta`.
+        scale: whether there is a `gamma`.
         beta_initializer: zeros by default.
         gamma_initializer: ones by default.
-        data_format: ``channels_last`` or ``channels_first``, for 4-D inputs.
-        ema_update: how the averages are updated in training. ``collection``: two ops in
-            ``tf.GraphKeys.UPDATE_OPS``, for whoever runs the training step to run with it. ``internal``:
-            whenever the output is computed, and only in the main training tower; the one that works inside
-            ``tf.cond`` and ``tf.while_loop``. ``skip``: not at all.
+        data_format: `channels_last` or `channels_first`, for 4-D inputs.
+        ema_update: how the averages are updated in training. `collection`: by two ops in
+            `tf.GraphKeys.UPDATE_OPS`, to be run with the training step. `internal`: whenever the output is
+            computed, and only in the main training tower; this also works inside `tf.cond` and
+            `tf.while_loop`. `skip`: not at all.
         sync_statistics: in training, use the statistics of all towers' batches together, each example
             counting alike, as one tower with all of them would. The towers then wait for one another twice
             in this layer and twice in its gradient.
 
     Returns:
-        Tensor of the input's shape and dtype; ``.variables`` holds ``gamma``, ``beta``, ``mean`` and
-        ``variance``.
+        Tensor of the input's shape and dtype; `.variables` holds `gamma`, `beta`, `mean` and
+        `variance`.
 
     Raises:
-        TowerError: outside any tower, without ``training``; or with ``sync_statistics`` where there are
-            several towers and nobody has connected them.
-        TypeError: an input of another dtype.
-        ValueError: an argument out of range, an input of another rank or whose channels are unknown, or
-            ``ema_update="collection"`` or ``sync_statistics`` inside a body of control flow.
+        TowerError: the layer is outside any tower, and `training` is not given; or `sync_statistics` is set,
+            and the context of several towers has no `cross_tower_sum`.
+        TypeError: the input has another dtype.
+        ValueError: an argument is out of range, the input has another rank or unknown channels, or
+            `ema_update="collection"` or `sync_statistics` is used inside a body of control flow.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -91,53 +91,54 @@ def BatchNorm(
         ...     [v.op.name for v in tf.global_variables()]
         ['bn/gamma', 'bn/beta', 'bn/mean/EMA', 'bn/variance/EMA']
     """
-    call = here("BatchNorm")
+    call = layer_label("BatchNorm")
     _check_options(call, x, momentum, epsilon, ema_update)
     code, channels = _layout(call, x, axis, data_format)
     training = _decide_training(call, training)
-    updates = training and ema_update != "skip"
-    if updates and ema_update == "collection" and in_nested_graph():
-        raise ValueError(
-            f"{call}: inside tf.cond, tf.while_loop or tf.function, an op in UPDATE_OPS cannot be run from "
-            f"outside. Pass ema_update='internal' (or 'skip')."
-        )
-    shared = _find_exchange(call) if sync_statistics and training else None
+    update = ema_update if training else "skip"
+    _check_update(call, update)
+    sum_over_towers = _cross_tower_sum(call) if sync_statistics and training else None
     affine, averages = _make_variables(channels, center, scale, beta_initializer, gamma_initializer)
 
     image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
     scale_by = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
     shift_by = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
-    if shared is not None:
-        mean, biased, variance = statistics_of_all_towers(image, code, shared)
+    if sum_over_towers is not None:
+        mean, biased, variance = statistics_of_all_towers(image, code, sum_over_towers)
         out = normalize(image, code, mean, biased, shift_by, scale_by, epsilon)
     else:
         statistics = {} if training else {"mean": averages.mean, "variance": averages.variance}
-        out, mean, variance = tf.nn.fused_batch_norm(
-            image,
-            scale_by,
-            shift_by,
-            **statistics,
-            epsilon=epsilon,
-            data_format=code,
-            is_training=training,
-        )
-    if updates:
-        out = averages.update(out, mean, variance, momentum, ema_update)
+        options = {"epsilon": epsilon, "data_format": code, "is_training": training}
+        out, mean, variance = tf.nn.fused_batch_norm(image, scale_by, shift_by, **statistics, **options)
+    out = averages.update(out, mean, variance, momentum, update)
     out = out if x.shape.rank == 4 else tf.reshape(out, tf.shape(x))
     out.set_shape(x.shape)
-    out = tf.identity(out, "output")
-    return attach_variables(out, **affine, mean=averages.mean, variance=averages.variance)
+    return attach_variables(
+        tf.identity(out, "output"), **affine, mean=averages.mean, variance=averages.variance
+    )
 
 
+@final
 @attrs.frozen(eq=False)
 class _Averages:
-    """The moving averages of the statistics."""
+    """The moving averages of the statistics.
+
+    Args:
+        mean: variable of shape `[channels]`.
+        variance: likewise.
+    """
 
     mean: Any
     variance: Any
 
     def update(self, out: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, momentum: float, how: str) -> Any:
-        """Update the averages beside ``out`` or before it; return ``out``."""
+        """Adds the updates of the averages in the manner of `ema_update`.
+
+        Returns:
+            `out`, or a tensor of its value that the updates come before.
+        """
+        if how == "skip":
+            return out
         if how == "internal":
             tower = get_current_tower_context()
             if tower is not None and not tower.is_main_training_tower:
@@ -154,21 +155,31 @@ class _Averages:
 
 
 def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_update: str) -> None:
-    require_rank(call, x, 2, 4)
+    check_rank(call, x, 2, 4)
     if x.dtype not in _DTYPES:
         raise TypeError(
-            f"{call}: the input must be float32, float16 or bfloat16, got {x.dtype.name}. Use tf.cast."
+            f"{call}: the input must be float32, float16 or bfloat16, received {x.dtype.name}. Use tf.cast."
         )
     if not 0 <= momentum <= 1:
-        raise ValueError(f"{call}: momentum must lie between 0 and 1, got {momentum!r}.")
+        raise ValueError(f"{call}: momentum must lie between 0 and 1, received {momentum!r}.")
     if not epsilon >= 0:
-        raise ValueError(f"{call}: epsilon must not be negative, got {epsilon!r}.")
+        raise ValueError(f"{call}: epsilon must not be negative, received {epsilon!r}.")
     if ema_update not in _EMA_UPDATES:
-        raise ValueError(f"{call}: ema_update must be one of {', '.join(_EMA_UPDATES)}; got {ema_update!r}.")
+        raise ValueError(
+            f"{call}: ema_update must be one of {', '.join(_EMA_UPDATES)}; received {ema_update!r}."
+        )
 
 
-def _find_exchange(call: str) -> CrossTowerSum | None:
-    """Return what connects the towers, or ``None`` if there is one tower."""
+def _check_update(call: str, update: str) -> None:
+    if update == "collection" and in_nested_graph():
+        raise ValueError(
+            f"{call}: inside tf.cond, tf.while_loop or tf.function, an op in UPDATE_OPS cannot be run from "
+            f"outside. Pass ema_update='internal' (or 'skip')."
+        )
+
+
+def _cross_tower_sum(call: str) -> CrossTowerSum | None:
+    """Returns the function that sums a tensor over the towers, or `None` if there is one tower."""
     tower = get_current_tower_context()
     if tower is None:
         raise TowerError(
@@ -176,8 +187,8 @@ def _find_exchange(call: str) -> CrossTowerSum | None:
         )
     if tower.cross_tower_sum is None and tower.num_towers > 1:
         raise TowerError(
-            f"{call}: sync_statistics=True, but nobody connects the {tower.num_towers} towers: the context "
-            f"of {tower.name!r} has no cross_tower_sum. Whoever builds the towers must give one."
+            f"{call}: sync_statistics=True, but the {tower.num_towers} towers are not connected: the context "
+            f"of {tower.name!r} has no cross_tower_sum. The builder of the towers must give one."
         )
     if tower.cross_tower_sum is not None and in_nested_graph():
         raise ValueError(
@@ -187,28 +198,30 @@ def _find_exchange(call: str) -> CrossTowerSum | None:
     return tower.cross_tower_sum
 
 
-def _decide_training(call: str, told: bool | None) -> bool:
-    training, tower = resolve_training(call, told), get_current_tower_context()
+def _decide_training(call: str, given: bool | None) -> bool:
+    """Returns whether to normalise by the batch, and logs frozen statistics in training once per layer."""
+    training, tower = resolve_training(call, given), get_current_tower_context()
     scope = tf.get_variable_scope().name
     if not training and tower is not None and tower.is_training and graph_notes().first_time("frozen", scope):
-        _logger.info("%s: statistics are frozen in training, by training=False", scope)
+        _log.info("%s: statistics are frozen in training, by training=False", scope)
     return training
 
 
 def _layout(call: str, x: tf.Tensor, axis: int | None, data_format: str) -> tuple[str, int]:
-    """Return TensorFlow's name of the data format, and the number of channels."""
+    """Returns TensorFlow's name of the data format, and the number of channels."""
     rank = x.shape.rank
-    channel = (1 if rank == 2 else read_data_format(call, data_format).channel) if axis is None else axis
+    channel = (1 if rank == 2 else check_data_format(call, data_format).channel) if axis is None else axis
     if channel % rank not in ((1,) if rank == 2 else (1, 3)) or not -rank <= channel < rank:
         wanted = "1" if rank == 2 else "1 or 3"
-        raise ValueError(f"{call}: axis of a {rank}-D input must be {wanted}, got {axis}.")
+        raise ValueError(f"{call}: axis of a {rank}-D input must be {wanted}, received {axis}.")
     code = "NCHW" if rank == 4 and channel % rank == 1 else "NHWC"
-    return code, require_channels(call, x, channel % rank)
+    return code, check_channels(call, x, channel % rank)
 
 
 def _make_variables(
     channels: int, center: bool, scale: bool, beta_initializer: Any, gamma_initializer: Any
 ) -> tuple[dict[str, Any], _Averages]:
+    """Makes `gamma` and `beta` (`None` where left out), and the moving averages."""
     zeros, ones = tf.zeros_initializer(), tf.ones_initializer()
 
     def variable(name: str, initializer: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Dropout."""
+"""Dropout, with masks that a resumed run draws again."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers._errors import LayerArgumentError
-from towerpack_layers.nn._image_arguments import here, require_rank
-from towerpack_layers.registry._register_layer import register_layer
-from towerpack_layers.tower._tower_context import TowerContext, get_current_tower_context, resolve_training
+from .._errors import LayerArgumentError
+from ..registry import register_layer
+from ..tower import TowerContext, get_current_tower_context, resolve_training
+from ._layer_arguments import check_rank, layer_label
+
+__all__ = ["Dropout"]
 
 # Named, because "auto" may be another algorithm on another device.
 _PHILOX = 1
@@ -26,30 +28,30 @@ def Dropout(
     seed: int | None = None,
     keep_prob: None = None,
 ) -> tf.Tensor:
-    """Zero a random part of the input and scale up the rest, after Srivastava et al. (2014), JMLR 15.
+    """Sets a random part of the input to 0 and scales up the rest, after Srivastava et al. (2014), JMLR 15.
 
-    The name may be left out: ``Dropout(x, rate=0.3)``.
+    The name may be left out: `Dropout(x, rate=0.3)`.
 
-    In a tower that has a ``random_seed`` and a ``step``, the mask depends on these two, the tower's index and
-    the layer's place in the graph, and on nothing else, so a run that is resumed draws the masks that it
-    would have drawn without the break. Otherwise masks are drawn by TensorFlow's stateful generator.
+    In a tower that has a `random_seed` and a `step`, the mask depends on these two, the tower's index and
+    the layer's place in the graph, and on nothing else, so a resumed run draws the masks of a run without
+    the break. Otherwise TensorFlow's stateful generator draws the masks.
 
     Args:
         x: floating tensor of any shape.
         rate: the part to drop, at least 0 and below 1.
-        training: whether to drop at all; by default what the tower says.
-        noise_shape: shape of the mask, broadcast to the input: 1 (or ``None``, for the input's size) per
+        training: whether to drop at all; by default the tower's `is_training`.
+        noise_shape: shape of the mask, broadcast to the input: 1 (or `None`, for the input's size) per
             axis.
-        seed: for the stateful generator; with a tower's ``random_seed`` it is mixed into the mask's key.
-        keep_prob: not supported; it only explains itself.
+        seed: for the stateful generator; with a tower's `random_seed` it is mixed into the mask's key.
+        keep_prob: removed; raises with advice.
 
     Returns:
         Tensor of the input's shape and dtype.
 
     Raises:
-        TowerError: outside any tower, without ``training``.
-        LayerArgumentError: ``keep_prob`` was given.
-        ValueError: ``rate`` out of range.
+        TowerError: the layer is outside any tower, and `training` is not given.
+        LayerArgumentError: `keep_prob` is given.
+        ValueError: `rate` is out of range.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -59,8 +61,8 @@ def Dropout(
         ...     sorted(set(session.run(dropped).tolist()))
         [0.0, 2.0]
     """
-    call = here("Dropout")
-    require_rank(call, x)
+    call = layer_label("Dropout")
+    check_rank(call, x)
     _check_rate(call, rate, keep_prob)
     if not resolve_training(call, training) or rate == 0:
         return x
@@ -80,7 +82,7 @@ def _check_rate(call: str, rate: float, keep_prob: float | None) -> None:
             f"of keep_prob={keep_prob:g}."
         )
     if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
-        raise ValueError(f"{call}: rate must be a number with 0 <= rate < 1, got {rate!r}.")
+        raise ValueError(f"{call}: rate must be a number with 0 <= rate < 1, received {rate!r}.")
 
 
 def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Tensor:
@@ -91,11 +93,13 @@ def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Te
 
 
 def _draw_kept(shape: tf.Tensor, rate: float, key: int, step: tf.Tensor) -> tuple[tf.Tensor, float]:
-    """Draw what to keep, and return it with the share that is kept on average.
+    """Draws which elements to keep.
 
-    An element takes 16 random bits, half of what a random float takes, and `rate` is rounded to these. For a
-    layer of 16 thousand elements that, and no seed derived in the graph, is half of the time of
-    ``tf.nn.experimental.stateless_dropout``.
+    An element takes 16 random bits, half of a random float's, and `rate` is rounded to these. With them, and
+    without a seed derived in the graph, the layer is faster than `tf.nn.experimental.stateless_dropout`.
+
+    Returns:
+        A bool tensor, true for the elements to keep, and the share that is kept on average.
     """
     threshold = min(round(rate * 2**16), 2**16 - 1)
     size = tf.reduce_prod(shape)
@@ -113,10 +117,10 @@ def _draw_kept(shape: tf.Tensor, rate: float, key: int, step: tf.Tensor) -> tupl
 
 
 def _layer_key(tower: TowerContext, scope: str, seed: int | None) -> int:
-    """Return what tells the masks of this run, tower and layer from those of others.
+    """Returns the generator's key for the masks of this run, tower and layer.
 
-    The layer is known by its name scope, which is unique in the graph even if variables are reused, without
-    the tower's own prefix.
+    The key has the layer's name scope without the tower's prefix: the scope is unique in the graph, even if
+    variables are reused.
     """
     place = scope.removeprefix(f"{tower.name}/")
     layer = zlib.crc32(f"{tower.index}:{place}:{seed}".encode())

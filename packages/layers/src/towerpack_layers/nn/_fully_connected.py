@@ -1,53 +1,52 @@
-"""The fully connected layer, and what layers with weights share."""
+"""The fully connected layer."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers.nn._image_arguments import here, read_count, require_rank
-from towerpack_layers.registry._layer_variables import attach_variables
-from towerpack_layers.registry._register_layer import register_layer
+from ..registry import register_layer
+from ._kernel_and_bias import TensorFunction, finish_output, make_bias, make_kernel
+from ._layer_arguments import check_count, check_rank, layer_label
 
-_Function = Callable[[Any], Any]
+__all__ = ["FullyConnected"]
 
 
 @register_layer(log_shape=True)
 def FullyConnected(
     x: tf.Tensor,
     units: int,
-    activation: _Function | None = None,
+    activation: TensorFunction | None = None,
     use_bias: bool = True,
     kernel_initializer: Any = None,
     bias_initializer: Any = None,
-    kernel_regularizer: _Function | None = None,
-    bias_regularizer: _Function | None = None,
-    activity_regularizer: _Function | None = None,
+    kernel_regularizer: TensorFunction | None = None,
+    bias_regularizer: TensorFunction | None = None,
+    activity_regularizer: TensorFunction | None = None,
 ) -> tf.Tensor:
-    """Multiply by a learnt matrix; all axes but the first are flattened before.
+    """Multiplies the input by a learnt matrix; all axes but the first are flattened before.
 
-    Variables, in the dtype of the input: ``W`` of shape ``[features, units]`` and ``b`` of shape ``[units]``.
-    Their regularizers add to ``tf.GraphKeys.REGULARIZATION_LOSSES``.
+    Variables, in the dtype of the input: `W` of shape `[features, units]` and `b` of shape `[units]`.
+    Their regularizers add to `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
-        x: floating tensor of shape ``[N, ...]``, static but for N.
-        units: number of outputs.
+        x: floating tensor of shape `[N, ...]`, static but for N.
+        units: number of outputs per example.
         activation: function applied to the result.
-        use_bias: whether to add ``b``.
-        kernel_initializer: for ``W``; by default normal with variance 2 / fan-in, as in ``Conv2D``.
-        bias_initializer: for ``b``; zeros by default.
-        kernel_regularizer: function of ``W`` that returns a scalar cost.
-        bias_regularizer: function of ``b`` that returns a scalar cost.
+        use_bias: whether to add `b`.
+        kernel_initializer: for `W`; by default normal with variance 2 / fan-in, as in `Conv2D`.
+        bias_initializer: for `b`; zeros by default.
+        kernel_regularizer: function of `W` that returns a scalar cost.
+        bias_regularizer: function of `b` that returns a scalar cost.
         activity_regularizer: function of the output that returns a scalar cost.
 
     Returns:
-        Tensor ``[N, units]`` of the input's dtype; ``.variables`` holds ``W`` and ``b``.
+        Tensor `[N, units]` of the input's dtype; `.variables` holds `W` and `b`.
 
     Raises:
-        ValueError: ``units`` is not positive, or the size of an axis to be flattened is unknown.
+        ValueError: `units` is not a positive int, or the size of an axis to be flattened is unknown.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -56,39 +55,24 @@ def FullyConnected(
         ...     FullyConnected("fc0", tf.ones([2, 7, 7, 32]), 10).shape
         TensorShape([2, 10])
     """
-    call = here("FullyConnected")
+    call = layer_label("FullyConnected")
     x = _flatten(call, x)
-    shape = [x.shape.as_list()[1], read_count(call, "units", units)]
-    kernel = tf.get_variable("W", shape, x.dtype, kernel_initializer or he_initializer(), kernel_regularizer)
-    out = tf.matmul(x, kernel)
-    bias = None
+    shape = [x.shape.as_list()[1], check_count(call, "units", units)]
+    kernel = make_kernel(shape, x.dtype, kernel_initializer, kernel_regularizer)
+    out, bias = tf.matmul(x, kernel), None
     if use_bias:
-        initializer = bias_initializer or tf.zeros_initializer()
-        bias = tf.get_variable("b", [units], x.dtype, initializer, bias_regularizer)
+        bias = make_bias(units, x.dtype, bias_initializer, bias_regularizer)
         out = tf.nn.bias_add(out, bias)
-    if activation is not None:
-        out = activation(out)
-    add_activity_cost(activity_regularizer, out)
-    return attach_variables(tf.identity(out, "output"), W=kernel, b=bias)
-
-
-def he_initializer() -> Any:
-    """Return the default initializer of weights: normal, not truncated, of variance 2 / fan-in."""
-    return tf.variance_scaling_initializer(2.0, mode="fan_in", distribution="untruncated_normal")
-
-
-def add_activity_cost(regularizer: _Function | None, out: tf.Tensor) -> None:
-    """Add the cost of a layer's output to the regularization losses, if there is a regularizer."""
-    if regularizer is not None:
-        tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, regularizer(out))
+    return finish_output(out, activation, activity_regularizer, W=kernel, b=bias)
 
 
 def _flatten(call: str, x: tf.Tensor) -> tf.Tensor:
-    rank = require_rank(call, x)
+    """Returns the input as a matrix, one row for each example."""
+    rank = check_rank(call, x)
     sizes = x.shape.as_list()
     if rank < 2 or None in sizes[1:]:
         raise ValueError(
-            f"{call}: the input needs two axes or more, of known size but for the first, got shape "
+            f"{call}: the input needs two axes or more, of known size but for the first, received shape "
             f"{x.shape}. Use tf.reshape or set_shape."
         )
     # A static batch size stays static.

@@ -7,8 +7,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers.nn._image_arguments import here, read_data_format, read_padding, read_pair, require_rank
-from towerpack_layers.registry._register_layer import register_layer
+from ..registry import register_layer
+from ._layer_arguments import check_data_format, check_padding, check_pair, check_rank, layer_label
+
+__all__ = ["AvgPooling", "GlobalAvgPooling", "MaxPooling"]
 
 
 @register_layer(log_shape=True)
@@ -19,20 +21,20 @@ def MaxPooling(
     padding: str = "valid",
     data_format: str = "channels_last",
 ) -> tf.Tensor:
-    """Take the largest value of each window.
+    """Takes the largest value of each window.
 
     Args:
-        x: tensor of shape ``[N, H, W, C]``, or ``[N, C, H, W]`` with ``channels_first``.
+        x: tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`.
         pool_size: height and width of the window, one number for both or two.
-        strides: steps of the window, likewise; ``pool_size`` by default.
-        padding: ``same`` or ``valid`` (the default here, unlike ``Conv2D``).
-        data_format: ``channels_last`` or ``channels_first``.
+        strides: steps of the window, likewise; `pool_size` by default.
+        padding: `same` or `valid` (the default here, unlike `Conv2D`).
+        data_format: `channels_last` or `channels_first`.
 
     Returns:
         Tensor of the input's dtype and format.
 
     Raises:
-        ValueError: an argument out of range, or an input that is not 4-D.
+        ValueError: an argument is out of range, or the input is not 4-D.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -52,20 +54,20 @@ def AvgPooling(
     padding: str = "valid",
     data_format: str = "channels_last",
 ) -> tf.Tensor:
-    """Take the mean of each window; with ``same`` padding, of the part of it inside the image.
+    """Takes the mean of each window; with `same` padding, of the window's part inside the image.
 
     Args:
-        x: tensor of shape ``[N, H, W, C]``, or ``[N, C, H, W]`` with ``channels_first``.
+        x: tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`.
         pool_size: height and width of the window, one number for both or two.
-        strides: steps of the window, likewise; ``pool_size`` by default.
-        padding: ``same`` or ``valid`` (the default here, unlike ``Conv2D``).
-        data_format: ``channels_last`` or ``channels_first``.
+        strides: steps of the window, likewise; `pool_size` by default.
+        padding: `same` or `valid` (the default here, unlike `Conv2D`).
+        data_format: `channels_last` or `channels_first`.
 
     Returns:
         Tensor of the input's dtype and format.
 
     Raises:
-        ValueError: an argument out of range, or an input that is not 4-D.
+        ValueError: an argument is out of range, or the input is not 4-D.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -79,17 +81,17 @@ def AvgPooling(
 
 @register_layer(log_shape=True)
 def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Tensor:
-    """Take the mean of each channel over the image.
+    """Takes the mean of each channel over the image.
 
     Args:
-        x: floating tensor of shape ``[N, H, W, C]``, or ``[N, C, H, W]`` with ``channels_first``.
-        data_format: ``channels_last`` or ``channels_first``.
+        x: floating tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`.
+        data_format: `channels_last` or `channels_first`.
 
     Returns:
-        Tensor ``[N, C]`` of the input's dtype.
+        Tensor `[N, C]` of the input's dtype.
 
     Raises:
-        ValueError: an unknown ``data_format``, or an input that is not 4-D.
+        ValueError: the `data_format` is unknown, or the input is not 4-D.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -98,9 +100,9 @@ def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Ten
         ...     GlobalAvgPooling("gap", tf.ones([2, 7, 7, 64])).shape
         TensorShape([2, 64])
     """
-    call = here("GlobalAvgPooling")
-    require_rank(call, x, 4)
-    return tf.reduce_mean(x, read_data_format(call, data_format).spatial, name="output")
+    call = layer_label("GlobalAvgPooling")
+    check_rank(call, x, 4)
+    return tf.reduce_mean(x, check_data_format(call, data_format).spatial, name="output")
 
 
 def _pool(
@@ -112,10 +114,10 @@ def _pool(
     padding: str,
     data_format: str,
 ) -> tf.Tensor:
-    call = here(layer)
-    require_rank(call, x, 4)
-    form = read_data_format(call, data_format)
-    size = read_pair(call, "pool_size", pool_size)
-    steps = size if strides is None else read_pair(call, "strides", strides)
+    call = layer_label(layer)
+    check_rank(call, x, 4)
+    form = check_data_format(call, data_format)
+    size = check_pair(call, "pool_size", pool_size)
+    steps = size if strides is None else check_pair(call, "strides", strides)
     window = {"ksize": form.window(size), "strides": form.window(steps)}
-    return function(x, **window, padding=read_padding(call, padding), data_format=form.code, name="output")
+    return function(x, **window, padding=check_padding(call, padding), data_format=form.code, name="output")

@@ -1,4 +1,4 @@
-"""The cost of large weights."""
+"""Costs of large weights."""
 
 from __future__ import annotations
 
@@ -9,30 +9,31 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers.registry._graph_notes import graph_notes
-from towerpack_layers.registry._layer_scope import require_graph
-from towerpack_layers.tower._tower_context import get_current_tower_context
+from ..registry import check_graph_mode, graph_notes
+from ..tower import get_current_tower_context
 
-_logger = logging.getLogger("towerpack_layers")
+__all__ = ["l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
+
+_log = logging.getLogger("towerpack_layers")
 
 
 def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regularize_cost") -> tf.Tensor:
-    """Return the sum of ``func`` over the trainable variables whose names match, as a term of the cost.
+    """Returns the sum of `func` over the trainable variables whose names match, as a term of the cost.
 
-    Outside training (in an inference tower) it is 0. A tower with variables of its own counts only those; the
-    names are then matched without the tower's prefix. The matches are logged once per graph.
+    Outside training (in an inference tower) the cost is 0. A tower with variables of its own counts only
+    those, and their names are matched without the tower's prefix. The matches are logged once per graph.
 
     Args:
-        regex: searched for in names like ``conv0/W``; ``^`` and ``$`` anchor it.
-        func: function of a variable that returns a scalar, such as ``l2_regularizer(1e-4)``.
+        regex: regular expression, searched for in names like `conv0/W`; `^` and `$` anchor it.
+        func: function of a variable that returns a scalar, such as `l2_regularizer(1e-4)`.
         name: name of the result.
 
     Returns:
         Scalar float32 tensor.
 
     Raises:
-        GraphRequiredError: called in eager mode.
-        ValueError: ``regex`` is not a regular expression.
+        GraphRequiredError: TensorFlow executes eagerly.
+        ValueError: `regex` is not a regular expression.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -45,7 +46,7 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
         3.0
     """
     pattern = _compile(regex)
-    require_graph("regularize_cost")
+    check_graph_mode("regularize_cost")
     if not _in_training():
         return tf.zeros([], name=name)
     found = {short: variable for short, variable in _trainable_variables() if pattern.search(short)}
@@ -56,10 +57,10 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
 
 
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
-    """Return the sum of the costs that layers collected for their ``kernel_regularizer`` and the like.
+    """Returns the sum of the costs that layers collected for their `kernel_regularizer` and the like.
 
-    They are those in ``tf.GraphKeys.REGULARIZATION_LOSSES``: all of them, or, in a tower with variables of
-    its own, those added since it was entered. Outside training it is 0.
+    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`: all of them, or, in a tower with variables of
+    its own, those added since the tower was entered. Outside training the sum is 0.
 
     Args:
         name: name of the result.
@@ -68,7 +69,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
         Scalar float32 tensor.
 
     Raises:
-        GraphRequiredError: called in eager mode.
+        GraphRequiredError: TensorFlow executes eagerly.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -81,20 +82,20 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
         ...     print(session.run(cost))
         6.0
     """
-    require_graph("regularize_cost_from_collection")
+    check_graph_mode("regularize_cost_from_collection")
     if not _in_training():
         return tf.zeros([], name=name)
     return _total(_of_this_tower(tf.GraphKeys.REGULARIZATION_LOSSES), name)
 
 
 def l2_regularizer(scale: float) -> Callable[[Any], Any]:
-    """Return the function ``w -> scale * sum(w ** 2) / 2``.
+    """Returns the function `w -> scale * sum(w ** 2) / 2`.
 
     Args:
         scale: weight of the cost, not negative.
 
     Raises:
-        ValueError: ``scale`` is negative or no number.
+        ValueError: `scale` is negative or no number.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -107,13 +108,13 @@ def l2_regularizer(scale: float) -> Callable[[Any], Any]:
 
 
 def l1_regularizer(scale: float) -> Callable[[Any], Any]:
-    """Return the function ``w -> scale * sum(|w|)``.
+    """Returns the function `w -> scale * sum(|w|)`.
 
     Args:
         scale: weight of the cost, not negative.
 
     Raises:
-        ValueError: ``scale`` is negative or no number.
+        ValueError: `scale` is negative or no number.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -127,7 +128,7 @@ def l1_regularizer(scale: float) -> Callable[[Any], Any]:
 
 def _check_scale(function: str, scale: float) -> None:
     if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not scale >= 0:
-        raise ValueError(f"{function}: scale must be a number of at least 0, got {scale!r}.")
+        raise ValueError(f"{function}: scale must be a number of at least 0, received {scale!r}.")
 
 
 def _compile(regex: str) -> re.Pattern[str]:
@@ -138,7 +139,7 @@ def _compile(regex: str) -> re.Pattern[str]:
 
 
 def _in_training() -> bool:
-    """Return whether costs count here; without any tower the caller is taken to train."""
+    """Returns whether costs count here: in a training tower, and outside any tower."""
     tower = get_current_tower_context()
     return tower is None or tower.is_training
 
@@ -151,7 +152,7 @@ def _of_this_tower(key: str) -> list[Any]:
 
 
 def _trainable_variables() -> list[tuple[str, Any]]:
-    """Return the variables that count here, with the names they have without the tower's prefix."""
+    """Returns the trainable variables that count here, each with its name without the tower's prefix."""
     tower = get_current_tower_context()
     prefix = f"{tower.variable_scope}/" if tower is not None and tower.has_own_variables else ""
     variables = _of_this_tower(tf.GraphKeys.TRAINABLE_VARIABLES)
@@ -162,9 +163,9 @@ def _report(regex: str, names: list[str]) -> None:
     if not graph_notes().first_time("regularize", f"{regex} {names}"):
         return
     if names:
-        _logger.info("regularize_cost(%r) takes %d variables: %s", regex, len(names), ", ".join(names))
+        _log.info("regularize_cost(%r) takes %d variables: %s", regex, len(names), ", ".join(names))
     else:
-        _logger.warning("regularize_cost(%r) matches no trainable variable: the cost is 0.", regex)
+        _log.warning("regularize_cost(%r) matches no trainable variable: the cost is 0.", regex)
 
 
 def _total(costs: list[Any], name: str) -> tf.Tensor:

@@ -7,21 +7,23 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+__all__ = ["CrossTowerSum", "normalize", "statistics_of_all_towers"]
+
 CrossTowerSum = Callable[[tf.Tensor], tf.Tensor]
 
 
 def statistics_of_all_towers(
     image: tf.Tensor, code: str, sum_over_towers: CrossTowerSum
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Return mean, biased variance and unbiased variance of each channel.
+    """Returns mean, biased variance and unbiased variance of each channel.
 
-    Variances are about the mean of all, in a second exchange. The mean of squares, which would come with the
-    first, loses its digits where the mean is large.
+    Variances are about the mean of all towers, in a second exchange. The mean of squares, which the first
+    exchange could carry, loses its digits where the mean is large.
 
     Args:
         image: this tower's batch, 4-D; towers may have batches of different sizes.
         code: NHWC or NCHW.
-        sum_over_towers: see :class:`towerpack_layers.TowerContext`.
+        sum_over_towers: `TowerContext.cross_tower_sum`.
 
     Returns:
         Three float32 vectors, equal in all towers.
@@ -37,7 +39,7 @@ def statistics_of_all_towers(
 def normalize(
     image: tf.Tensor, code: str, mean: Any, variance: Any, beta: Any, gamma: Any, epsilon: float
 ) -> tf.Tensor:
-    """Return the batch, normalised by the given statistics, in its own dtype."""
+    """Returns the batch, normalised by the given statistics, in its own dtype."""
     mean, variance, beta, gamma = (_as_image(vector, code) for vector in (mean, variance, beta, gamma))
     whole = tf.nn.batch_normalization(tf.cast(image, tf.float32), mean, variance, beta, gamma, epsilon)
     return tf.cast(whole, image.dtype)

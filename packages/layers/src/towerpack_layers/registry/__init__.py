@@ -1,1 +1,22 @@
-"""What makes a function a layer: its name, scope, default arguments and chains."""
+"""Layers as registered functions: their names, scopes, default arguments and chains."""
+
+from ._argscope import argscope, get_arg_scope
+from ._graph_notes import graph_notes, in_nested_graph
+from ._layer_scope import check_graph_mode
+from ._layer_variables import VariableHolder, attach_variables
+from ._linearwrap import LinearWrap
+from ._register_layer import LayerRegistry, get_registered_layer, register_layer
+
+__all__ = [
+    "LayerRegistry",
+    "LinearWrap",
+    "VariableHolder",
+    "argscope",
+    "attach_variables",
+    "check_graph_mode",
+    "get_arg_scope",
+    "get_registered_layer",
+    "graph_notes",
+    "in_nested_graph",
+    "register_layer",
+]

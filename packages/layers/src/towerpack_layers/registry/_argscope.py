@@ -8,29 +8,31 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
-from towerpack_layers._errors import LayerArgumentError, NotALayerError
-from towerpack_layers.registry._layer_info import LayerInfo, layer_info
+from .._errors import LayerArgumentError, NotALayerError
+from ._layer_info import LayerInfo, layer_info
+
+__all__ = ["argscope", "get_arg_scope", "scoped_arguments"]
 
 _Scope = Mapping[str, Mapping[str, Any]]
 
-# The mapping is replaced, never changed: leaving a block puts back the very object that was there before.
+# The mapping is replaced, never changed: at the end of a block, the very object from before is put back.
 _scope: ContextVar[_Scope] = ContextVar("towerpack_layers_argscope", default=MappingProxyType({}))
 
 
 @contextlib.contextmanager
 def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs: Any) -> Iterator[None]:
-    """Give layers default arguments within a ``with`` block.
+    """Sets default arguments of layers within a `with` block.
 
-    What a call says itself wins over the scope, and an inner scope wins over an outer one. The scope holds
-    for this thread (more exactly, this ``contextvars`` context) alone and ends with the block, also when an
-    exception ends it.
+    A call's own arguments win over the scope, and an inner scope wins over an outer one. The scope holds
+    for this thread (more exactly, this `contextvars` context) alone and ends with the block, also when an
+    exception ends the block.
 
     Args:
         layers: a layer or a sequence of layers.
-        **kwargs: arguments that every one of them takes.
+        **kwargs: arguments that every one of the layers takes.
 
     Raises:
-        NotALayerError: something in ``layers`` is not a registered layer.
+        NotALayerError: an element of `layers` is no registered layer.
         LayerArgumentError: a layer does not take one of the arguments.
 
     Example:
@@ -52,7 +54,7 @@ def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs
 
 
 def get_arg_scope() -> dict[str, dict[str, Any]]:
-    """Return the arguments in force here, by layer name, as a copy of the caller's own.
+    """Returns a copy of the default arguments in force here, by layer name.
 
     Example:
         >>> from towerpack_layers import Conv2D, argscope, get_arg_scope
@@ -66,7 +68,7 @@ def get_arg_scope() -> dict[str, dict[str, Any]]:
 
 
 def scoped_arguments(layer: str) -> Mapping[str, Any]:
-    """Return the arguments in force here for one layer."""
+    """Returns the default arguments in force here for one layer."""
     return _scope.get().get(layer, {})
 
 
@@ -77,8 +79,8 @@ def _layer_infos(layers: Callable[..., Any] | Sequence[Callable[..., Any]]) -> l
         info = layer_info(member)
         if info is None:
             raise NotALayerError(
-                f"argscope needs a registered layer or a list of them, such as argscope(Conv2D, ...); got "
-                f"{member!r}. Decorate your own function with @register_layer to make it one."
+                f"argscope needs a registered layer or a list of them, such as argscope(Conv2D, ...); "
+                f"received {member!r}. Decorate your own function with @register_layer to make it one."
             )
         infos.append(info)
     return infos

@@ -1,40 +1,44 @@
-"""What the layers remember about a graph: the layer scopes in use and the lines already logged.
+"""Notes on each graph: the layer scopes in use and the lines already logged.
 
-It belongs to the graph and goes with it, so two graphs in one process know nothing of each other. A graph
-collection would be the natural place, but TensorFlow warns about every collection it cannot write into a meta
-graph.
+The notes live as long as their graph, and two graphs in one process share none. A graph collection would be
+the natural place, but TensorFlow warns about every collection that it cannot write into a meta graph.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
+from typing import final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
+__all__ = ["GraphNotes", "graph_notes", "in_nested_graph"]
 
+
+@final
 @attrs.define(eq=False)
 class GraphNotes:
     """Notes on one graph.
 
     Args:
-        scopes: full variable-scope name of each layer built without reuse, and the kind of layer it was.
-        said: keys of the lines logged so far.
+        scopes: full variable-scope name of each layer built without reuse, and the kind of layer.
+        logged: keys of the lines logged so far.
     """
 
     scopes: dict[str, str] = attrs.field(factory=dict)
-    said: set[tuple[str, str]] = attrs.field(factory=set)
+    logged: set[tuple[str, str]] = attrs.field(factory=set)
 
     def first_time(self, topic: str, key: str) -> bool:
-        """Return whether this is the first call for ``topic`` and ``key``."""
-        before = len(self.said)
-        self.said.add((topic, key))
-        return len(self.said) > before
+        """Returns whether this is the first call for `topic` and `key`."""
+        before = len(self.logged)
+        self.logged.add((topic, key))
+        return len(self.logged) > before
 
 
+@final
 class _Notebook:
-    """The notes on every living graph."""
+    """The notes on every graph that is alive."""
 
     def __init__(self) -> None:
         self._notes: weakref.WeakKeyDictionary[tf.Graph, GraphNotes] = weakref.WeakKeyDictionary()
@@ -49,14 +53,12 @@ _notebook = _Notebook()
 
 
 def in_nested_graph() -> bool:
-    """Return whether ops are being added to the body of a ``tf.cond``, ``tf.while_loop`` or "
-    "``tf.function``."""
+    """Returns whether ops are being added to the body of a `tf.cond`, `tf.while_loop` or `tf.function`."""
     return getattr(tf.get_default_graph(), "outer_graph", None) is not None
 
 
 def graph_notes() -> GraphNotes:
-    """Return the notes on the graph under construction; bodies of control flow share those of their outer "
-    "graph."""
+    """Returns the notes on the graph under construction; a body of control flow has its outer graph's."""
     graph = tf.get_default_graph()
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph

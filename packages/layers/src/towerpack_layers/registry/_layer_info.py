@@ -1,14 +1,16 @@
-"""What makes a function a layer: its name, its arguments, and how a call is read."""
+"""The description of a layer: its function, its name, its arguments, and how a call's arguments are read."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, ParamSpec, Protocol, TypeVar, final, overload
 
 import attrs
 
-from towerpack_layers._errors import LayerArgumentError, LayerNameError
+from .._errors import LayerArgumentError, LayerNameError
+
+__all__ = ["Layer", "LayerInfo", "OptionalNameLayer", "layer_info"]
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -16,15 +18,16 @@ R_co = TypeVar("R_co", covariant=True)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
+@final
 @attrs.frozen(eq=False)
 class LayerInfo:
-    """A registered function and how it is called.
+    """A registered function and its signature.
 
     Args:
-        name: the function's name, by which ``LinearWrap`` and ``argscope`` know it.
+        name: the function's name, which is the layer's name for `LinearWrap` and `argscope`.
         function: the undecorated function; its first parameter is the input.
         log_shape: whether to log the shapes of input and output.
-        use_scope: ``True`` where the layer's name is required, ``None`` where it is optional.
+        use_scope: `True` where the layer's name is required, `None` where it is optional.
     """
 
     name: str
@@ -39,41 +42,41 @@ class LayerInfo:
 
     @property
     def arguments(self) -> list[str]:
-        """Names of the arguments that can be given by keyword, without the input."""
+        """The names of the arguments that can be given by keyword, without the input."""
         parameters = list(self.signature.parameters.values())[1:]
         return [parameter.name for parameter in parameters if parameter.kind in _NAMED]
 
     def takes(self, argument: str) -> bool:
-        """Return whether the layer can be given this keyword argument."""
+        """Returns whether the layer takes this keyword argument."""
         kinds = [parameter.kind for parameter in self.signature.parameters.values()]
         return inspect.Parameter.VAR_KEYWORD in kinds or argument in self.arguments
 
     def split_name(self, args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
-        """Separate the layer's name from its positional arguments.
+        """Separates the layer's name from its positional arguments.
 
         Raises:
-            LayerNameError: the name is required and the first argument is no name.
+            LayerNameError: the name is required, and the first argument is no name.
         """
         if args and isinstance(args[0], str) and args[0]:
             return args[0], args[1:]
         if self.use_scope is None:
             return None, args
-        got = repr(args[0]) if args else "no positional argument"
+        received = repr(args[0]) if args else "no positional argument"
         raise LayerNameError(
-            f"{self.name}: the first argument is the layer's name, a non-empty str; got {got}. "
+            f"{self.name}: the first argument is the layer's name, a non-empty str; received {received}. "
             f'Write {self.name}("some_name", x, ...).'
         )
 
     def complete(
         self, call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Fill ``defaults`` in under the arguments that are given, by position or by keyword.
+        """Returns the keyword arguments of a call, with the defaults of those that are not given.
 
         Args:
-            call: how an error calls this call.
+            call: the call's label, for errors.
             args: positional arguments, the input first.
             kwargs: keyword arguments.
-            defaults: what the enclosing argument scopes say.
+            defaults: the arguments of the enclosing argument scopes.
 
         Raises:
             LayerArgumentError: the arguments do not fit the layer's signature.
@@ -96,7 +99,7 @@ class Layer(Protocol[P, R_co]):
     layer_info: LayerInfo
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Build the layer into the current graph."""
+        """Builds the layer into the current graph."""
         ...
 
 
@@ -113,6 +116,6 @@ class OptionalNameLayer(Protocol[P, R_co]):
 
 
 def layer_info(candidate: object) -> LayerInfo | None:
-    """Return what is known about a layer, or ``None`` for anything else."""
+    """Returns the description of a layer, or `None` for anything else."""
     info = getattr(candidate, "layer_info", None)
     return info if isinstance(info, LayerInfo) else None

@@ -9,16 +9,21 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers._errors import DuplicateLayerError, GraphRequiredError
-from towerpack_layers.registry._graph_notes import graph_notes
-from towerpack_layers.registry._layer_variables import carry_variables
-from towerpack_layers.tower._tower_context import get_current_tower_context
+from .._errors import DuplicateLayerError, GraphRequiredError
+from ..tower import get_current_tower_context
+from ._graph_notes import graph_notes
+from ._layer_variables import copy_variables
 
-_logger = logging.getLogger("towerpack_layers")
+__all__ = ["check_graph_mode", "layer_scope", "log_shapes", "name_output"]
+
+_log = logging.getLogger("towerpack_layers")
 
 
-def require_graph(call: str) -> None:
-    """Refuse to build in eager mode, where ``tf.get_variable`` would make variables that nobody finds again.
+def check_graph_mode(call: str) -> None:
+    """Checks that a graph is being built: in eager mode, `tf.get_variable` makes variables that get lost.
+
+    Args:
+        call: the label of the call, for the error.
 
     Raises:
         GraphRequiredError: TensorFlow executes eagerly.
@@ -29,11 +34,11 @@ def require_graph(call: str) -> None:
 
 @contextlib.contextmanager
 def layer_scope(layer: str, name: str) -> Iterator[str]:
-    """Open the variable scope ``name`` for a layer and yield the scope's full name.
+    """Opens the variable scope `name` for a layer and yields the scope's full name.
 
-    A scope is taken once it was left without an error, so a call that failed may be repeated with other
-    arguments. The rule holds for layers with and without variables alike: a pooling layer's output is found
-    by name, too.
+    A scope counts as used when the layer is built without an error, so a call that failed may be repeated
+    with other arguments. The rule holds for layers with and without variables alike: a pooling layer's output
+    is found by name, too.
 
     Args:
         layer: the kind of layer, for messages.
@@ -55,21 +60,21 @@ def layer_scope(layer: str, name: str) -> Iterator[str]:
 
 
 def name_output(result: Any) -> Any:
-    """Make a layer's result, if it is one tensor, available as ``output`` in the current name scope."""
+    """Returns a layer's result under the name `output` in the current name scope, if it is one tensor."""
     if not tf.is_tensor(result) or not hasattr(result, "op"):
         return result
     if result.op.name == f"{tf.get_default_graph().get_name_scope()}/output":
         return result
-    return carry_variables(result, tf.identity(result, "output"))
+    return copy_variables(result, tf.identity(result, "output"))
 
 
 def log_shapes(scope: str, inputs: Any, outputs: Any) -> None:
-    """Log shapes of a layer's input and output, once for each layer of a graph."""
+    """Logs the shapes of a layer's input and output, once for each layer of a graph."""
     tower = get_current_tower_context()
     if tower is not None and tower.index > 0:
         return
     if graph_notes().first_time("shape", scope):
-        _logger.info("%s: %s -> %s", scope, _shapes(inputs), _shapes(outputs))
+        _log.info("%s: %s -> %s", scope, _shapes(inputs), _shapes(outputs))
 
 
 def _shapes(value: Any) -> str:

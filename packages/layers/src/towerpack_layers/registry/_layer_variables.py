@@ -1,16 +1,18 @@
-"""The variables of a layer, at hand on the tensor it returns."""
+"""The variables of a layer, as an attribute of the tensor that it returns."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+__all__ = ["VariableHolder", "attach_variables", "copy_variables"]
 
+
+@final
 class VariableHolder(SimpleNamespace):
-    """The variables of one layer by their short names, as the attribute ``variables`` of the tensor it
-    returns.
+    """The variables of one layer by their short names: the attribute `variables` of the layer's output.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -22,23 +24,23 @@ class VariableHolder(SimpleNamespace):
     """
 
     def all(self) -> list[Any]:
-        """Return the variables in the order the layer made them."""
+        """Returns the variables in the order in which the layer made them."""
         return list(vars(self).values())
 
 
 def attach_variables(tensor: tf.Tensor, **variables: Any) -> tf.Tensor:
-    """Set ``tensor.variables`` to a holder of those variables that are not ``None``, and return the tensor.
+    """Sets `tensor.variables` to a holder of the variables that are not `None`, and returns the tensor.
 
     Args:
         tensor: a layer's result.
-        **variables: variables by short name, in the order they were made.
+        **variables: variables by short name, in the order in which they were made.
     """
     tensor.variables = VariableHolder(**{key: value for key, value in variables.items() if value is not None})
     return tensor
 
 
-def carry_variables(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Attach to ``target`` what is attached to ``source``, and return ``target``."""
+def copy_variables(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Attaches the holder of `source` to `target`, if there is one, and returns `target`."""
     if hasattr(source, "variables"):
         target.variables = source.variables
     return target

@@ -1,24 +1,27 @@
-"""Write a chain of layers as a chain of calls."""
+"""Chains of layers, written as chains of method calls."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers._errors import UnknownLayerError
-from towerpack_layers.registry._register_layer import REGISTRY
+from .._errors import UnknownLayerError
+from ._register_layer import REGISTRY
+
+__all__ = ["LinearWrap"]
 
 
+@final
 @attrs.frozen(eq=False, repr=False)
 class LinearWrap:
     """A tensor on which layers are called as methods, for networks that are a line.
 
     Every registered layer is a method, which takes the layer's arguments without the input and returns a new
-    wrap. ``wrap()`` gives the tensor. The brackets around such a chain are only there to break lines.
+    wrap. `wrap()` returns the tensor. The brackets around such a chain only serve to break lines.
 
     Args:
         tensor: the tensor to start from.
@@ -42,7 +45,11 @@ class LinearWrap:
     _tensor: Any
 
     def __getattr__(self, layer: str) -> Callable[..., LinearWrap]:
-        """Look up a registered layer."""
+        """Returns a registered layer as a method of this tensor.
+
+        Raises:
+            UnknownLayerError: there is no layer of this name.
+        """
         function = REGISTRY.get(layer)
         if function is None:
             # Copying, pickling and notebooks probe for names like these, on half-made objects too.
@@ -58,40 +65,41 @@ class LinearWrap:
         return call
 
     def __dir__(self) -> list[str]:
-        """List the layers beside the methods, for completion."""
+        """Lists the methods and the layers, for completion."""
         return sorted({*object.__dir__(self), *REGISTRY.names()})
 
     def __repr__(self) -> str:
-        """Show the tensor."""
+        """Returns the wrap as text, with the tensor's description."""
         return f"LinearWrap({self._tensor!r})"
 
     def __call__(self) -> Any:
-        """Return the tensor."""
+        """Returns the tensor."""
         return self._tensor
 
     def tensor(self) -> Any:
-        """Return the tensor."""
+        """Returns the tensor."""
         return self._tensor
 
     def apply(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> LinearWrap:
-        """Wrap ``function(tensor, *args, **kwargs)``."""
+        """Returns the wrap of `function(tensor, *args, **kwargs)`."""
         return LinearWrap(function(self._tensor, *args, **kwargs))
 
     def apply2(self, function: Callable[..., Any], first: Any, *args: Any, **kwargs: Any) -> LinearWrap:
-        """Wrap ``function(first, tensor, *args, **kwargs)``."""
+        """Returns the wrap of `function(first, tensor, *args, **kwargs)`."""
         return LinearWrap(function(first, self._tensor, *args, **kwargs))
 
     def print_tensor(self) -> LinearWrap:
-        """Print the tensor's description (not its values) and go on."""
+        """Prints the tensor's description (not its values) and returns the wrap."""
         print(self._tensor)
         return self
 
     @property
     def tf(self) -> _Module:
-        """TensorFlow's functions (those of ``tf.compat.v1``) on this tensor: ``wrap.tf.nn.relu()``."""
+        """The functions of `tf.compat.v1` as methods of this tensor: `wrap.tf.nn.relu()`."""
         return _Module(self, tf)
 
 
+@final
 @attrs.frozen(eq=False)
 class _Module:
     """A module whose functions are called on the wrapped tensor."""
@@ -116,6 +124,6 @@ def _unknown(layer: str) -> str:
     similar = REGISTRY.similar(layer)
     hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
     return (
-        f"LinearWrap knows no layer {layer!r}. {hint}Registered are: {', '.join(REGISTRY.names())}. Decorate "
+        f"LinearWrap finds no layer {layer!r}. {hint}Registered are: {', '.join(REGISTRY.names())}. Decorate "
         f"a function of yours with @register_layer to add it, or use .apply(function, ...) for any function."
     )

@@ -1,4 +1,4 @@
-"""Layers by name, and the decorator that makes a function one."""
+"""The table of layers by name, and the decorator that makes a function a layer."""
 
 from __future__ import annotations
 
@@ -6,25 +6,28 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, overload
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, overload
 
-from towerpack_layers._errors import DuplicateRegistrationError
-from towerpack_layers.registry._argscope import scoped_arguments
-from towerpack_layers.registry._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
-from towerpack_layers.registry._layer_scope import layer_scope, log_shapes, name_output, require_graph
+from .._errors import DuplicateRegistrationError
+from ._argscope import scoped_arguments
+from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
+from ._layer_scope import check_graph_mode, layer_scope, log_shapes, name_output
+
+__all__ = ["REGISTRY", "LayerRegistry", "get_registered_layer", "register_layer"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@final
 class LayerRegistry:
-    """A table of layers by name, written by :func:`register_layer` and read by ``LinearWrap``."""
+    """A table of layers by name, which `register_layer` writes and `LinearWrap` reads."""
 
     def __init__(self) -> None:
         self._layers: dict[str, Layer[..., Any]] = {}
 
     def add(self, layer: Layer[..., Any]) -> None:
-        """Add a layer; the same function, defined anew by a reload or a notebook cell, replaces its old self.
+        """Adds a layer; a function that a reload or a notebook cell defines anew replaces its former self.
 
         Raises:
             DuplicateRegistrationError: another function has this name.
@@ -38,15 +41,15 @@ class LayerRegistry:
         self._layers[layer.layer_name] = layer
 
     def get(self, name: str) -> Layer[..., Any] | None:
-        """Return the layer of this name, or ``None``."""
+        """Returns the layer of this name, or `None`."""
         return self._layers.get(name)
 
     def names(self) -> list[str]:
-        """Return the names of all layers, sorted."""
+        """Returns the names of all layers, sorted."""
         return sorted(self._layers)
 
     def similar(self, name: str) -> list[str]:
-        """Return names a user who wrote ``name`` may have meant, best first."""
+        """Returns the names that are most like `name`, best first."""
         folded = {known.lower(): known for known in self._layers}
         return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, cutoff=0.5)]
 
@@ -68,27 +71,26 @@ def register_layer(
 def register_layer(
     function: Callable[..., Any] | None = None, /, *, log_shape: bool = False, use_scope: bool | None = True
 ) -> Any:
-    """Make a function of a tensor a layer: called with a name first, known to ``argscope`` and
-    ``LinearWrap``.
+    """Makes a function of a tensor a layer, for calls with a name, `argscope` and `LinearWrap`.
 
     The function is written without the name: its first parameter is the input. The layer is called with the
-    name before it; everything the function does then happens in a variable scope of that name, so
-    ``tf.get_variable("W")`` makes ``<name>/W``, and the tensor it returns is found as ``<name>/output``.
+    name before the input; the function then runs in a variable scope of that name, so
+    `tf.get_variable("W")` makes `<name>/W`, and its output has the name `<name>/output`.
     Calling two layers of one name is an error unless variables are being reused.
 
-    Use it as ``@register_layer`` or with options, ``@register_layer(log_shape=True)``.
+    Use it as `@register_layer` or with options, `@register_layer(log_shape=True)`.
 
     Args:
         function: the function; given by the decorator syntax.
-        log_shape: log the shapes of input and output to the logger ``towerpack_layers``, once per graph and
+        log_shape: log the shapes of input and output to the logger `towerpack_layers`, once per graph and
             layer.
-        use_scope: ``True``: the layer's name is required. ``None``: it may be left out, and then no scope is
+        use_scope: `True`: the layer's name is required. `None`: it may be left out, and then no scope is
             opened and the output keeps its own name.
 
     Raises:
         DuplicateRegistrationError: another function of this name is registered.
-        TypeError: the function has no parameter for its input, or ``use_scope`` is neither ``True`` nor
-            ``None``.
+        TypeError: the function has no parameter for its input, or `use_scope` is neither `True` nor
+            `None`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -103,14 +105,14 @@ def register_layer(
         ['s0/alpha:0', 's1/alpha:0']
     """
     if use_scope is not True and use_scope is not None:
-        raise TypeError(f"register_layer: use_scope must be True or None, got {use_scope!r}.")
+        raise TypeError(f"register_layer: use_scope must be True or None, received {use_scope!r}.")
     if function is None:
         return functools.partial(_register, log_shape=log_shape, use_scope=use_scope)
     return _register(function, log_shape=log_shape, use_scope=use_scope)
 
 
 def get_registered_layer(name: str) -> Layer[..., Any] | None:
-    """Return the layer registered under a name, or ``None``.
+    """Returns the layer registered under a name, or `None`.
 
     Example:
         >>> from towerpack_layers import Conv2D, get_registered_layer
@@ -140,7 +142,7 @@ def _register(function: Callable[..., Any], *, log_shape: bool, use_scope: bool 
 def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     name, args = info.split_name(args)
     call = info.name if name is None else f"{info.name}({name!r})"
-    require_graph(call)
+    check_graph_mode(call)
     kwargs = info.complete(call, args, kwargs, scoped_arguments(info.name))
     if name is None:
         return info.function(*args, **kwargs)

@@ -6,12 +6,14 @@ import contextlib
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Self, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
+from .._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
+
+__all__ = ["TowerContext", "get_current_tower_context", "resolve_training"]
 
 
 def _check_index(instance: TowerContext, _attribute: attrs.Attribute[int], value: int) -> None:
@@ -29,35 +31,36 @@ def _check_scope(_instance: TowerContext, attribute: attrs.Attribute[str], value
         )
 
 
+@final
 @attrs.frozen(eq=False)
 class TowerContext:
-    """One replica ("tower") of a model, as its layers see it; also the block they are built in.
+    """One replica ("tower") of a model, as its layers see it; also the block that they are built in.
 
-    Whoever replicates a model enters one context per replica. Inside it, layers ask
-    :func:`get_current_tower_context` whether they train, and nothing else about the world. The current
+    A model is replicated by entering one context per replica. Inside it, layers learn from
+    `get_current_tower_context()` whether they train; they depend on nothing else outside them. The current
     context is kept per thread, as TensorFlow keeps its graph and name-scope stacks. Contexts do not nest.
 
     Args:
         name: name scope opened on entry, which must be free; it starts at the root of the graph, whatever
-            scope is open. ``""`` for the one tower of a model that is not replicated, whose names get no
-            prefix.
+            scope is open. `""` for the one tower of a model that is not replicated: its names have no prefix.
         is_training: whether the tower trains: layers then use batch statistics, dropout masks and so on.
         index: 0-based position among the towers of its kind.
-        num_towers: how many towers of its kind there are.
-        variable_scope: variable scope opened on entry. A non-empty one means that the tower has variables of
-            its own.
-        reuse: ``True`` to take every variable from an earlier tower (for inference towers, and for all but
+        num_towers: number of towers of its kind.
+        variable_scope: variable scope opened on entry. With a non-empty one, the tower has variables of its
+            own.
+        reuse: `True` to take every variable from an earlier tower (for inference towers, and for all but
             the first of towers that share their variables); a missing one is then a
-            :class:`SharedVariableError`. ``None`` to inherit from the enclosing variable scope.
-        random_seed: with ``step``, makes random layers draw the same numbers at the same step of every run.
+            `SharedVariableError`. `None` to inherit from the enclosing variable scope.
+        random_seed: with `step`, makes random layers draw the same numbers at the same step of every run.
         step: scalar integer tensor, the number of steps finished so far.
         cross_tower_sum: for layers that need the whole batch of a step, such as batch normalisation with
-            ``sync_statistics``: maps a tensor to its sum over all towers, each of which must call it at the
+            `sync_statistics`: maps a tensor to its sum over all towers, each of which must call it at the
             same place of the model. The gradient by each tower's tensor is the sum of the gradients by the
-            results. ``None`` where there is no other tower, or nobody who connects them.
+            results. `None` where there is no other tower, or the towers are not connected.
 
     Raises:
-        ValueError: an ``index`` outside ``num_towers``, or a scope that starts or ends with ``/``.
+        ValueError: the `index` is outside `num_towers`, or a scope starts or ends with `/`.
+        TypeError: a name is no str, or `is_training` no bool.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -97,10 +100,10 @@ class TowerContext:
         return self.variable_scope != ""
 
     def get_collection_in_tower(self, key: str) -> list[Any]:
-        """Return what was added to a graph collection since this tower was entered.
+        """Returns the items added to a graph collection since this tower was entered.
 
         Args:
-            key: name of the collection, such as ``tf.GraphKeys.TRAINABLE_VARIABLES``.
+            key: name of the collection, such as `tf.GraphKeys.TRAINABLE_VARIABLES`.
 
         Raises:
             TowerError: the tower is not the one currently entered.
@@ -114,8 +117,8 @@ class TowerContext:
         before = entered.collections.get(key, frozenset())
         return [item for item in tf.get_collection(key) if id(item) not in before]
 
-    def __enter__(self) -> TowerContext:
-        """Open the tower's scopes and make it the current one of this thread."""
+    def __enter__(self) -> Self:
+        """Opens the tower's scopes and makes it the current tower of this thread."""
         self._check_can_enter()
         with contextlib.ExitStack() as scopes:
             scopes.enter_context(self._open_variable_scope())
@@ -128,7 +131,7 @@ class TowerContext:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the scopes opened on entry."""
+        """Closes the scopes opened on entry."""
         entered, _current.entered = _current.entered, None
         assert entered is not None and entered.context is self
         entered.scopes.__exit__(kind, error, trace)
@@ -161,15 +164,17 @@ class TowerContext:
         return scope
 
 
+@final
 @attrs.frozen(eq=False)
 class _Entered:
-    """What there is to know and to undo about an entered tower."""
+    """An entered tower: its context, its open scopes, and the graph's collections at its entry."""
 
     context: TowerContext
     scopes: contextlib.ExitStack
     collections: dict[str, frozenset[int]]
 
 
+@final
 class _Current(threading.local):
     """The entered tower of each thread."""
 
@@ -180,7 +185,7 @@ _current = _Current()
 
 
 def get_current_tower_context() -> TowerContext | None:
-    """Return the tower this thread is building, or ``None`` outside any.
+    """Returns the tower that this thread is building, or `None` outside any.
 
     Example:
         >>> from towerpack_layers import get_current_tower_context
@@ -191,22 +196,22 @@ def get_current_tower_context() -> TowerContext | None:
 
 
 def resolve_training(layer: str, training: bool | None) -> bool:
-    """Decide whether a layer is built for training: as told, else as the current tower says.
+    """Returns whether a layer is built for training: its own argument, else the current tower's.
 
     Args:
-        layer: how an error calls the layer.
-        training: the layer's own argument.
+        layer: the layer's label, for errors.
+        training: the layer's own argument; `None` for the tower's `is_training`.
 
     Raises:
-        TowerError: nothing is told and no tower is entered.
-        TypeError: ``training`` is neither a Python bool nor ``None``.
+        TowerError: the argument is `None`, and no tower is entered.
+        TypeError: `training` is neither a Python bool nor `None`.
     """
     if isinstance(training, bool):
         return training
     if training is not None:
         raise TypeError(
-            f"{layer}: training must be True, False or None, got {training!r}. A tower is built for one of "
-            f"the two: build a second tower, with reuse=True, for the other."
+            f"{layer}: training must be True, False or None, received {training!r}. A tower is built for "
+            f"one of the two: build a second tower, with reuse=True, for the other."
         )
     tower = get_current_tower_context()
     if tower is None:

@@ -1,28 +1,27 @@
-"""The thread's life within one session: started with it, restarted for each round, gone with it."""
+"""The thread that prefetches, in one session: started with it, restarted for each round, ended with it."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import NotRunningError
+from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from ._fast_callable import fast_callable
 from ._flow_reader import Position, Reader
 from ._input_status import Activity, Buffer, InputStatus
-from ._prefetch_thread import ExcInfo, Pump
+from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
 
-_log = logging.getLogger(__name__)
+__all__ = ["BufferOps", "SessionThread"]
+
+_log = logging.getLogger("towerpack_inputsource")
 
 # How long the end of a run waits for a flow that is busy with its next datapoint.
 _GRACE_SECONDS = 10.0
-# A full buffer is left alone until about one in so many datapoints was taken, but no longer than that.
-_PARTS_OF_CAPACITY, _LONGEST_REST = 4, 0.03
-# A put into a buffer with room takes a tenth of it, unless it copies much.
-_MAY_HAVE_WAITED = 3e-4
 # A put of 8 KB takes 6 microseconds in the thread that calls it, and 30 in TensorFlow's. (Not for steps:
 # unlike TensorFlow's own threads, Python's take their time to compute with numbers that are nearly 0.)
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
@@ -33,20 +32,20 @@ _CLOSED: tuple[type[Exception], ...] = (*_QUEUE_CLOSED, RuntimeError)
 
 
 class BufferOps(Protocol):
-    """The graph's side of a buffer that a thread fills.
+    """Ops of a buffer in the graph that a thread fills.
 
     Attributes:
-        label: what the buffer is called; the thread is named after it.
+        label: name of the buffer, which the thread's name contains.
         placeholders: one per component, fed by `enqueue`.
         enqueue: puts the fed datapoint.
-        end: closes the buffer; what is in it can still be taken.
+        end: closes the buffer; its datapoints can still be taken.
         abort: closes it and wakes a put that waits.
         zero: counts from 0; an op or several.
         renew: empties and opens it, and counts from 0; likewise.
-        taken: how many datapoints were taken.
-        size: how many are there.
-        capacity: how many there can be; None if there is no bound.
-        in_order: whether it gives back in the order of the puts.
+        taken: number of datapoints taken.
+        size: number of datapoints in the buffer.
+        capacity: largest size; None if there is no bound.
+        in_order: whether datapoints are taken in the order of the puts.
     """
 
     label: str
@@ -66,15 +65,16 @@ class BufferOps(Protocol):
     def renew(self) -> Any: ...
 
 
-class Feeder:
-    """Keeps a `Pump` running into a buffer in the graph for as long as the session lives.
+@final
+class SessionThread:
+    """Keeps a `PrefetchLoop` running into a buffer in the graph for as long as the session lives.
 
     Args:
         ops: the buffer's ops.
         reader: where the datapoints come from.
         session: the session that all threads use; its graph may be final.
-        coord: told of errors; when it stops, so does the thread.
-        held_back: how many of the datapoints taken may turn out not to have been consumed.
+        coord: receives the errors; when it stops, so does the thread.
+        held_back: largest number of datapoints that may be taken and not consumed.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Feeder:
         self._fetch_size = fast_callable(session, fetches=[ops.size], options=_RUN_HERE)
         self._activity = Activity(f"towerpack-{ops.label}")
         self._last_count: int | None = None
-        # Guards the pump against the coordinator's stop in the middle of a restart.
+        # Guards loop and thread against the coordinator's stop in the middle of a restart.
         self._lock = threading.Lock()
         self._guard = threading.Thread(
             target=self._stop_with_run, name=f"towerpack-{ops.label}-guard", daemon=True
@@ -105,12 +105,16 @@ class Feeder:
         self._session.run(self._ops.zero)
         self._begin(position)
         # A coordinator joins its threads before the session is closed, when a put may still wait for room.
-        # So what it joins is a guard that wakes the put.
+        # So it joins a guard, which wakes the put.
         self._coord.register_thread(self._guard)
         self._guard.start()
 
     def restart(self) -> None:
-        """Throws away what was prefetched and starts at the first datapoint of a new pass."""
+        """Discards the prefetched datapoints and starts at the first datapoint of a new pass.
+
+        Raises:
+            NotRunningError: the run is over.
+        """
         with self._lock:
             self._coord.raise_requested_exception()
             if self._coord.should_stop():
@@ -120,13 +124,13 @@ class Feeder:
             if self._at_start and not self._count_taken():
                 return
             self._halt()
-            self._pump.join()
+            self._thread.join()
             self._coord.raise_requested_exception()
             self._session.run(self._ops.renew)
             self._begin(None)
 
     def finish(self) -> None:
-        """Stops the threads; the position can still be told."""
+        """Stops the threads; the position stays known."""
         self._stop()
         self._coord.request_stop()
         self._guard.join()
@@ -138,26 +142,23 @@ class Feeder:
         """
         if not self._ops.in_order:
             return None
-        return self._pump.position(self.taken() if count is None else count)
+        return self._loop.position(self.taken() if count is None else count)
 
     def taken(self) -> int:
         """Returns how many datapoints were taken since the start or the last restart, also after the session.
 
         Raises:
-            NotRunningError: if the session was closed behind the hooks' back.
+            NotRunningError: the session was closed before its hooks ended.
         """
         try:
             return self._count_taken()
         except _CLOSED as error:
             if self._last_count is None:
-                raise NotRunningError(
-                    "The session was closed before its hooks ended, so nobody can tell how far it got. "
-                    "Call state_dict() while the session is open, or end the hooks first."
-                ) from error
+                raise NotRunningError(CLOSED_TOO_EARLY) from error
             return self._last_count
 
     def status(self, source: str) -> InputStatus:
-        """Returns how full the buffer is and what the thread does; from any thread, at any time."""
+        """Returns the fill of the buffer and the activity of the thread; from any thread, at any time."""
         fill = None
         with contextlib.suppress(*_CLOSED):
             fill = self._size()
@@ -167,21 +168,30 @@ class Feeder:
     def _begin(self, position: Position) -> None:
         self._at_start = position is None
         origin = self._reader.restart(position)
-        # What is put and not consumed: a full buffer, one that waits for room, and what somebody holds back.
+        # Put and not consumed: a full buffer, the put that waits for room, and the datapoints held back.
         in_flight = None if self._ops.capacity is None else self._ops.capacity + 1 + self._held_back
-        self._pump = Pump(
-            self._reader,
-            origin,
-            self._put,
-            _QUEUE_CLOSED,
-            in_flight,
-            self._rest_after,
-            self._on_end,
-            self._coord.request_stop,
-            self._on_error,
-            self._activity,
+        self._loop = loop = PrefetchLoop(
+            self._reader, origin, self._put, _QUEUE_CLOSED, in_flight, self._activity
         )
-        self._pump.start()
+        self._thread = threading.Thread(target=self._run, args=(loop,), name=self._activity.name, daemon=True)
+        self._thread.start()
+
+    def _run(self, loop: PrefetchLoop) -> None:
+        """Moves datapoints in the thread; the end of the loop goes on to the graph or the coordinator."""
+        try:
+            for put_seconds in loop.puts():
+                if seconds := rest_after_put(put_seconds, self._ops.capacity, self._is_full):
+                    loop.rest(seconds)
+        except BufferClosed:
+            if not loop.stopping:  # something else closed the buffer: the run is over
+                self._coord.request_stop()
+        except BaseException:  # also SystemExit out of a flow: a silent thread would leave the graph waiting
+            # First the reason, then the wake-up: a step that wakes finds the reason there.
+            self._coord.request_stop(sys.exc_info())
+            self._try(self._ops.abort)
+        else:
+            if not loop.stopping:
+                self._try(self._ops.end)
 
     def _count_taken(self) -> int:
         return int(self._session.run(self._ops.taken))
@@ -190,28 +200,10 @@ class Feeder:
         [size] = self._fetch_size()
         return int(size)
 
-    def _rest_after(self, put_seconds: float) -> float:
-        """Lets the thread of a full buffer sleep while a part of it is taken, and then fill it in one go.
-
-        Woken by each take, it would find the step's data in the processor's caches, and replace it by its
-        own: a LeNet step on two cores took 4 % longer.
-        """
-        takes = (self._ops.capacity or 0) // _PARTS_OF_CAPACITY
-        if not takes or put_seconds < _MAY_HAVE_WAITED:
-            return 0.0
+    def _is_full(self) -> bool:
         with contextlib.suppress(*_CLOSED):
-            if self._size() == self._ops.capacity:
-                # The put waited for a step, or for the rest of one.
-                return min(takes * put_seconds, _LONGEST_REST)
-        return 0.0
-
-    def _on_end(self) -> None:
-        self._try(self._ops.end)
-
-    def _on_error(self, error: ExcInfo) -> None:
-        # First the reason, then the wake-up: who wakes finds the reason there.
-        self._coord.request_stop(error)
-        self._try(self._ops.abort)
+            return self._size() == self._ops.capacity
+        return False
 
     def _stop_with_run(self) -> None:
         self._coord.wait_for_stop()
@@ -220,8 +212,8 @@ class Feeder:
     def _stop(self) -> None:
         with self._lock:
             self._halt()
-            self._pump.join(_GRACE_SECONDS)
-            if self._pump.is_alive():
+            self._thread.join(_GRACE_SECONDS)
+            if self._thread.is_alive():
                 _log.warning(
                     "The flow %r is still busy with its next datapoint %g s after the end of the run; "
                     "its thread will end with it.",
@@ -232,9 +224,9 @@ class Feeder:
                 self._last_count = self._count_taken()
 
     def _halt(self) -> None:
-        self._pump.ask_to_stop()
+        self._loop.stop()
         self._try(self._ops.abort)
 
     def _try(self, op: tf.Operation) -> None:
-        with contextlib.suppress(*_CLOSED):  # somebody may be faster
+        with contextlib.suppress(*_CLOSED):  # the session may be closed already
             self._session.run(op)

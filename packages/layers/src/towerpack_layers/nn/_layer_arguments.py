@@ -1,0 +1,139 @@
+"""Checks of the arguments that layers share: inputs, counts, sizes, padding and data formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+__all__ = [
+    "DataFormat",
+    "check_channels",
+    "check_count",
+    "check_data_format",
+    "check_padding",
+    "check_pair",
+    "check_rank",
+    "layer_label",
+]
+
+_PADDINGS = ("same", "valid")
+
+
+@final
+@attrs.frozen
+class DataFormat:
+    """The order of the axes of an image batch.
+
+    Args:
+        name: the format as users write it, `channels_last` or `channels_first`.
+        code: the format as `tf.nn` writes it, `NHWC` or `NCHW`.
+        channel: the channel axis.
+        spatial: the axes of height and width.
+    """
+
+    name: str
+    code: str
+    channel: int
+    spatial: tuple[int, int]
+
+    def window(self, pair: tuple[int, int]) -> list[int]:
+        """Returns a pair over height and width as the list of four that `tf.nn` takes."""
+        return [1, *pair, 1] if self.channel == 3 else [1, 1, *pair]
+
+
+_CHANNELS_LAST = DataFormat("channels_last", "NHWC", 3, (1, 2))
+_CHANNELS_FIRST = DataFormat("channels_first", "NCHW", 1, (2, 3))
+_FORMATS = {known: form for form in (_CHANNELS_LAST, _CHANNELS_FIRST) for known in (form.name, form.code)}
+
+
+def layer_label(layer: str) -> str:
+    """Returns the label of the layer being built, for errors: `Conv2D('conv0')`."""
+    scope = tf.get_variable_scope().name
+    return f"{layer}({scope!r})" if scope else layer
+
+
+def check_data_format(call: str, data_format: str) -> DataFormat:
+    """Checks the name of a data format, and returns the format; `NHWC` and `NCHW` are names as well.
+
+    Raises:
+        ValueError: there is no format of this name.
+    """
+    if data_format not in _FORMATS:
+        raise ValueError(
+            f"{call}: data_format must be 'channels_last' or 'channels_first', received {data_format!r}."
+        )
+    return _FORMATS[data_format]
+
+
+def check_padding(call: str, padding: str) -> str:
+    """Checks a padding, and returns it as `tf.nn` writes it.
+
+    Raises:
+        ValueError: the padding is neither `same` nor `valid`, in upper or lower case.
+    """
+    if not isinstance(padding, str) or padding.lower() not in _PADDINGS:
+        raise ValueError(f"{call}: padding must be 'same' or 'valid', received {padding!r}.")
+    return padding.upper()
+
+
+def check_pair(call: str, argument: str, value: int | Sequence[int]) -> tuple[int, int]:
+    """Checks a size over height and width, one number for both or two, and returns the two.
+
+    Raises:
+        ValueError: the value is neither, or not positive.
+    """
+    pair = (value, value) if not isinstance(value, Sequence) else tuple(value)
+    if len(pair) != 2 or not all(isinstance(size, int) and size > 0 for size in pair):
+        raise ValueError(f"{call}: {argument} must be a positive int or two of them, received {value!r}.")
+    return pair
+
+
+def check_count(call: str, argument: str, value: int) -> int:
+    """Checks an argument that counts something, and returns it.
+
+    Raises:
+        ValueError: the value is not a positive int.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{call}: {argument} must be a positive int, received {value!r}.")
+    return value
+
+
+def check_rank(call: str, x: Any, *ranks: int) -> int:
+    """Checks the rank of a layer's input, and returns it.
+
+    Raises:
+        TypeError: the input is no tensor.
+        ValueError: the rank is unknown, or not among `ranks` (if any are given).
+    """
+    if not tf.is_tensor(x):
+        raise TypeError(
+            f"{call}: the input must be a tensor, received {type(x).__name__}. Use tf.convert_to_tensor, or "
+            f"check the order of the arguments: name, input, then the others."
+        )
+    rank = x.shape.rank
+    if rank is None or (ranks and rank not in ranks):
+        wanted = " or ".join(map(str, ranks)) or "known"
+        raise ValueError(
+            f"{call}: the input's rank must be {wanted}, received a tensor of shape {x.shape}. Use "
+            f"tf.reshape or set_shape."
+        )
+    return int(rank)
+
+
+def check_channels(call: str, x: tf.Tensor, axis: int) -> int:
+    """Checks that the size of the input's channel axis is static, and returns it.
+
+    Raises:
+        ValueError: the size is unknown.
+    """
+    size = x.shape.as_list()[axis]
+    if size is None:
+        raise ValueError(
+            f"{call}: the size of axis {axis} of the input must be known to make variables, received shape "
+            f"{x.shape}. Use set_shape."
+        )
+    return int(size)
