@@ -1,4 +1,4 @@
-"""Each contract of import-linter breaks once an import that it forbids is planted in a copy of the sources."""
+"""Each contract of import-linter breaks once an import that it forbids is planted in a copy of sources."""
 
 from __future__ import annotations
 
