@@ -38,6 +38,7 @@ COMBINATIONS = {
             "test_full_stack.py",
             "test_bad_input.py",
             "test_examples.py",
+            "test_golden_checkpoints.py",
         ],
     ),
 }
@@ -145,7 +146,7 @@ def hosts(session: nox.Session) -> None:
     """Trains in several processes, and takes some away. Not among the usual sessions: minutes."""
     # mpi4py looks for the machine's MPI; here, one that installs as a package.
     install(session, ["dataflow[datasets]", "trainers[mpi]"], *TEST_TOOLS, "mpich")
-    files = ["test_distributed.py", "test_distributed_trainer.py"]
+    files = ["test_distributed.py", "test_distributed_trainer.py", "test_golden_two_processes.py"]
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 

@@ -33,6 +33,12 @@ def training():
     return load(HERE / "training.py")
 
 
+@pytest.fixture(scope="session")
+def golden():
+    """The module of the trainings whose checkpoints lie in `golden/`."""
+    return load(HERE / "golden" / "golden_training.py")
+
+
 @pytest.fixture
 def start(tmp_path):
     """Starts a script of ours or an example in a process of its own, in an empty directory."""
