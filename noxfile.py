@@ -66,6 +66,7 @@ def lint(session: nox.Session) -> None:
     session.run("pytest", "-o", "pythonpath=checks", "checks")
     session.run("python", "checks/layout.py")
     session.run("python", "checks/dialect.py")
+    session.run("python", "checks/pages.py")
     session.run("pylint", "--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10", *SOURCES)
 
 
