@@ -54,14 +54,20 @@ nox.options.sessions = ["lint", "wheels", "isolated", "integration", "docs"]
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, and the arrows between the wheels."""
+    """Style, types, the arrows between and inside the wheels, folders, dialect, repeated code."""
     # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
     editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
-    session.install("ruff", "mypy", "import-linter", "types-tqdm", *editable)
+    tools = ["ruff", "mypy", "import-linter", "pylint", "pytest", "pytest-timeout", "types-tqdm"]
+    session.install(*tools, *editable)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
     session.run("lint-imports")
+    session.run("pytest", "-o", "pythonpath=checks", "checks")
+    session.run("python", "checks/layout.py")
+    session.run("python", "checks/dialect.py")
+    session.run("python", "checks/pages.py")
+    session.run("pylint", "--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10", *SOURCES)
 
 
 @nox.session
