@@ -10,7 +10,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -208,6 +208,7 @@ class _LoopError(Exception):
     """The error of the loop in the check."""
 
 
+@final
 class ListFlow:
     """A list as a DataFlow whose length may be unknown, and which can fail: for tests of sources.
 
