@@ -8,9 +8,9 @@ from math import prod
 
 import numpy as np
 
+from ..storage._aligned_memory import aligned_memory
 from ._collate import Field, Memory
 
-_ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
 _LEAST = 2**16  # bytes; smaller arrays are what malloc keeps warm by itself
 _KEEP = 2**27
 _SIZES = 8
@@ -48,7 +48,7 @@ class BufferPool(Memory):
         try:
             memory = free.pop()  # the one that came back last is the warmest
         except IndexError:
-            memory = _aligned(size)
+            memory = aligned_memory(size)
         return np.asarray(Lease(memory, free)).view(dtype).reshape(shape)
 
     def _home(self, size: int) -> deque[np.ndarray]:
@@ -87,9 +87,3 @@ def freeze(value: object) -> None:
     while isinstance(value, np.ndarray):
         value.flags.writeable = False
         value = value.base
-
-
-def _aligned(size: int) -> np.ndarray:
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    begin = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    return memory[begin : begin + size]

@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 
-ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
-
-
-def aligned(size: int) -> int:
-    """`size` rounded up, so that what follows begins on a cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+__all__ = ["anonymous_file", "mapped"]
 
 
 def anonymous_file(size: int) -> int:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...storage._shared_memory import aligned
+from ...storage._aligned_memory import aligned_size as aligned
 from ._slots import Borrowed, Lease, Sheaf, SlotPool
 from ._small_datapoints import packed, unpacked
 

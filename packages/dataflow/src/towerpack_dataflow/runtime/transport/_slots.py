@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...batch._collate import Field, Memory, Rows
-from ...storage._shared_memory import aligned, anonymous_file, mapped
+from ...storage._aligned_memory import aligned_size as aligned
+from ...storage._shared_memory import anonymous_file, mapped
 from ._copy_threads import Copies
 
 _SMALLEST = 2**16
