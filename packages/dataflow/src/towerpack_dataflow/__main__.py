@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
-from .sources._from_iterables import as_dataflow, known_length
+from .flow._flow import known_length
+from .sources._as_dataflow import as_dataflow
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

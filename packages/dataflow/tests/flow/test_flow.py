@@ -267,7 +267,7 @@ def test_seed_in_the_middle_of_a_pass_counts_from_the_next_one_on():
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", None, True])
 def test_bad_seed(seed):
-    with pytest.raises(ValueError, match=r"a seed is an integer from 0 up; got "):
+    with pytest.raises(ValueError, match=r"a seed is an integer from 0 up; received "):
         DataFromList([1]).seed(seed)
 
 
@@ -280,7 +280,7 @@ def test_numpy_seed_is_json():
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ([1], "a state is the dict that state_dict.. returns; got list"),
+        ([1], "a state is the dict that state_dict.. returns; received list"),
         ({"seed": 1, "epoch": 0}, "'index' in"),
         ({"seed": 1, "epoch": -1, "index": 0}, "'epoch' in"),
         ({"seed": 1, "epoch": 0, "index": 0.5}, "'index' in"),

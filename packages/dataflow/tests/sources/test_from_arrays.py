@@ -20,8 +20,8 @@ from towerpack_dataflow import (
     RepeatedData,
     ShardData,
 )
+from towerpack_dataflow.flow._flow import known_length
 from towerpack_dataflow.sources import _permutation
-from towerpack_dataflow.sources._from_iterables import known_length
 from towerpack_dataflow.testing import check_dataflow, same
 
 MOST = 25
@@ -232,11 +232,13 @@ def test_in_worker_processes():
 
 
 def test_bad_components():
-    with pytest.raises(ArgumentTypeError, match=r"takes a list, tuple or dict of arrays, .* got ndarray"):
+    with pytest.raises(
+        ArgumentTypeError, match=r"takes a list, tuple or dict of arrays, .* received ndarray"
+    ):
         DataFromArrays(np.zeros((3, 2)))
-    with pytest.raises(ArgumentError, match="components of one length; got 3 in 'x', 4 in 'y'"):
+    with pytest.raises(ArgumentError, match="components of one length; received 3 in 'x', 4 in 'y'"):
         DataFromArrays({"x": np.zeros(3), "y": [1, 2, 3, 4]})
-    with pytest.raises(ArgumentError, match="components of one length; got no component"):
+    with pytest.raises(ArgumentError, match="components of one length; received no component"):
         DataFromArrays([])
     with pytest.raises(ArgumentTypeError, match="component 1 of DataFromArrays is an array without axes"):
         DataFromArrays([np.zeros(3), np.array(3)])

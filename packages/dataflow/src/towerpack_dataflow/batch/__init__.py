@@ -1,1 +1,1 @@
-"""Several datapoints into one."""
+"""Batches: several datapoints as one, in memory that is used again."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentError, EmptyFlowError, explain
+from .._errors import ArgumentError, EmptyFlowError
 from ..flow._epoch import Epoch
+from ..flow._error_location import explain
 from ..operators._proxy_flow import ProxyDataFlow
 from ._bottleneck import Diagnosis, SpeedResult
 from ._stage_times import stages, watched

@@ -14,7 +14,7 @@ from ..operators._proxy_flow import ProxyDataFlow
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..batch._collate import Columns
+    from ..flow._columns import Columns
 
 
 class Stage(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import EmptyFlowError
 from ..flow._flow import DataFlow
-from ..sources._from_iterables import as_dataflow
+from ..sources._as_dataflow import as_dataflow
 
 __all__ = ["ArrayIterator"]
 

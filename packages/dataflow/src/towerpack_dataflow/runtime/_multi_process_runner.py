@@ -11,9 +11,9 @@ import numpy as np
 
 from .._errors import ArgumentError, NotAddressableError
 from ..flow._epoch import Epoch
-from ..flow._flow_state import recognise
+from ..flow._flow import known_length
+from ..flow._flow_state import load_marks as recognise
 from ..operators._repeat import RepeatedData
-from ..sources._from_iterables import known_length
 from ._parallel_flow import Counts, ParallelFlow
 from .pool._delivery_log import Ledger, SkippingLedger, UnorderedLedger
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..flow._epoch import Epoch
-from ..operators._map_data import MapData
+from ..operators._map_data import FilterMark, MapData
 from ._multi_process_runner import drained
 from ._parallel_flow import Counts, ParallelFlow
 from .pool._delivery_log import MapLedger, UnorderedMapLedger, own_key
@@ -100,7 +100,7 @@ class MultiProcessMapData(ParallelFlow):
                 epoch.marks[epoch.key] = ledger.of_map
             for datapoint in drained(datapoints):
                 if datapoint is None and not ours._drops:
-                    ours._surprise(epoch, start)
+                    ours._warn_unexpected_drop(epoch, start)
                     epoch.marks[epoch.key] = ledger.of_map
                 if ledger.step(datapoint is None):
                     yield datapoint
@@ -143,8 +143,9 @@ class MultiProcessMapData(ParallelFlow):
         if not self._ordered and stop is None and (not ours._drops or UnorderedMapLedger.knows(epoch, start)):
             return UnorderedMapLedger(epoch, start), False
         # How many were read for what was given is not known: then only order can tell what comes next.
-        mark = ours._mark_for(epoch, start) if ours._drops else [epoch.era, int(epoch), start, start]
-        return MapLedger(mark, start), True
+        if ours._drops:
+            return MapLedger(FilterMark.before(epoch, start), start), True
+        return MapLedger(FilterMark(epoch.outer_epoch, int(epoch), start, start), start), True
 
     def _raise(self, answer: Answer) -> None:
         from .transport._remote_errors import unpack

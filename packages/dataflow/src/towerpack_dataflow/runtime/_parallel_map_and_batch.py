@@ -7,12 +7,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from .._errors import BatchError, blame
+from .._errors import BatchError
 from ..batch._batch_data import BatchData
 from ..flow._epoch import Epoch
+from ..flow._error_location import blame
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
-from ..sources._from_iterables import as_dataflow
+from ..sources._as_dataflow import as_dataflow
 from ._multi_process_runner import MultiProcessRunner, drained
 from ._parallel_flow import Counts
 from ._parallel_map import MultiProcessMapData
@@ -101,7 +102,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
             yield from drained(made)
             if answer.surprise:
                 # Datapoints move up from the next batch into this one: from here on only their order counts.
-                mapped._map._surprise(place, start * size)
+                mapped._map._warn_unexpected_drop(place, start * size)
                 yield from batches._datapoints(epoch, start)
                 return
             if answer.failure is not None:

@@ -122,7 +122,7 @@ def _copy(flow: DataFlow) -> DataFlow:
     """One that may open files here, and be read, without a trace in the original."""
     import cloudpickle
 
-    from ..storage._shared_list import Parcel
+    from ..storage._shared_list import SharedListPickle as Parcel
 
     parcel = Parcel()
     try:

@@ -1,1 +1,1 @@
-"""Memory that several processes read: shared memory, and long lists packed into it."""
+"""Memory: aligned, shared between processes, and with long lists packed into it."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...flow._epoch import Epoch
+from ...operators._map_data import FilterMark
 
 if TYPE_CHECKING:
-    from ..worker._task_messages import Answer, Marks
+    from ...flow._marks import Marks
+    from ..worker._task_messages import Answer
 
 Stretch = tuple[int, int]
 
@@ -99,11 +101,11 @@ class MapLedger:
         of_map: the mark that a `MapData` would need to go on from here, or earlier.
     """
 
-    def __init__(self, mark: list[int], start: int) -> None:
+    def __init__(self, mark: FilterMark, start: int) -> None:
         """Goes on where the mark says; what the consumer has had since then will come again."""
-        self._mark = self.of_map = mark
+        self.of_map = mark
         self._wanted = start
-        self.start = mark[3]
+        self.start = mark.read
         self.done: list[Stretch] = []
 
     def enter(self, answer: Answer) -> Marks:
@@ -112,14 +114,14 @@ class MapLedger:
 
     def step(self, dropped: bool) -> bool:
         """One more input is dealt with; whether the consumer gets what came of it."""
-        mark = self._mark
-        mark[3] += 1
-        mark[2] += not dropped
-        return not dropped and mark[2] > self._wanted
+        mark = self.of_map
+        mark.read += 1
+        mark.given += not dropped
+        return not dropped and mark.given > self._wanted
 
     def leave(self, answer: Answer) -> None:
         """All that came of this stretch was given."""
-        self._mark[3] = answer.end
+        self.of_map.read = answer.end
 
 
 class UnorderedMapLedger(MapLedger):
@@ -131,8 +133,8 @@ class UnorderedMapLedger(MapLedger):
         mark = _own_mark(epoch, 5)
         if mark[2] != start:
             mark[2:] = start, 0, 0, 0, start
-        super().__init__(mark, -1)
-        self.of_map = [epoch.era, int(epoch), 0, 0]
+        super().__init__(FilterMark(epoch.outer_epoch, int(epoch)), -1)
+        self._mark = mark
         self.done = merged(_pairs(mark[5:]), (mark[3], mark[4]))
         self.start = beginning(self.done)
         self._marks: dict[int, Marks] = {}
@@ -204,7 +206,8 @@ def own_key(epoch: Epoch) -> str:
 
 def _own_mark(epoch: Epoch, size: int) -> list[int]:
     key = own_key(epoch)
-    mark = epoch.marks.get(key)
+    mark: Any = epoch.marks.get(key)
     if mark is None or mark[:2] != [epoch.era, epoch] or len(mark) < size:
         mark = epoch.marks[key] = [epoch.era, int(epoch)] + [0] * (size - 2)
-    return mark
+    numbers: list[int] = mark
+    return numbers

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...batch._collate import Rows, nothing
+from ...batch._batch_allocator import Rows
+from ...batch._batch_allocator import noop as nothing
 from ._streaming import STREAMED, in_effect
 
 __all__ = ["Copies"]

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..._errors import SendError
 from ...flow._flow import DataFlow
-from ...storage._shared_list import Parcel
 from ...storage._aligned_memory import aligned_size as aligned
+from ...storage._shared_list import SharedListPickle as Parcel
 from ...storage._shared_memory import anonymous_file, mapped
 from ._channel import dump
 

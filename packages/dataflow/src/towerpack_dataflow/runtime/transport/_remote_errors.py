@@ -7,7 +7,8 @@ import pickle
 import traceback
 from typing import NamedTuple
 
-from ..._errors import WorkerError, blame, blamed_place
+from ..._errors import WorkerError
+from ...flow._error_location import blame, blamed_place
 from ...flow._flow import DataFlow
 
 

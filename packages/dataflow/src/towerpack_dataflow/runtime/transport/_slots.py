@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...batch._collate import Field, Memory, Rows
+from ...batch._batch_allocator import BatchAllocator as Memory
+from ...batch._batch_allocator import Rows
+from ...flow._columns import Field
 from ...storage._aligned_memory import aligned_size as aligned
 from ...storage._shared_memory import anonymous_file, mapped
 from ._copy_threads import Copies

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from ...batch._collate import Collator, Memory
+from ...batch._batch_allocator import BatchAllocator as Memory
+from ...batch._collate import Collator
 from ...flow._epoch import Epoch
 from ..transport import _remote_errors as _failures
 from ._task_handler import ATTEMPTS, Work

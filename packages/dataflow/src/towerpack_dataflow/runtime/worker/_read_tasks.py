@@ -7,8 +7,8 @@ from itertools import islice
 from time import perf_counter
 from typing import Any
 
+from ...batch._batch_allocator import BatchAllocator as Memory
 from ...batch._batch_data import BatchData
-from ...batch._collate import Memory
 from ...flow._flow import DataFlow
 from ...flow._flow_state import set_seeds_below
 from ..transport import _remote_errors as _failures

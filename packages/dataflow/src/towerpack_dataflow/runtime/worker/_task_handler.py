@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...batch._collate import Memory
+from ...batch._batch_allocator import BatchAllocator as Memory
 from ._task_messages import Answer, Spec
 
 ATTEMPTS = 3  # with on_error="retry", in all

@@ -7,9 +7,10 @@ from typing import NamedTuple
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
+from ...flow._marks import Marks
 from ..transport._remote_errors import Failure
 
-Marks = dict[str, list[int]]
+__all__ = ["Answer", "Marks", "Spec", "copied", "marks_for"]
 
 
 class Spec(NamedTuple):
