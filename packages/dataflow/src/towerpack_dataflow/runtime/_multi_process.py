@@ -45,14 +45,14 @@ class MultiProcessRunner(ParallelRunner):
             in `MultiThreadRunner`. By default "thread" on free-threaded builds of Python, else "spawn".
         worker_init_fn: called in each worker with its number, before `ds` is reset there.
         on_error: what to do with a datapoint that fails: "raise" its error here, "skip" the datapoint, or
-            "retry" it, three times in all. The last two need an addressable flow, and what they did is logged
-            at the end of a pass.
-        stall_warning: seconds without progress after which a warning says who waits for whom.
+            "retry" it, three times in all. The last two need an addressable flow, and log at the end of a
+            pass what was left out or repeated.
+        stall_warning: seconds without progress after which a warning names the busy workers.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
-        SendError: while iterating: the flow cannot be sent to a worker; the text names the part.
-        WorkerDiedError: while iterating: a worker was killed.
+        SendError: the flow cannot be sent to a worker, while iterating; the text names the part.
+        WorkerDiedError: a worker was killed, while iterating.
 
     Example:
         >>> from towerpack_dataflow import DataFromList, MapData
@@ -81,7 +81,7 @@ class MultiProcessRunner(ParallelRunner):
             replicate=replicate,
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
-            # Copies of a flow cannot share what it keeps from one datapoint to the next.
+            # Copies of a flow cannot share a state that it keeps from one datapoint to the next.
             start_method="spawn" if replicate and start_method is None else start_method,
             worker_init_fn=worker_init_fn,
             on_error=on_error,
@@ -116,8 +116,8 @@ class MultiProcessMapData(ParallelMap):
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
-        SendError: while iterating: the function or a datapoint cannot be sent; the text names the part.
-        WorkerDiedError: while iterating: a worker was killed.
+        SendError: the function or a datapoint cannot be sent, while iterating; the text names the part.
+        WorkerDiedError: a worker was killed, while iterating.
 
     Example:
         >>> list(MultiProcessMapData([[1], [2], [3]], 2, lambda dp: [dp[0] * 10]))

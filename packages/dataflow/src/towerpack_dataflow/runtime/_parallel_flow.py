@@ -45,7 +45,7 @@ class ParallelFlow(ProxyDataFlow):
             all threads share, else "spawn".
         worker_init_fn: called in each worker with its number, before anything else.
         on_error: "raise", "skip" or "retry".
-        stall_warning: seconds without any progress after which to log who waits for whom.
+        stall_warning: seconds without any progress after which a warning names the busy workers.
     """
 
     _transparent = True

@@ -21,7 +21,7 @@ _BYTES_PER_SECOND = 5e9
 _WORKER_BYTES = 50 * 2**20  # an interpreter with NumPy
 _AHEAD = 4  # datapoints that a worker has under way
 _QUOTA = "/sys/fs/cgroup/cpu.max"
-_WORTH_IT = 3  # work that takes less than so many times its sending stays where it is
+_WORTH_IT = 3  # times the sending: a datapoint that takes less to make is made by the consumer
 _SECONDS_TO_MEASURE = 0.3
 _MOST_TO_MEASURE = 20_000
 

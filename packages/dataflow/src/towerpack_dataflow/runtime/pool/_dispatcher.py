@@ -139,11 +139,11 @@ class Dispatcher(Generic[T]):
 
         The rest is handed out again, unless its worker is `going_on`.
         """
-        asked = begin + self._flying.pop(begin)
+        limit = begin + self._flying.pop(begin)
         if going_on:
-            self._flying[end] = asked - end
-        elif end < asked and (self._stop is None or end < self._stop):
-            heapq.heappush(self._rests, (end, asked))
+            self._flying[end] = limit - end
+        elif end < limit and (self._stop is None or end < self._stop):
+            heapq.heappush(self._rests, (end, limit))
         self.pace.learn(end - begin, seconds, size)
         if self._stop is not None and begin > self._stop:
             return
@@ -158,7 +158,7 @@ class Dispatcher(Generic[T]):
             self._ready_bytes -= self._ready.pop(begin)[1]
 
     def take(self) -> T | None:
-        """Returns what the consumer gets next; `None` if that is not ready."""
+        """Returns the next datapoints for the consumer; `None` if they are not ready."""
         begin = self._due if self._ordered else next(iter(self._ready), None)
         if begin is None or begin not in self._ready:
             return None

@@ -28,7 +28,7 @@ class PoolOptions(NamedTuple):
         start_method: "spawn", "fork" or "thread".
         worker_init_fn: called first in each.
         prefetch_bytes: how much may be under way, and how much the consumer may hold in views.
-        stall_warning: seconds of waiting after which a warning says who waits for whom.
+        stall_warning: seconds of waiting after which a warning names the busy workers.
     """
 
     num_workers: int
@@ -68,7 +68,7 @@ class WorkerHandle:
         number: among the workers.
         process: its process or thread.
         channel: the connection to it.
-        open_passes: numbers of the passes that it was told of.
+        open_passes: numbers of the passes that are open in it.
     """
 
     def __init__(

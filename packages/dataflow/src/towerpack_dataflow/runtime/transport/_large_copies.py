@@ -17,7 +17,7 @@ from ...batch._batch_allocator import Rows, noop
 
 __all__ = ["CACHE_BYPASS", "CopyThread", "StagedRows", "bypass_environment", "caches_are_bypassed"]
 
-CACHE_BYPASS = 2**22  # bytes; what is copied in one piece of at least this size goes past the caches
+CACHE_BYPASS = 2**22  # bytes; a copy of at least this size in one piece goes past the caches
 
 _LEAST_ROW = 2**14  # bytes; smaller ones take longer to hand over than to copy
 _STAGES = 4  # one is filled, one is copied, two give both some air

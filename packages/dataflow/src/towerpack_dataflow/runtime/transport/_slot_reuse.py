@@ -8,10 +8,10 @@ from typing import final
 __all__ = ["SlotReusePolicy"]
 
 _LARGE = 2**22  # bytes; of anything smaller, several fit into a cache of today
-_FAST = 1e9  # bytes a second; what is made more slowly than that does not wait for memory
+_FAST = 1e9  # bytes a second; datapoints that are made more slowly do not wait for memory
 _RECENT = 5  # measurements that count
 _FEW = 16  # first turns, most of them with memory that was never touched before
-_TRIAL = 96  # turns; so many a cache may take to hold what is written to again and again
+_TRIAL = 96  # turns that a cache may take to hold memory that is written again and again
 _SOONEST, _LATEST = 512, 4096  # turns from one trial to the next
 
 

@@ -65,8 +65,8 @@ class SlotBlock(NamedTuple):
 class SlotPool(BatchAllocator):
     """The slots that this process fills for its peer.
 
-    A slot is free, open (being filled), or out. It comes back when the peer says that nobody there sees it
-    any longer; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
+    A slot is free, open (being filled), or out. It comes back when the peer returns it, where its last view
+    has died then; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
 
     Args:
         copies: the thread that helps with large ones; `None` for no help.

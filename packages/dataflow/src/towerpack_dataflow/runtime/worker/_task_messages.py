@@ -54,7 +54,7 @@ class TaskResult(NamedTuple):
 
     Attributes:
         number: of the pass.
-        begin, end: the datapoints that were asked for and are dealt with.
+        begin, end: the datapoints that are dealt with.
         seconds: how long they took.
         ended: whether the pass has no more.
         going_on: whether the rest of the stretch follows by itself: a stream cannot be handed to others.
