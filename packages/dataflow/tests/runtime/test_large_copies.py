@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from towerpack_dataflow import BatchData, BatchError, DataFromList, MapData, MultiProcessRunner
-from towerpack_dataflow.batch._collate import Collator
 from towerpack_dataflow.runtime.transport import CopyThread, SlotPool, StagedRows, caches_are_bypassed
 
 PIECE = 2**12
@@ -30,6 +29,22 @@ def test_halves_make_a_whole(size, odd):
     assert target[0] == target[-1] == 0
 
 
+GIVEN_UP = -1
+
+
+def batches_of(numbers, shape, dtype, pool):
+    """A flow that builds batches of up to 91 arrays in `pool`, as those of a worker do."""
+
+    def array(number):
+        if number == GIVEN_UP:
+            raise InterruptedError
+        return [np.full(shape, number, dtype)]
+
+    flow = BatchData(MapData(DataFromList(numbers, shuffle=False), array), 91, remainder=True)
+    flow._memory = pool
+    return flow
+
+
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 90), st.booleans()), min_size=1, max_size=6),
@@ -38,16 +53,15 @@ def test_halves_make_a_whole(size, odd):
 )
 def test_batches_hold_what_was_put_in(batches, shape, dtype):
     pool = SlotPool(copy_thread())
-    collator = Collator(90, memory=pool)
-    for number, (count, given_up) in enumerate(batches):
-        for row in range(count):
-            collator.add([np.full(shape, number * 90 + row, dtype)])
+    for turn, (count, given_up) in enumerate(batches):
+        numbers = np.arange(turn * 90, turn * 90 + count)
         if given_up:
-            collator = Collator(90, memory=pool)
+            with pytest.raises(InterruptedError):
+                list(batches_of([*numbers, GIVEN_UP], shape, dtype, pool))
         else:
-            (batch,) = collator.take()
+            ((batch,),) = batches_of(list(numbers), shape, dtype, pool)
             assert batch.shape == (count, *shape)
-            numbers = np.arange(number * 90, number * 90 + count)
+            assert batch.dtype == dtype
             assert (batch.reshape(count, -1) == numbers[:, None]).all()
         pool.settle(set())
 
