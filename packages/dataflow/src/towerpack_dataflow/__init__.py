@@ -17,7 +17,7 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from .batch._batch_data import BatchData
+from .batch import BatchData
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch

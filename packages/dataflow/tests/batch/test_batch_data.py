@@ -21,7 +21,7 @@ from towerpack_dataflow import (
     ShardData,
     TestDataSpeed,
 )
-from towerpack_dataflow.batch._batch_allocator import BatchAllocator
+from towerpack_dataflow.batch import BatchAllocator
 from towerpack_dataflow.testing import check_dataflow, same
 
 Sample = namedtuple("Sample", "image label")

@@ -293,6 +293,23 @@ def test_bad_state(state, message):
         DataFromList([1]).load_state_dict(state)
 
 
+def test_a_state_without_a_number_has_the_first_format():
+    flow = DataFromList([[i] for i in range(9)])
+    list(flow)
+    state = flow.state_dict()
+    assert state.pop("version") == 1
+    resumed = DataFromList([[i] for i in range(9)])
+    resumed.load_state_dict(state)
+    assert list(resumed) == list(flow)
+
+
+@pytest.mark.parametrize("number", [0, 2, "1", None])
+def test_a_state_of_an_unknown_format_says_which_release_reads_it(number):
+    message = rf"version {number!r}, and .* reads version 1; use the release .* that wrote it, or a later one"
+    with pytest.raises(StateError, match=message):
+        DataFromList([1]).load_state_dict({"version": number, "seed": 1, "epoch": 0, "index": 0})
+
+
 def test_state_of_other_data():
     flow = DataFromList([1, 2, 3])
     flow.load_state_dict({"seed": 1, "epoch": 0, "index": 4})

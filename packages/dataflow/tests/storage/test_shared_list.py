@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towerpack_dataflow import BatchData, DataFromList, MapData, ParcelError
-from towerpack_dataflow.storage._shared_list import PackedList, SharedListPickle
+from towerpack_dataflow.storage import PackedList, SharedListPickle
 from towerpack_dataflow.testing import check_dataflow, same
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="lists are packed into a memfd")
@@ -60,6 +60,7 @@ def test_arrays_keep_dtype_and_shape():
     arrays = [np.arange(i, dtype=np.int16).reshape(1, i) for i in range(500)]
     got, _parcel = packed(arrays)
     assert type(got) is PackedList
+    assert len(got) == len(arrays)
     assert all(same(one, other) for one, other in zip(got, arrays))
 
 
@@ -144,7 +145,7 @@ def test_classes_of_the_main_module_travel_by_value():
     code = (
         "import cloudpickle, subprocess, sys\n"
         "from towerpack_dataflow import DataFromList\n"
-        "from towerpack_dataflow.storage._shared_list import SharedListPickle\n"
+        "from towerpack_dataflow.storage import SharedListPickle\n"
         "class Record:\n"
         "    def __init__(self, i): self.i = i\n"
         "parcel = SharedListPickle()\n"

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from ..flow._columns import Field
-from ..storage._aligned_memory import aligned_memory
+from ..storage import aligned_memory
 from ._batch_allocator import BatchAllocator
 
 __all__ = ["BufferLease", "BufferPool", "freeze"]

@@ -19,14 +19,14 @@ def copy_container(datapoint: Any) -> Any:
 
 
 def copy_containers(chunk: list[Any]) -> list[Any]:
-    """Does the same to many datapoints; costs next to nothing if there is nothing to copy."""
+    """Copies the lists and dicts among many datapoints; costs next to nothing if there are none."""
     if _CONTAINERS.isdisjoint(map(type, chunk)):
         return chunk
     return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
 
 
 def copied_containers(flow: Node, datapoints: Iterator[Any]) -> Iterator[Any]:
-    """Does the same to datapoints that a user's code makes for `flow`, which an error in them then names."""
+    """Copies the lists and dicts among datapoints of a user's code, whose errors then name `flow`."""
     try:
         for datapoint in datapoints:
             yield datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint

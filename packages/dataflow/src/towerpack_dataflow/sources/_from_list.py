@@ -11,7 +11,7 @@ from ..flow._container_copies import copy_container, copy_containers
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._flow import DataFlow
-from ..storage._shared_list import PackedList, list_to_pickle
+from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation
 
 __all__ = ["DataFromList"]
