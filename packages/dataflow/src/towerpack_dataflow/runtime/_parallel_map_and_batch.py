@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, final
 
 from .._errors import BatchError
-from ..batch._batch_data import BatchData
+from ..batch import BatchData
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..operators._map_data import MapData

@@ -11,7 +11,7 @@ from typing import NamedTuple, final
 from ..flow._datapoint_size import duration, payload
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..storage._shared_list import SharedListPickle
+from ..storage import SharedListPickle
 
 __all__ = ["Suggestion", "autotune", "available_cpus", "suggest_workers"]
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...batch._buffer_pool import freeze
-from ...storage._aligned_memory import aligned_memory, aligned_size
+from ...batch import freeze
+from ...storage import aligned_memory, aligned_size
 from ._slots import BorrowedSlots, SlotBlock, SlotLease, SlotPool
 from ._small_datapoints import from_table, to_table
 

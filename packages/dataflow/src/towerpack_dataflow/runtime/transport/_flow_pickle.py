@@ -13,9 +13,7 @@ import numpy as np
 
 from ..._errors import SendError
 from ...flow._flow import DataFlow
-from ...storage._aligned_memory import aligned_size
-from ...storage._shared_list import SharedListPickle
-from ...storage._shared_memory import anonymous_file, mapped
+from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
 from ._channel import dump_out_of_band
 
 __all__ = ["WorkerPayload", "load_payload"]

@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ...batch._batch_allocator import Rows, noop
+from ...batch import Rows, noop
 
 __all__ = ["CACHE_BYPASS", "CopyThread", "StagedRows", "bypass_environment", "caches_are_bypassed"]
 

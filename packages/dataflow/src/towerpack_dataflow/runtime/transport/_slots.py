@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...batch._batch_allocator import BatchAllocator, Rows
+from ...batch import BatchAllocator, Rows
 from ...flow._columns import Field
-from ...storage._aligned_memory import aligned_size
-from ...storage._shared_memory import anonymous_file, mapped
+from ...storage import aligned_size, anonymous_file, mapped
 from ._large_copies import CopyThread
 
 __all__ = ["BorrowedSlots", "Slot", "SlotBlock", "SlotLease", "SlotPool"]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
-from ...batch._batch_allocator import BatchAllocator
-from ...batch._collate import Collator
+from ...batch import BatchAllocator, Collator
 from ...flow._epoch import Epoch
 from ..transport import pack_error
 from ._task_handler import ATTEMPTS, TaskHandler

@@ -7,8 +7,7 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, final
 
-from ...batch._batch_allocator import BatchAllocator
-from ...batch._batch_data import BatchData
+from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
 from ...flow._flow_state import set_seeds_below
 from ...flow._marks import Marks, as_lists

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from ...batch._batch_allocator import BatchAllocator
+from ...batch import BatchAllocator
 from ._task_messages import PassSpec, TaskResult
 
 __all__ = ["ATTEMPTS", "TaskHandler"]

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, final
 
-from ...batch._buffer_pool import BufferPool
+from ...batch import BufferPool
 from ...flow._datapoint_size import payload
 from ..transport import PeerGoneError
 from ._worker_info import WorkerInfo
