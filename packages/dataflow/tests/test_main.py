@@ -54,7 +54,10 @@ def test_bench(flows, name, ending, capsys):
 @pytest.mark.parametrize(
     "address, message",
     [
-        ("flows_to_measure", "MODULE:NAME expected, like my_project.data:train_flow; got 'flows_to_measure'"),
+        (
+            "flows_to_measure",
+            "MODULE:NAME expected, like my_project.data:train_flow; received 'flows_to_measure'",
+        ),
         ("flows_to_measure:nothing", "flows_to_measure defines no nothing"),
         ("flows_to_measure:number", "flows_to_measure:number is int, not a flow"),
         ("flows_to_measure:empty", "nothing to time: DataFromList gave 0 datapoints"),

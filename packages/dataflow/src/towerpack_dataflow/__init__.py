@@ -17,12 +17,13 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from .batch._batch_data import BatchData
+from .batch import BatchData
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
-from .operators._map_data import MapData, MapDataComponent
+from .operators._map_component import MapDataComponent
+from .operators._map_data import MapData
 from .operators._print_data import PrintData
 from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
 from .operators._repeat import FixedSizeData, RepeatedData
@@ -38,7 +39,8 @@ from .runtime import (
 )
 from .runtime._suggest_workers import Suggestion, autotune
 from .sources._from_arrays import DataFromArrays
-from .sources._from_iterables import DataFromGenerator, DataFromIterable, DataFromList
+from .sources._from_iterable import DataFromGenerator, DataFromIterable
+from .sources._from_list import DataFromList
 
 __all__ = [
     "ArgumentError",

@@ -1,4 +1,4 @@
-"""`python -m towerpack_dataflow bench module:factory`: how fast a flow is, and why."""
+"""`python -m towerpack_dataflow bench module:factory`: measures a flow and each flow it is built of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
-from .sources._from_iterables import as_dataflow, known_length
+from .flow._flow import known_length
+from .sources._as_dataflow import as_dataflow
+
+__all__ = ["load_flow", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        flow = as_dataflow(found(options.flow))
+        flow = as_dataflow(load_flow(options.flow))
         warmup = _usual_warmup(flow) if options.warmup is None else options.warmup
         TestDataSpeed(flow, options.size, warmup, options.seconds).diagnose(options.consumer_ms / 1e3)
     except (_NotFoundError, DataFlowError) as error:
@@ -65,11 +68,11 @@ def _usual_warmup(flow: DataFlow) -> int:
     return 10 if length is None else min(10, length // 10)
 
 
-def found(address: str) -> Any:
-    """The flow at `module:name`."""
+def load_flow(address: str) -> Any:
+    """Loads the flow at `module:name`."""
     module, colon, name = address.rpartition(":")
     if not (module and colon and name):
-        raise _NotFoundError(f"MODULE:NAME expected, like my_project.data:train_flow; got {address!r}")
+        raise _NotFoundError(f"MODULE:NAME expected, like my_project.data:train_flow; received {address!r}")
     made: Any = _namespace(module, name)
     if callable(made) and not isinstance(made, DataFlow):
         made = _called(address, made)

@@ -1,4 +1,8 @@
-"""Checks that several flows make of their arguments."""
+"""Checks of arguments that flows share.
+
+They are functions, not validators of attrs: importing attrs would take `import towerpack_dataflow` beyond its
+limit, a little more than the time of `import numpy`, which `benchmarks/import_time.py` measures.
+"""
 
 from __future__ import annotations
 
@@ -7,34 +11,36 @@ from typing import Any
 
 from ._errors import ArgumentError
 
+__all__ = ["count", "one_of"]
+
 
 def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
-    """`value` as an `int`, NumPy's integers included.
+    """Checks that `value` is an integer of at least `least`, NumPy's included; returns it as an `int`.
 
     Args:
-        name: the argument, for the message.
-        value: what the user gave.
+        name: of the argument, for the message.
+        value: the argument.
         least: the smallest number that makes sense.
-        instead: what else would be accepted, for the message.
+        instead: other accepted values, for the message.
 
     Raises:
-        ArgumentError: if it is no integer, or below `least`.
+        ArgumentError: `value` is no integer, or is below `least`.
     """
     try:
         number = operator.index(value)
     except TypeError:
         number = least - 1
     if number < least or isinstance(value, bool):
-        raise ArgumentError(f"{name} is an integer from {least} up{instead}; got {value!r}")
+        raise ArgumentError(f"{name} is an integer from {least} up{instead}; received {value!r}")
     return number
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """`value`, which must be one of a few words.
+    """Checks that `value` is one of a few words, and returns it.
 
     Raises:
-        ArgumentError: if it is none of them.
+        ArgumentError: `value` is none of them.
     """
     if value not in allowed:
-        raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; got {value!r}")
+        raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; received {value!r}")
     return str(value)

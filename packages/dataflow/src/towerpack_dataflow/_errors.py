@@ -1,20 +1,26 @@
-"""Every error this package raises on purpose, and how an error learns where in a flow it happened."""
+"""Every error that this package raises on purpose."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from itertools import pairwise
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .flow._flow import DataFlow
-    from .flow._position import Position
-
-_BLAMED = "_towerpack_blamed_flow"
+__all__ = [
+    "ArgumentError",
+    "ArgumentTypeError",
+    "BatchError",
+    "ComponentError",
+    "DataFlowError",
+    "EmptyFlowError",
+    "ExhaustedError",
+    "FlowDefinitionError",
+    "NotAddressableError",
+    "ParcelError",
+    "SendError",
+    "StateError",
+    "UnknownLengthError",
+    "WorkerDiedError",
+    "WorkerError",
+]
 
 
 class DataFlowError(Exception):
-    """The root of all errors of this package; each is also the builtin that fits.
+    """The root of all errors of this package; each is also a fitting builtin.
 
     ::
 
@@ -23,15 +29,15 @@ class DataFlowError(Exception):
         ├── ArgumentTypeError    (TypeError)     an argument has a type that cannot work
         ├── BatchError           (ValueError)    datapoints that do not stack into one batch
         ├── ComponentError       (LookupError)   a datapoint lacks the component asked for
-        ├── EmptyFlowError       (ValueError)    a flow that must give something gave nothing
+        ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
         ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
-        ├── SendError            (TypeError)     a part of a flow that no worker process can be given
+        ├── SendError            (TypeError)     a part of a flow that cannot be sent to a worker
         ├── StateError           (ValueError)    a state that cannot be restored
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
-        └── WorkerError          (RuntimeError)  a worker failed in a way that no other type can say
+        └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
             └── WorkerDiedError                  a worker process is gone
 
     Example:
@@ -57,15 +63,15 @@ class ComponentError(DataFlowError, LookupError):
 
 
 class EmptyFlowError(DataFlowError, ValueError):
-    """A flow that is repeated gives nothing, so that the repetition would never end."""
+    """A flow that is repeated endlessly has no datapoints, so that the repetition would never yield one."""
 
 
 class ExhaustedError(DataFlowError, RuntimeError):
-    """A source that can be read once only was asked to start again."""
+    """A pass was started over a source that can be read only once, and was."""
 
 
 class FlowDefinitionError(DataFlowError, TypeError):
-    """A subclass of `DataFlow` overrides none of what it must, or contradictory methods."""
+    """A subclass of `DataFlow` overrides none of the methods that it must, or contradictory ones."""
 
 
 class NotAddressableError(DataFlowError, TypeError):
@@ -73,7 +79,7 @@ class NotAddressableError(DataFlowError, TypeError):
 
 
 class ParcelError(DataFlowError, RuntimeError):
-    """A flow came from another process, and the memory that its list was packed into is gone."""
+    """A flow came from another process, and the shared memory that its list was packed into is gone."""
 
 
 class SendError(DataFlowError, TypeError):
@@ -81,7 +87,7 @@ class SendError(DataFlowError, TypeError):
 
 
 class StateError(DataFlowError, ValueError):
-    """What was given to `load_state_dict()` is not the state of such a flow."""
+    """The argument of `load_state_dict()` is not the state of such a flow."""
 
 
 class UnknownLengthError(DataFlowError, TypeError):
@@ -94,45 +100,3 @@ class WorkerError(DataFlowError, RuntimeError):
 
 class WorkerDiedError(WorkerError):
     """A worker process was killed, or ended by itself."""
-
-
-def blame(error: Exception, flow: DataFlow) -> None:
-    """Remembers on `error` that it came out of `flow`; the innermost flow that says so wins."""
-    if not hasattr(error, _BLAMED):
-        _try_to_set(error, _BLAMED, flow)
-
-
-def explain(error: Exception, root: DataFlow, position: Position) -> None:
-    """Adds a note with the path from `root` to the blamed flow, and the datapoint that was due.
-
-    The type of the error stays. On Python 3.10, which shows no notes, they are in `__notes__` all the same.
-    """
-    culprit = vars(error).pop(_BLAMED, root)
-    path = next(_paths(root, culprit), [root])
-    names = " > ".join(flow._name() for flow in path)
-    note = f"in the flow {names}, while making datapoint {position.index} of epoch {int(position.epoch)}"
-    # What add_note() does on 3.11 and later.
-    _try_to_set(error, "__notes__", [*getattr(error, "__notes__", []), note])
-
-
-def blamed_place(error: BaseException, root: DataFlow) -> tuple[int, ...]:
-    """Child numbers on the way from `root` to the flow that `error` came out of, which it forgets."""
-    culprit = getattr(error, _BLAMED, root)
-    vars(error).pop(_BLAMED, None)
-    path = next(_paths(root, culprit), [root])
-    return tuple(flow._children().index(child) for flow, child in pairwise(path))
-
-
-def _paths(flow: DataFlow, culprit: DataFlow) -> Iterator[list[DataFlow]]:
-    if flow is culprit:
-        yield [flow]
-    for child in flow._children():
-        for path in _paths(child, culprit):
-            yield [flow, *path]
-
-
-def _try_to_set(error: Exception, name: str, value: object) -> None:
-    try:
-        setattr(error, name, value)
-    except AttributeError:  # an exception class may forbid attributes; it then travels without the note
-        return

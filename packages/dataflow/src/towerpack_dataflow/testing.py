@@ -1,4 +1,4 @@
-"""The conformance kit: what every flow of this package is held to, for flows of one's own."""
+"""The conformance kit: checks that a flow keeps the promises that all flows of this package keep."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ _STATE_BYTES = 1024
 
 
 class ConformanceError(AssertionError):
-    """A flow broke a promise; the message says which, and what is usually the reason."""
+    """A flow broke a promise; the message names the promise and the usual reason."""
 
 
 def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
-    """Checks that an object keeps the promises of a flow, as others rely on them.
+    """Checks that an object keeps the promises of a flow.
 
     Passes are repeatable by their seed, their length is `len()`, `reset_state()` may be called at any time,
     an iterator left early does not disturb the next pass, a state taken at any position and loaded into a
     copy gives the rest of the pass, a copy by cloudpickle stands where the original stands, and changing a
     datapoint in place changes nothing in the flow.
 
-    Needs no pytest. Uses only the public protocol, so it takes objects of any class.
+    The check needs no pytest, and uses only the public protocol, so that it takes objects of any class.
 
     Args:
-        flow: the flow, in its initial state; it is copied by cloudpickle for each check. Or, for a flow that
-            cannot be copied, a function that builds one, the same each time.
-        limit: look at no more datapoints of a pass than this; an endless flow is cut there.
+        flow: the flow, in its initial state; it is copied by cloudpickle for each check. For a flow that
+            cannot be copied, a function that builds an equal one at each call.
+        limit: the most datapoints of a pass to read; an endless flow is cut there.
         positions: at how many positions of the pass to take a state, spread over it.
 
     Raises:
@@ -56,7 +56,7 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two datapoints are equal in structure, types, dtypes, shapes and values; NaN equals NaN.
+    """Tells whether two datapoints are equal in structure, types, dtypes, shapes and values; NaN equals NaN.
 
     Example:
         >>> same([np.float32(1), "a"], [np.float32(1), "a"]), same([1], [1.0])
@@ -88,7 +88,7 @@ def _is_factory(flow: Any) -> bool:
 
 
 def _maker(flow: Any) -> Make:
-    """A function that gives a fresh, seeded flow at each call."""
+    """Returns a function that makes a fresh, seeded flow at each call."""
     if _is_factory(flow):
         build = flow
     else:
@@ -114,7 +114,7 @@ def _maker(flow: Any) -> Make:
 
 
 def _read(iterator: Iterator[Any], limit: int) -> list[Any]:
-    """Up to `limit` datapoints, safe from whatever happens to the originals."""
+    """Reads up to `limit` datapoints, and copies them deeply."""
     return [copy.deepcopy(datapoint) for datapoint in islice(iterator, limit)]
 
 
@@ -124,14 +124,14 @@ def _two_passes(make: Make, limit: int) -> Passes:
     return [_read(iter(flow), limit), _read(iter(flow), limit)]
 
 
-def _expect(got: list[Any], expected: list[Any], what: str, why: str) -> None:
-    for number, (one, other) in enumerate(zip(got, expected)):
+def _expect(received: list[Any], expected: list[Any], what: str, why: str) -> None:
+    for number, (one, other) in enumerate(zip(received, expected)):
         if not same(one, other):
             raise ConformanceError(
                 f"{what}: datapoint {number} differs: {_short(one)} instead of {_short(other)}. {why}"
             )
-    if len(got) != len(expected):
-        raise ConformanceError(f"{what}: {len(got)} datapoints instead of {len(expected)}. {why}")
+    if len(received) != len(expected):
+        raise ConformanceError(f"{what}: {len(received)} datapoints instead of {len(expected)}. {why}")
 
 
 def _check_repeatable(make: Make, expected: Passes, limit: int) -> None:

@@ -21,7 +21,7 @@ from towerpack_dataflow import (
     ShardData,
     TestDataSpeed,
 )
-from towerpack_dataflow.batch._collate import Memory
+from towerpack_dataflow.batch import BatchAllocator
 from towerpack_dataflow.testing import check_dataflow, same
 
 Sample = namedtuple("Sample", "image label")
@@ -107,7 +107,7 @@ def test_lengths():
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, "3", None])
 def test_bad_size(size):
-    with pytest.raises(ArgumentError, match=r"batch_size is an integer from 1 up; got "):
+    with pytest.raises(ArgumentError, match=r"batch_size is an integer from 1 up; received "):
         BatchData(images(), size)
 
 
@@ -205,7 +205,7 @@ def test_the_memory_of_a_batch_can_come_from_elsewhere():
     pool = [np.zeros((2, 2, 3), np.uint8), np.zeros(2, np.float64)]
     asked = []
 
-    class Elsewhere(Memory):
+    class Elsewhere(BatchAllocator):
         def allocate(self, fields):
             asked.append(fields)
             return pool

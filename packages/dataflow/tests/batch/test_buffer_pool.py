@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from towerpack_dataflow import BatchData, DataFlow, DataFromArrays, DataFromList, MapData, MultiThreadRunner
-from towerpack_dataflow.batch._buffer_pool import BufferPool
+from towerpack_dataflow.batch import BufferPool
 
 LARGE = ((64, 1024), np.dtype(np.uint8))
 
@@ -214,10 +214,12 @@ def test_many_threads_let_go_and_allocate():
 def test_a_map_above_may_change_its_batch():
     flow = MapData(BatchData(Blocks(40), 4), lambda dp: [dp[0].__iadd__(1), dp[1]])
     held = list(flow)
+    assert len(held) == 10
     assert all((batch[:, 0, 0] == numbers + 1).all() for batch, numbers in held)
 
 
 @pytest.mark.slow
 def test_in_threads():
     held = list(islice(MultiThreadRunner(BatchData(Blocks(400), 4), 3), 80))
+    assert len(held) == 80
     assert all((batch[:, 0, 0] == numbers % 251).all() for batch, numbers in held)

@@ -51,9 +51,9 @@ def test_text():
 
 
 def test_errors(capsys):
-    with pytest.raises(ArgumentError, match="size is an integer from 1 up; got 0"):
+    with pytest.raises(ArgumentError, match="size is an integer from 1 up; received 0"):
         TestDataSpeed([[1]], size=0)
-    with pytest.raises(ArgumentError, match="warmup is an integer from 0 up; got -1"):
+    with pytest.raises(ArgumentError, match="warmup is an integer from 0 up; received -1"):
         TestDataSpeed([[1]], warmup=-1)
     with pytest.raises(
         EmptyFlowError,

@@ -20,9 +20,13 @@ from towerpack_dataflow import (
     SpeedResult,
     TestDataSpeed,
 )
-from towerpack_dataflow.bench import _stage_times as module
-from towerpack_dataflow.bench._process_memory import family, proportional_memory
-from towerpack_dataflow.bench._stage_times import Stage, stages, watched
+from towerpack_dataflow.bench import (
+    Stage,
+    measured_stages,
+    process_tree,
+    proportional_memory,
+    stage_timers,
+)
 
 
 @pytest.fixture
@@ -37,8 +41,9 @@ def clock(monkeypatch):
             self.computed += seconds * computing
 
     clock = Clock()
-    monkeypatch.setattr(module, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(module, "thread_time", lambda: clock.computed)
+    module = "towerpack_dataflow.bench._stage_times"
+    monkeypatch.setattr(f"{module}.perf_counter", lambda: clock.now)
+    monkeypatch.setattr(f"{module}.thread_time", lambda: clock.computed)
     return clock
 
 
@@ -46,10 +51,10 @@ def measured(flow):
     root = ProxyDataFlow(flow)
     root.seed(0)
     before = dict(vars(root))
-    with watched(root) as watches:
+    with stage_timers(root) as timers:
         datapoints = list(root)
     assert vars(root)["ds"] is before["ds"]
-    return datapoints, stages(watches)
+    return datapoints, measured_stages(timers)
 
 
 def test_each_flow_has_its_own_time(clock):
@@ -122,7 +127,7 @@ def test_what_workers_do_is_measured_here():
     ]
     _, found = measured(BatchData(MultiProcessMapData(DataFromList([[i] for i in range(9)]), 3, list), 3))
     assert [stage.workers for stage in found] == [0, 3, 0]
-    assert flow._crew is None
+    assert flow._worker_pool is None
 
 
 def diagnosis(*rows, consumer=0.0, addressable=True):
@@ -180,10 +185,10 @@ def test_memory_counts_shared_pages_once_and_workers_too():
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as child:
         child.stdout.readline()
-        processes = family()
+        processes = process_tree()
         assert set(processes) >= {child.pid}
         together = proportional_memory(processes)
         assert together >= proportional_memory([child.pid]) + held.nbytes
         child.stdin.close()
-    assert child.pid not in family()
+    assert child.pid not in process_tree()
     assert proportional_memory([child.pid]) == 0

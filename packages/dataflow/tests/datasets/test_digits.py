@@ -15,7 +15,7 @@ def test_missing_scikit_learn_names_the_extra(monkeypatch):
 
 
 def test_unknown_part():
-    with pytest.raises(ValueError, match='train_or_test is "train" or "test"; got \'val\''):
+    with pytest.raises(ValueError, match="train_or_test is 'train' or 'test'; received 'val'"):
         Digits("val")
 
 

@@ -267,7 +267,7 @@ def test_seed_in_the_middle_of_a_pass_counts_from_the_next_one_on():
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", None, True])
 def test_bad_seed(seed):
-    with pytest.raises(ValueError, match=r"a seed is an integer from 0 up; got "):
+    with pytest.raises(ValueError, match=r"a seed is an integer from 0 up; received "):
         DataFromList([1]).seed(seed)
 
 
@@ -280,7 +280,7 @@ def test_numpy_seed_is_json():
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ([1], "a state is the dict that state_dict.. returns; got list"),
+        ([1], "a state is the dict that state_dict.. returns; received list"),
         ({"seed": 1, "epoch": 0}, "'index' in"),
         ({"seed": 1, "epoch": -1, "index": 0}, "'epoch' in"),
         ({"seed": 1, "epoch": 0, "index": 0.5}, "'index' in"),
@@ -291,6 +291,23 @@ def test_numpy_seed_is_json():
 def test_bad_state(state, message):
     with pytest.raises(StateError, match=message):
         DataFromList([1]).load_state_dict(state)
+
+
+def test_a_state_without_a_number_has_the_first_format():
+    flow = DataFromList([[i] for i in range(9)])
+    list(flow)
+    state = flow.state_dict()
+    assert state.pop("version") == 1
+    resumed = DataFromList([[i] for i in range(9)])
+    resumed.load_state_dict(state)
+    assert list(resumed) == list(flow)
+
+
+@pytest.mark.parametrize("number", [0, 2, "1", None])
+def test_a_state_of_an_unknown_format_says_which_release_reads_it(number):
+    message = rf"version {number!r}, and .* reads version 1; use the release .* that wrote it, or a later one"
+    with pytest.raises(StateError, match=message):
+        DataFromList([1]).load_state_dict({"version": number, "seed": 1, "epoch": 0, "index": 0})
 
 
 def test_state_of_other_data():

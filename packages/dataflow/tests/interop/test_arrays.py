@@ -78,7 +78,7 @@ def test_nothing_to_repeat():
 
 
 def test_a_number_of_epochs_that_makes_no_sense():
-    with pytest.raises(ArgumentError, match="epochs is an integer from 1 up, or None; got 0"):
+    with pytest.raises(ArgumentError, match="epochs is an integer from 1 up, or None; received 0"):
         ArrayIterator([[1]], epochs=0)
 
 

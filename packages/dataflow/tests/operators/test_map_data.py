@@ -175,9 +175,11 @@ def test_in_place_changes_do_not_reach_the_source():
 
 
 def test_func_must_be_callable():
-    with pytest.raises(ArgumentTypeError, match="MapData takes a function of a datapoint; got int"):
+    with pytest.raises(ArgumentTypeError, match="MapData takes a function of a datapoint; received int"):
         MapData([[1]], 5)
-    with pytest.raises(ArgumentTypeError, match="MapDataComponent takes a function of a datapoint; got str"):
+    with pytest.raises(
+        ArgumentTypeError, match="MapDataComponent takes a function of a datapoint; received str"
+    ):
         MapDataComponent([[1]], "f")
 
 

@@ -62,5 +62,5 @@ def test_shuffles_stay_the_same(capsys):
 
 @pytest.mark.parametrize("argument", ["num", "max_depth", "max_list"])
 def test_bad_numbers(argument):
-    with pytest.raises(ArgumentError, match=f"{argument} is an integer from 1 up; got 0"):
+    with pytest.raises(ArgumentError, match=f"{argument} is an integer from 1 up; received 0"):
         PrintData([[1]], **{argument: 0})

@@ -128,11 +128,11 @@ def test_resuming_a_stream_starts_at_the_childs_own_epoch():
 @pytest.mark.parametrize("num", [0, -2, 1.5, None, "2"])
 def test_bad_num(num):
     with pytest.raises(
-        ArgumentError, match="num is an integer from 1 up, or -1 for endless repetition; got "
+        ArgumentError, match="num is an integer from 1 up, or -1 for endless repetition; received "
     ):
         RepeatedData(source(), num)
     if num != -1:
-        with pytest.raises(ArgumentError, match="size is an integer from 1 up; got "):
+        with pytest.raises(ArgumentError, match="size is an integer from 1 up; received "):
             FixedSizeData(source(), num)
 
 

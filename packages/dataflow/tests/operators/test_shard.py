@@ -131,9 +131,9 @@ def test_only_the_shard_is_made():
 def test_errors():
     with pytest.raises(ArgumentError, match="index=2 of count=2 shards: they are numbered 0 to 1"):
         ShardData([[1]], 2, 2)
-    with pytest.raises(ArgumentError, match="count is an integer from 1 up; got 0"):
+    with pytest.raises(ArgumentError, match="count is an integer from 1 up; received 0"):
         ShardData([[1]], 0, 0)
-    with pytest.raises(ArgumentError, match="index is an integer from 0 up; got -1"):
+    with pytest.raises(ArgumentError, match="index is an integer from 0 up; received -1"):
         reshard({"index": 3}, 2, -1, 3)
     with pytest.raises(TypeError, match="has no length"):
         len(ShardData(DataFromGenerator(lambda: iter([[1]])), 0, 2))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towerpack_dataflow.runtime.pool._dispatcher import Dispatcher, Pace
+from towerpack_dataflow.runtime.pool import Dispatcher, Pace
 
 
 def drain(dispatcher):
@@ -26,7 +26,7 @@ def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered)
         if flying:
             begin, end = flying.pop(data.draw(st.integers(0, len(flying) - 1)))
             end = data.draw(st.integers(begin, end)) if data.draw(st.booleans()) else end
-            dispatcher.answer(begin, end, list(range(begin, end)), 1, 1e-5)
+            dispatcher.complete(begin, end, list(range(begin, end)), 1, 1e-5)
         got += drain(dispatcher)
     assert (got if ordered else sorted(got)) == list(range(start, stop))
 
@@ -36,10 +36,10 @@ def test_a_slow_stretch_stops_the_others_only_at_the_window():
     slow = dispatcher.hand_out()
     for _ in range(3):
         begin, end = dispatcher.hand_out()
-        dispatcher.answer(begin, end, [begin], 1, 1.0)
+        dispatcher.complete(begin, end, [begin], 1, 1.0)
     assert dispatcher.hand_out() is None
     assert dispatcher.take() is None
-    dispatcher.answer(*slow, [0])
+    dispatcher.complete(*slow, [0])
     assert drain(dispatcher) == [0, 1, 2, 3]
 
 
@@ -47,7 +47,7 @@ def test_the_rest_of_a_stretch_goes_first_and_needs_no_room():
     dispatcher = Dispatcher(0, 100, window=1)
     dispatcher.pace.learn(1, 1e-6, 1)
     begin, end = dispatcher.hand_out()
-    dispatcher.answer(begin, begin, [], 0)
+    dispatcher.complete(begin, begin, [], 0)
     assert dispatcher.hand_out() == (begin, end)
 
 
@@ -55,7 +55,7 @@ def test_bytes_bound_what_is_under_way():
     dispatcher = Dispatcher(0, None, budget=100)
     for _ in range(3):
         begin, end = dispatcher.hand_out()
-        dispatcher.answer(begin, end, ["x"], 60, 1.0)
+        dispatcher.complete(begin, end, ["x"], 60, 1.0)
         if begin == 0:
             dispatcher.take()
     assert dispatcher.hand_out() is None
@@ -67,9 +67,9 @@ def test_a_pass_that_ends_earlier_than_thought():
     dispatcher = Dispatcher(0, None)
     first, second = dispatcher.hand_out(), dispatcher.hand_out()
     dispatcher.end_at(1)
-    dispatcher.answer(second[0], second[0], [])
+    dispatcher.complete(second[0], second[0], [])
     assert not dispatcher.finished
-    dispatcher.answer(*first, ["only"])
+    dispatcher.complete(*first, ["only"])
     assert drain(dispatcher) == ["only"]
     assert dispatcher.finished
 
@@ -78,7 +78,7 @@ def test_what_the_consumer_has_had_is_not_handed_out_again():
     dispatcher = Dispatcher(0, 10, done=[(7, 8), (0, 2), (4, 5)], ordered=False)
     got = []
     while (stretch := dispatcher.hand_out()) is not None:
-        dispatcher.answer(*stretch, list(range(*stretch)))
+        dispatcher.complete(*stretch, list(range(*stretch)))
         got += drain(dispatcher)
     assert sorted(got) == [2, 3, 5, 6, 8, 9]
 

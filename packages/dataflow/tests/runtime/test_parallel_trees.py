@@ -106,8 +106,8 @@ def head(flow, size=MOST):
 
 
 def close(flow):
-    if getattr(flow, "_crew", None) is not None:
-        flow._crew.close()
+    if getattr(flow, "_worker_pool", None) is not None:
+        flow._worker_pool.close()
     for child in flow._children():
         close(child)
 

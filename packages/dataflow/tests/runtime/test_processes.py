@@ -116,9 +116,9 @@ def test_workers_end_with_their_parent(run, build, how):
 def test_workers_of_a_killed_worker_end_with_it(run):
     running = run(script(TOWER))
     running.wait_until_running()
-    family = running.alive()
-    (worker,) = (pid for pid in family if parent_of(pid) == running.popen.pid)
-    assert len(family) == 4
+    descendants = running.alive()
+    (worker,) = (pid for pid in descendants if parent_of(pid) == running.popen.pid)
+    assert len(descendants) == 4
     os.kill(worker, signal.SIGKILL)
     _, errors = running.popen.communicate(timeout=10)
     assert f"WorkerDiedError: worker 0 (process {worker}) was killed by SIGKILL" in errors
@@ -223,7 +223,7 @@ next(iterator)
 pid = os.fork()
 got = list(runner) if pid == 0 else list(iterator)
 if pid == 0:
-    runner._crew.close()
+    runner._worker_pool.close()
     os._exit(0 if len(got) == 9 else 1)
 print(len(got), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """

@@ -7,25 +7,29 @@ import threading
 import numpy as np
 import pytest
 
-from towerpack_dataflow.flow._epoch import Epoch
-from towerpack_dataflow.runtime.transport._channel import Channel, PeerGoneError
-from towerpack_dataflow.runtime.transport._copy_threads import Copies, StagedRows
-from towerpack_dataflow.runtime.transport._slot_reuse import Warmth
-from towerpack_dataflow.runtime.transport._slots import SlotPool
-from towerpack_dataflow.runtime.worker._task_handler import Work
-from towerpack_dataflow.runtime.worker._task_messages import Answer, Spec
-from towerpack_dataflow.runtime.worker._worker_loop import Loop
+from towerpack_dataflow import Epoch
+from towerpack_dataflow.runtime.transport import (
+    Channel,
+    CopyThread,
+    PeerGoneError,
+    SlotPool,
+    SlotReusePolicy,
+    StagedRows,
+)
+from towerpack_dataflow.runtime.worker._task_handler import TaskHandler
+from towerpack_dataflow.runtime.worker._task_messages import PassSpec, TaskResult
+from towerpack_dataflow.runtime.worker._worker_loop import WorkerLoop
 
 LARGE = 2**25
 
 
-def waits(warmth, plain, warm, size=LARGE, turns=1000):
+def waits(policy, plain, warm, size=LARGE, turns=1000):
     """How often it waits, if it takes `plain` seconds without and `warm(turn in a row)` with waiting."""
     count = in_a_row = 0
     for _ in range(turns):
-        wait = warmth.patience(size) > 0
+        wait = policy.patience(size) > 0
         in_a_row = in_a_row + 1 if wait else 0
-        warmth.learn(wait, warm(in_a_row) if wait else plain)
+        policy.learn(wait, warm(in_a_row) if wait else plain)
         count += wait
     return count / turns
 
@@ -35,81 +39,80 @@ def always(seconds):
 
 
 def test_the_quicker_way_is_gone_and_waiting_tried_now_and_then():
-    assert waits(Warmth(), 0.004, always(0.003)) > 0.98
-    warmth = Warmth()
-    assert waits(warmth, 0.004, always(0.005)) < 0.2
-    assert 0.01 < waits(warmth, 0.004, always(0.005), turns=10_000) < 0.04
+    assert waits(SlotReusePolicy(), 0.004, always(0.003)) > 0.98
+    policy = SlotReusePolicy()
+    assert waits(policy, 0.004, always(0.005)) < 0.2
+    assert 0.01 < waits(policy, 0.004, always(0.005), turns=10_000) < 0.04
 
 
 def test_a_cache_has_time_to_learn():
-    assert waits(Warmth(), 0.004, lambda turn: 0.003 + 0.004 * 0.9**turn) > 0.98
+    assert waits(SlotReusePolicy(), 0.004, lambda turn: 0.003 + 0.004 * 0.9**turn) > 0.98
 
 
 def test_a_turn_that_something_else_held_up_changes_nothing():
-    assert waits(Warmth(), 0.004, lambda turn: 0.02 if turn % 10 == 0 else 0.003) > 0.98
+    assert waits(SlotReusePolicy(), 0.004, lambda turn: 0.02 if turn % 10 == 0 else 0.003) > 0.98
 
 
 def test_a_consumer_that_becomes_slow_is_noticed():
-    warmth = Warmth()
-    waits(warmth, 0.004, always(0.003))
-    waits(warmth, 0.004, always(0.0045), turns=110)
-    assert waits(warmth, 0.004, always(0.0045), turns=400) == 0
+    policy = SlotReusePolicy()
+    waits(policy, 0.004, always(0.003))
+    waits(policy, 0.004, always(0.0045), turns=110)
+    assert waits(policy, 0.004, always(0.0045), turns=400) == 0
 
 
 def test_waiting_that_was_worth_it_is_soon_tried_again():
-    warmth = Warmth()
-    waits(warmth, 0.004, always(0.003))
-    waits(warmth, 0.004, always(0.0045), turns=110)
-    assert waits(warmth, 0.004, always(0.003), turns=2000) > 0.7
+    policy = SlotReusePolicy()
+    waits(policy, 0.004, always(0.003))
+    waits(policy, 0.004, always(0.0045), turns=110)
+    assert waits(policy, 0.004, always(0.003), turns=2000) > 0.7
 
 
 def test_a_cache_that_somebody_else_had_has_time_to_learn_anew():
-    warmth = Warmth()
-    waits(warmth, 0.004, always(0.003))
+    policy = SlotReusePolicy()
+    waits(policy, 0.004, always(0.003))
     for _ in range(3):
-        assert waits(warmth, 0.004, lambda turn: 0.003 + 0.004 * 0.95**turn, turns=300) == 1
+        assert waits(policy, 0.004, lambda turn: 0.003 + 0.004 * 0.95**turn, turns=300) == 1
 
 
 def test_a_trial_that_was_interrupted_begins_anew():
-    warmth = Warmth()
-    waits(warmth, 0.004, always(0.006), turns=100)
-    warmth.interrupt()
-    assert waits(warmth, 0.004, always(0.006), turns=90) == 1
-    assert waits(warmth, 0.004, always(0.003), turns=100) == 1
+    policy = SlotReusePolicy()
+    waits(policy, 0.004, always(0.006), turns=100)
+    policy.interrupt()
+    assert waits(policy, 0.004, always(0.006), turns=90) == 1
+    assert waits(policy, 0.004, always(0.003), turns=100) == 1
 
 
 @pytest.mark.parametrize(("plain", "size"), [(0.1, LARGE), (0.0001, 2**20), (0.004, 0)])
 def test_nothing_waits_that_is_slow_to_make_or_small_or_not_out(plain, size):
-    assert waits(Warmth(), plain, always(plain / 2), size) == 0
+    assert waits(SlotReusePolicy(), plain, always(plain / 2), size) == 0
 
 
 def test_patience_is_bounded_by_the_work():
-    warmth = Warmth()
+    policy = SlotReusePolicy()
     for _ in range(20):
-        warmth.learn(False, 0.008)
-    assert 0 < warmth.patience(LARGE) <= 0.004
+        policy.learn(False, 0.008)
+    assert 0 < policy.patience(LARGE) <= 0.004
 
 
 def test_slots_are_lent_until_they_are_back():
     worker, parent = map(Channel, socket.socketpair())
-    assert (worker.pool.lent, worker.pool.newest) == (0, 0)
+    assert (worker.slots.lent, worker.slots.newest) == (0, 0)
     worker.send("head", np.ones(LARGE, np.uint8))
-    assert (worker.pool.lent, worker.pool.newest) == (1, LARGE)
+    assert (worker.slots.lent, worker.slots.newest) == (1, LARGE)
     received = parent.receive()[1].open()
     assert not worker.wait(0.01)
     del received
     threading.Timer(0.05, parent.give_back).start()
     assert worker.wait(5)
     worker.receive()
-    assert (worker.pool.lent, worker.pool.newest) == (0, LARGE)
+    assert (worker.slots.lent, worker.slots.newest) == (0, LARGE)
     parent.close()
     assert worker.wait(5)
     worker.close()
 
 
-def test_only_a_slot_that_a_cache_may_hold_is_written_row_by_row(monkeypatch):
-    monkeypatch.setattr("towerpack_dataflow.runtime.transport._copy_threads.in_effect", lambda: True)
-    pool = SlotPool(Copies())
+def test_only_a_slot_that_a_cache_may_hold_is_written_row_by_row():
+    pool = SlotPool(CopyThread(bypasses=True))
     fields = [((512, 2**16), np.dtype(np.uint8))]
 
     def staged():
@@ -129,7 +132,7 @@ def test_only_a_slot_that_a_cache_may_hold_is_written_row_by_row(monkeypatch):
     assert not staged()
 
 
-class Ones(Work):
+class Ones(TaskHandler):
     """Large arrays."""
 
     def __init__(self):
@@ -150,7 +153,7 @@ class Ones(Work):
 
     def make(self, number, begin, end, inputs):
         assert number in self.passes
-        return Answer(number, begin, end), [np.ones(LARGE, np.uint8)]
+        return TaskResult(number, begin, end), [np.ones(LARGE, np.uint8)]
 
 
 class Patient:
@@ -174,23 +177,23 @@ def until_hung_up(loop):
 
 
 @pytest.mark.timeout(60)
-def test_a_consumer_may_leave_while_the_worker_waits_for_its_slot(monkeypatch):
+def test_a_consumer_may_leave_while_the_worker_waits_for_its_slot():
     patient = Patient()
-    monkeypatch.setattr("towerpack_dataflow.runtime.worker._worker_loop.Warmth", lambda: patient)
     worker, parent = map(Channel, socket.socketpair())
-    thread = threading.Thread(target=until_hung_up, args=(Loop(worker, Ones()),))
+    loop = WorkerLoop(worker, Ones(), slot_reuse=patient)
+    thread = threading.Thread(target=until_hung_up, args=(loop,))
     thread.start()
-    parent.send(("open", 7, tuple(Spec.of(Epoch(0, 0), None))))
+    parent.send(("open", 7, tuple(PassSpec.of(Epoch(0, 0), None))))
     parent.send(("task", 7, 0, 1))
     head, delivery = parent.receive()
-    assert Answer(*head).end == 1
+    assert TaskResult(*head).end == 1
     parent.send(("task", 7, 1, 2))
     assert patient.began.wait(20)
     parent.send(("close", 7))  # while its slot is still here
     del delivery
     parent.give_back()
     head, _ = parent.receive()
-    assert (Answer(*head).begin, Answer(*head).end) == (1, 1)
+    assert (TaskResult(*head).begin, TaskResult(*head).end) == (1, 1)
     parent.close()
     thread.join()
     worker.close()

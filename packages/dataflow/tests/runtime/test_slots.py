@@ -8,10 +8,15 @@ import socket
 import numpy as np
 import pytest
 
-from towerpack_dataflow.runtime.transport._channel import Channel, PeerGoneError
-from towerpack_dataflow.runtime.transport._slots import SlotPool
-from towerpack_dataflow.runtime.transport._small_datapoints import Table, packed, unpacked
-from towerpack_dataflow.storage._shared_memory import mapped
+from towerpack_dataflow.runtime.transport import (
+    Channel,
+    ColumnTable,
+    PeerGoneError,
+    SlotBlock,
+    SlotPool,
+    from_table,
+    to_table,
+)
 from towerpack_dataflow.testing import same
 
 BIG = 2**20
@@ -33,7 +38,7 @@ def pass_on(ends, value):
 
 
 def number_of_slots(channel):
-    return channel.pool._made
+    return channel.slots._made
 
 
 @pytest.mark.parametrize(
@@ -106,7 +111,7 @@ def test_a_consumer_that_hoards_gets_copies_and_sees_no_change():
         kept.append(receiver.receive()[1].open())
         receiver.send("returns")
         sender.receive()
-    assert sender.pool._made <= 6
+    assert sender.slots._made <= 6
     assert all((array == number).all() for number, array in enumerate(kept))
     assert all(array.ctypes.data % 64 == 0 for array in kept)
     sender.close()
@@ -115,7 +120,7 @@ def test_a_consumer_that_hoards_gets_copies_and_sees_no_change():
 
 
 def test_slots_of_a_size_that_is_no_longer_needed_are_given_up(ends):
-    ends[0].pool._keep = 2 * BIG
+    ends[0].slots._keep = 2 * BIG
     for power in (20, 21, 22, 23):
         pass_on(ends, np.ones(2**power, np.uint8)).open()
         ends[1].send("returns")
@@ -165,11 +170,11 @@ def test_without_memfd_nothing_named_stays(ends, monkeypatch):
 
 def test_memory_that_cannot_be_mapped_is_an_error():
     with pytest.raises(OSError, match="cannot map 4096 bytes"):
-        mapped(0, 4096)
+        SlotBlock(first=0, size=4096, length=1).slots(descriptor=0)
 
 
 def test_a_batch_that_was_built_in_a_slot_is_not_copied(ends):
-    image, label = ends[0].pool.allocate([((8, 500, 500), np.dtype(np.uint8)), ((8,), np.dtype(np.int64))])
+    image, label = ends[0].slots.allocate([((8, 500, 500), np.dtype(np.uint8)), ((8,), np.dtype(np.int64))])
     image[:] = 3
     label[:] = 4
     received = pass_on(ends, [image, label[:5]]).open()
@@ -189,8 +194,8 @@ def test_a_batch_that_was_never_sent_leaves_its_slot():
 
 def test_small_slots_share_a_mapping(ends):
     kept = [pass_on(ends, np.full(50_000, number, np.uint8)).open() for number in range(40)]
-    assert len(ends[0].pool._out) == 40
-    assert ends[0].pool._made == 48  # three times sixteen
+    assert len(ends[0].slots._out) == 40
+    assert ends[0].slots._made == 48  # three times sixteen
     assert all((array == number).all() for number, array in enumerate(kept))
 
 
@@ -213,7 +218,7 @@ def test_a_peer_that_hangs_up(ends):
 def test_what_cannot_be_pickled_costs_nothing(ends):
     with pytest.raises((TypeError, pickle.PicklingError)):
         ends[0].send("head", [np.ones(BIG), (number for number in range(3))])
-    ends[0].pool.settle(set())
+    ends[0].slots.settle(set())
     assert pass_on(ends, [1]).open() == [1]
 
 
@@ -239,11 +244,11 @@ UNLIKE = [
 
 @pytest.mark.parametrize("datapoints", ALIKE[:3])
 def test_small_datapoints_travel_as_columns(datapoints):
-    table = packed(datapoints)
-    assert isinstance(table, Table)
-    assert same(unpacked(table), datapoints)
+    table = to_table(datapoints)
+    assert isinstance(table, ColumnTable)
+    assert same(from_table(table), datapoints)
 
 
 @pytest.mark.parametrize("datapoints", [*ALIKE, *UNLIKE])
 def test_columns_or_not_it_is_the_same(ends, datapoints):
-    assert same(unpacked(pass_on(ends, packed(datapoints)).open()), datapoints)
+    assert same(from_table(pass_on(ends, to_table(datapoints)).open()), datapoints)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from towerpack_dataflow import DataFromList, MapData, MultiProcessMapData, MultiProcessRunner
-from towerpack_dataflow.bench._process_memory import family, proportional_memory
+from towerpack_dataflow.bench import process_tree, proportional_memory
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
 
@@ -47,7 +47,7 @@ def nested(flow, workers=1):
 def held():
     """Bytes, descriptors and processes of this process and all below it."""
     gc.collect()
-    processes = family()
+    processes = process_tree()
     descriptors = sum(len(list(Path(f"/proc/{process}/fd").iterdir())) for process in processes)
     return proportional_memory(processes), descriptors, len(processes)
 
@@ -85,7 +85,7 @@ class Soak:
 
     def close(self):
         for flow in (self.records, self.images):
-            flow._crew.close()
+            flow._worker_pool.close()
 
 
 @pytest.mark.slow

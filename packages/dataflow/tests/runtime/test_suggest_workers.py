@@ -16,8 +16,7 @@ from towerpack_dataflow import (
     Suggestion,
     autotune,
 )
-from towerpack_dataflow.runtime import _suggest_workers as module
-from towerpack_dataflow.runtime._suggest_workers import available_cpus, suggest_workers
+from towerpack_dataflow.runtime import available_cpus, suggest_workers
 
 MB = 2**20
 
@@ -79,10 +78,8 @@ def test_processors_of_this_process():
 def test_a_control_group_may_allow_less(quota, cpus, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8), raising=False)
     (tmp_path / "cpu.max").write_text(quota)
-    monkeypatch.setattr(module, "_QUOTA", tmp_path / "cpu.max")
-    assert available_cpus() == cpus
-    monkeypatch.setattr(module, "_QUOTA", tmp_path / "missing")
-    assert available_cpus() == 8
+    assert available_cpus(tmp_path / "cpu.max") == cpus
+    assert available_cpus(tmp_path / "missing") == 8
 
 
 @pytest.fixture
@@ -97,10 +94,11 @@ def clock(monkeypatch):
             self.computed += seconds * computing
 
     clock = Clock()
-    monkeypatch.setattr(module, "perf_counter", lambda: clock.now)
-    monkeypatch.setattr(module, "thread_time", lambda: clock.computed)
+    module = "towerpack_dataflow.runtime._suggest_workers"
+    monkeypatch.setattr(f"{module}.perf_counter", lambda: clock.now)
+    monkeypatch.setattr(f"{module}.thread_time", lambda: clock.computed)
     # The functions below are copied by value, and this must not be.
-    monkeypatch.setattr(module, "_copy", lambda flow: flow)
+    monkeypatch.setattr(f"{module}._copy", lambda flow: flow)
     return clock
 
 
@@ -168,5 +166,6 @@ def test_auto_means_one_worker_at_least_and_one_for_a_stream(clock):
 
 
 def test_other_words_are_refused():
-    with pytest.raises(ArgumentError, match="num_workers is an integer from 1 up, or \"auto\"; got 'many'"):
+    message = "num_workers is an integer from 1 up, or \"auto\"; received 'many'"
+    with pytest.raises(ArgumentError, match=message):
         MultiProcessRunner([[1]], "many")

@@ -28,7 +28,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not 
 
 
 def uneven(dp, rng):
-    """The answers of several workers cross one another."""
+    """The results of several workers cross one another."""
     threading.Event().wait(rng.choice([0.0, 0.0, 0.002]))
     return [*dp, rng.random()]
 
@@ -155,8 +155,8 @@ def test_processes(build, size, one, other, data):
     flow.seed(5)
     check(flow, again, [list(plain), list(plain)], data)
     for each in (flow, again):
-        if each._crew is not None:
-            each._crew.close()
+        if each._worker_pool is not None:
+            each._worker_pool.close()
 
 
 def test_a_runner_over_a_flow_without_order_walks_it():

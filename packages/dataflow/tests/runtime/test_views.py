@@ -79,7 +79,7 @@ def test_a_list_of_all_of_a_large_flow(kind):
     assert len(everything) == 500
     firsts = [int(image.ravel()[0]) for image, _ in everything]
     assert firsts == [int(np.ravel(label)[0]) % 251 for _, label in everything]
-    slots = [len(member.channel._borrowed._slots) for member in flow._crew._members]
+    slots = [len(worker.channel._borrowed._slots) for worker in flow._worker_pool._workers]
     assert max(slots) < 60
 
 
@@ -134,7 +134,7 @@ def test_no_growth_over_many_passes_left_early():
     use(30)
     assert descriptors() <= before[0] + 16
     assert len(gc.get_objects()) <= before[1] + 3000
-    assert len(flow._crew._passes) <= 3
+    assert len(flow._worker_pool._passes) <= 3
 
 
 def test_resuming_far_into_a_flow_is_quick():

@@ -1,5 +1,6 @@
 import json
 from collections import namedtuple
+from functools import lru_cache
 from itertools import islice
 
 import numpy as np
@@ -20,11 +21,10 @@ from towerpack_dataflow import (
     RepeatedData,
     ShardData,
 )
-from towerpack_dataflow.sources import _permutation
-from towerpack_dataflow.sources._from_iterables import known_length
 from towerpack_dataflow.testing import check_dataflow, same
 
 MOST = 25
+LONG = 2**16 + 5  # orders of more than 2**16 are computed piece by piece
 Pair = namedtuple("Pair", "image label")
 
 
@@ -34,6 +34,14 @@ class OneByOne(ProxyDataFlow):
     _transparent = True
 
 
+def known_length(flow):
+    try:
+        return len(flow)
+    except TypeError:
+        return None
+
+
+@lru_cache
 def column(kind, size):
     """A component of `size` rows."""
     numbers = np.arange(size * 6)
@@ -73,7 +81,7 @@ sources = st.builds(
     made,
     st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
     st.sampled_from([list, tuple, dict, Pair]),
-    st.integers(1, 17),
+    st.one_of(st.integers(1, 17), st.just(LONG)),
     st.booleans(),
 )
 
@@ -105,30 +113,47 @@ def seen(ds):
 trees = st.recursive(sources, grown, max_leaves=3)
 
 
-@given(trees, st.integers(1, 7), st.integers(0, 3), st.booleans(), st.booleans(), st.booleans())
+@given(trees, st.integers(1, 7), st.integers(0, 3), st.booleans(), st.booleans())
 @settings(max_examples=250, deadline=None)
-def test_gathered_batches_are_those_of_single_datapoints(tree, size, start, remainder, endless, computed):
-    before = _permutation._TABLE_SIZE, _permutation._AHEAD
-    if computed:
-        _permutation._TABLE_SIZE, _permutation._AHEAD = -1, 5
-    try:
-        tree = RepeatedData(tree, -1) if endless and known_length(tree) else tree
-        endless = known_length(tree) is None
-        remainder = remainder or endless or size > len(tree)
-        gathered = BatchData(tree, size, remainder)
-        stacked = BatchData(OneByOne(tree), size, remainder)
-        start = start if endless else min(start, len(gathered))
-        for flow in (gathered, stacked):
-            flow.load_state_dict({"seed": 3, "epoch": 1, "index": start})
-        expected = list(islice(stacked, MOST))
-        stacked.load_state_dict({"seed": 3, "epoch": 1, "index": start})  # both walk over one tree
-        expected += list(islice(stacked, MOST))
-        got = list(islice(gathered, MOST))
-        gathered.load_state_dict({"seed": 3, "epoch": 1, "index": start})
-        got += list(islice(gathered, MOST))
-        assert same(got, expected)
-    finally:
-        _permutation._TABLE_SIZE, _permutation._AHEAD = before
+def test_gathered_batches_are_those_of_single_datapoints(tree, size, start, remainder, endless):
+    tree = RepeatedData(tree, -1) if endless and known_length(tree) else tree
+    endless = known_length(tree) is None
+    remainder = remainder or endless or size > len(tree)
+    gathered = BatchData(tree, size, remainder)
+    stacked = BatchData(OneByOne(tree), size, remainder)
+    start = start if endless else min(start, len(gathered))
+    for flow in (gathered, stacked):
+        flow.load_state_dict({"seed": 3, "epoch": 1, "index": start})
+    expected = list(islice(stacked, MOST))
+    stacked.load_state_dict({"seed": 3, "epoch": 1, "index": start})  # both walk over one tree
+    expected += list(islice(stacked, MOST))
+    received = list(islice(gathered, MOST))
+    gathered.load_state_dict({"seed": 3, "epoch": 1, "index": start})
+    received += list(islice(gathered, MOST))
+    assert same(received, expected)
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        lambda rows: rows,
+        lambda rows: ShardData(rows, 1, 3),
+        lambda rows: ShardData(RepeatedData(rows, -1), 2, 7),
+        lambda rows: FixedSizeData(rows, 20_000),
+        lambda rows: FixedSizeData(RepeatedData(ShardData(rows, 0, 2), 2), 40_000, keep_state=False),
+    ],
+    ids=["alone", "shard", "shard of repeated", "fixed size", "tree"],
+)
+def test_long_stretches_of_a_computed_order_are_gathered_right(over):
+    # An order is computed some thousand positions ahead; these batches go beyond that several times.
+    rows = over(DataFromArrays([np.arange(LONG)]))
+    gathered, stacked = BatchData(rows, 301), BatchData(OneByOne(rows), 301)
+    received = []
+    for flow in (gathered, stacked):
+        flow.load_state_dict({"seed": 3, "epoch": 1, "index": 5})
+        received.append(list(islice(flow, 60)))
+    assert len(received[0]) == 60
+    assert same(*received)
 
 
 def test_what_gathers_through():
@@ -232,11 +257,13 @@ def test_in_worker_processes():
 
 
 def test_bad_components():
-    with pytest.raises(ArgumentTypeError, match=r"takes a list, tuple or dict of arrays, .* got ndarray"):
+    with pytest.raises(
+        ArgumentTypeError, match=r"takes a list, tuple or dict of arrays, .* received ndarray"
+    ):
         DataFromArrays(np.zeros((3, 2)))
-    with pytest.raises(ArgumentError, match="components of one length; got 3 in 'x', 4 in 'y'"):
+    with pytest.raises(ArgumentError, match="components of one length; received 3 in 'x', 4 in 'y'"):
         DataFromArrays({"x": np.zeros(3), "y": [1, 2, 3, 4]})
-    with pytest.raises(ArgumentError, match="components of one length; got no component"):
+    with pytest.raises(ArgumentError, match="components of one length; received no component"):
         DataFromArrays([])
     with pytest.raises(ArgumentTypeError, match="component 1 of DataFromArrays is an array without axes"):
         DataFromArrays([np.zeros(3), np.array(3)])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towerpack_dataflow import BatchData, DataFromList, MapData, ParcelError
-from towerpack_dataflow.storage._shared_list import PackedList, Parcel
+from towerpack_dataflow.storage import PackedList, SharedListPickle
 from towerpack_dataflow.testing import check_dataflow, same
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="lists are packed into a memfd")
@@ -22,7 +22,7 @@ PAIRS = [(f"images/{i:08d}.jpg", i % 10) for i in range(20_000)]
 
 def packed(members):
     """The list a worker has, and the parcel it came in."""
-    parcel = Parcel()
+    parcel = SharedListPickle()
     return pickle.loads(pickle.dumps(parcel.pack(members))), parcel
 
 
@@ -60,6 +60,7 @@ def test_arrays_keep_dtype_and_shape():
     arrays = [np.arange(i, dtype=np.int16).reshape(1, i) for i in range(500)]
     got, _parcel = packed(arrays)
     assert type(got) is PackedList
+    assert len(got) == len(arrays)
     assert all(same(one, other) for one, other in zip(got, arrays))
 
 
@@ -80,7 +81,7 @@ def test_what_a_consumer_changes_does_not_come_back():
 def test_another_process_reads_the_same():
     flow = BatchData(DataFromList(PAIRS, shuffle=True), 100)
     flow.seed(5)
-    parcel = Parcel()
+    parcel = SharedListPickle()
     with parcel.packing():
         sent = cloudpickle.dumps(flow)
     assert len(sent) < 2_000
@@ -100,7 +101,7 @@ def test_another_process_reads_the_same():
 
 def test_from_worker_to_worker_only_the_place_travels():
     flow = DataFromList(PAIRS, shuffle=False)
-    outer, inner = Parcel(), Parcel()
+    outer, inner = SharedListPickle(), SharedListPickle()
     with outer.packing():
         worker = cloudpickle.loads(cloudpickle.dumps(flow))
     with inner.packing():
@@ -111,7 +112,7 @@ def test_from_worker_to_worker_only_the_place_travels():
 
 
 def test_two_flows_over_one_list_share_it():
-    parcel = Parcel()
+    parcel = SharedListPickle()
     with parcel.packing():
         sent = cloudpickle.dumps([DataFromList(PAIRS), DataFromList(PAIRS, shuffle=False)])
     train, test = cloudpickle.loads(sent)
@@ -130,24 +131,24 @@ def test_outside_a_parcel_a_copy_stands_alone():
 
 def test_short_and_entangled_lists_stay_whole():
     table = list(range(100_000))
-    parcel = Parcel()
+    parcel = SharedListPickle()
     for members in ([], PAIRS[:100], range(10**9), [(table, i) for i in range(1000)]):
         assert parcel.pack(members) is members
 
 
 def test_without_memfd_lists_travel_in_the_pickle(monkeypatch):
     monkeypatch.delattr(os, "memfd_create")
-    assert Parcel().pack(PAIRS) is PAIRS
+    assert SharedListPickle().pack(PAIRS) is PAIRS
 
 
 def test_classes_of_the_main_module_travel_by_value():
     code = (
         "import cloudpickle, subprocess, sys\n"
         "from towerpack_dataflow import DataFromList\n"
-        "from towerpack_dataflow.storage._shared_list import Parcel\n"
+        "from towerpack_dataflow.storage import SharedListPickle\n"
         "class Record:\n"
         "    def __init__(self, i): self.i = i\n"
-        "parcel = Parcel()\n"
+        "parcel = SharedListPickle()\n"
         "with parcel.packing():\n"
         "    sent = cloudpickle.dumps(DataFromList([Record(i) for i in range(9000)], shuffle=False))\n"
         "reader = 'import pickle, sys; print(sum(r.i for r in pickle.load(sys.stdin.buffer)))'\n"
@@ -161,7 +162,7 @@ def test_nothing_is_left_open():
     gc.collect()
     before = os.listdir("/proc/self/fd")
     flow = MapData(DataFromList(PAIRS), len)
-    parcel = Parcel()
+    parcel = SharedListPickle()
     with parcel.packing():
         copied = cloudpickle.loads(cloudpickle.dumps(flow))
     assert len(os.listdir("/proc/self/fd")) == len(before) + 3  # the parcel's, the list's, and its mapping's
@@ -174,7 +175,7 @@ def test_nothing_is_left_open():
 
 
 def test_errors():
-    parcel = Parcel()
+    parcel = SharedListPickle()
     with pytest.raises(TypeError, match="pickle") as caught, parcel.packing():
         cloudpickle.dumps(DataFromList([*PAIRS, (threading.Lock(), 1), *PAIRS]))
     assert "this is member 20000 of a list of 40001, a tuple" in caught.value.__notes__

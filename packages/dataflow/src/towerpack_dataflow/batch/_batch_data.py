@@ -1,4 +1,4 @@
-"""`BatchData`: several datapoints into one."""
+"""`BatchData`: stacks datapoints into batches."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from itertools import count
 from typing import Any
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentError, blame
+from .._errors import ArgumentError
+from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
+from ..flow._error_location import blame
+from ..flow._flow import known_length
 from ..operators._proxy_flow import ProxyDataFlow
-from ..sources._from_iterables import known_length
+from ._batch_allocator import BatchAllocator
 from ._buffer_pool import BufferPool, freeze
-from ._collate import Collator, Columns, Memory, assembled
+from ._collate import Collator
+
+__all__ = ["BatchData"]
 
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
@@ -26,17 +31,17 @@ class BatchData(ProxyDataFlow):
     `numpy.asarray` makes of it (float64, int64); make it an array in a map below to have another dtype.
     Nothing is converted to make datapoints fit together.
 
-    Large batches are built in memory that was used for earlier ones, once nobody sees any part of those.
+    Large batches are built in the memory of earlier ones, once no view of those exists.
 
     Args:
         ds: the flow below.
         batch_size: datapoints in a batch.
         remainder: whether a last, smaller batch is given, or its datapoints are left out.
-        use_list: keep each component as a list of what came, unstacked; for anything of varying shape.
+        use_list: whether each component stays a list of the values, unstacked; for values of varying shape.
 
     Raises:
-        ArgumentError: if `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
-        BatchError: while iterating, if datapoints do not stack.
+        ArgumentError: `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
+        BatchError: datapoints do not stack; raised while iterating.
 
     Example:
         >>> flow = BatchData([[1, 0.5], [2, 1.5], [3, 2.5]], 2, remainder=True)
@@ -44,8 +49,8 @@ class BatchData(ProxyDataFlow):
         [[1, 2], [3]]
     """
 
-    # Where the memory of a batch comes from. A runtime that has a place for it sets this, before iterating.
-    _memory: Memory | None = None
+    # The source of memory for batches. A runtime that has memory for them sets this before it iterates.
+    _memory: BatchAllocator | None = None
     _read_only = False
     _holds = ("ds",)
 
@@ -63,17 +68,17 @@ class BatchData(ProxyDataFlow):
         self._use_list = use_list
 
     def __len__(self) -> int:
-        """Batches in a pass."""
+        """Returns the number of batches in a pass."""
         whole, rest = divmod(len(self.ds), self._batch_size)
         return whole + (self._remainder and rest > 0)
 
     @property
     def fixed_batch_size(self) -> int | None:
-        """The batch size, unless there may be a smaller batch or components are lists."""
+        """The batch size; None if there may be a smaller batch, or components are lists."""
         return None if self._remainder or self._use_list else self._batch_size
 
     def lend_read_only(self) -> None:
-        """From the next batch on, arrays come read-only, and no input source need copy the large ones."""
+        """Makes arrays read-only from the next batch on; input sources need not copy large ones then."""
         self._read_only = True
         if self._use_list:
             self.ds.lend_read_only()
@@ -83,7 +88,7 @@ class BatchData(ProxyDataFlow):
         return self._collated(epoch, start) if columns is None else self._gathered(columns, epoch, start)
 
     def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Batches that the flow below writes by itself, without any datapoint in between."""
+        """Yields batches that the flow below writes by itself, without making datapoints."""
         size = self._batch_size
         kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
         below = self._below(epoch)
@@ -101,7 +106,7 @@ class BatchData(ProxyDataFlow):
             raise
 
     def _stretches(self, start: int) -> Iterator[range]:
-        """The numbers of the datapoints in each batch from batch `start` on."""
+        """Returns the numbers of the datapoints in each batch from batch `start` on."""
         size, length = self._batch_size, known_length(self.ds)
         if length is None:
             return (range(first, first + size) for first in count(start * size, size))
@@ -123,7 +128,7 @@ class BatchData(ProxyDataFlow):
             blame(error, self)
             raise
 
-    def _own_memory(self) -> Memory:
+    def _own_memory(self) -> BatchAllocator:
         if self._memory is None:
             self._memory = BufferPool()
         return self._memory
@@ -138,7 +143,7 @@ class BatchData(ProxyDataFlow):
         return next(self._datapoints(epoch, index), None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has memory of its own, and readers of its own."""
+        """A copy has memory and readers of its own."""
         return {key: value for key, value in super().__getstate__().items() if key not in _NOT_COPIED}
 
     def _name(self) -> str:

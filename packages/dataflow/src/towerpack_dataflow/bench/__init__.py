@@ -1,1 +1,17 @@
-"""How fast a flow is, and which part of it is slow."""
+"""Measures the speed of flows: where the time goes, and how many workers would help."""
+
+from ._bottleneck import Diagnosis, SpeedResult
+from ._data_speed import TestDataSpeed
+from ._process_memory import process_tree, proportional_memory
+from ._stage_times import Stage, measured_stages, stage_timers
+
+__all__ = [
+    "Diagnosis",
+    "SpeedResult",
+    "Stage",
+    "TestDataSpeed",
+    "measured_stages",
+    "process_tree",
+    "proportional_memory",
+    "stage_timers",
+]

@@ -1,15 +1,19 @@
-"""What measurements of a flow mean: its bottleneck, and the number of workers it is worth."""
+"""Conclusions from measurements of a flow: its bottleneck, and how many workers it needs."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, final
 
-from ..runtime._suggest_workers import Suggestion, duration, suggest_workers
+from ..flow._datapoint_size import duration
+from ..runtime import Suggestion, suggest_workers
 from ._stage_times import Stage
 
+__all__ = ["Diagnosis", "SpeedResult"]
 
+
+@final
 class SpeedResult(NamedTuple):
-    """What `TestDataSpeed` measured; as text, a line for people.
+    """A measurement by `TestDataSpeed`; as text, a line for people.
 
     Attributes:
         datapoints: how many were timed.
@@ -31,16 +35,16 @@ class SpeedResult(NamedTuple):
 
     @property
     def datapoints_per_second(self) -> float:
-        """How many datapoints came in a second."""
+        """How many datapoints were given in a second."""
         return self.datapoints / self.seconds
 
     @property
     def bytes_per_second(self) -> float:
-        """How many bytes of arrays, strings and numbers came in a second."""
+        """How many bytes of arrays, strings and numbers were given in a second."""
         return self.bytes / self.seconds
 
     def __str__(self) -> str:
-        """The line that `TestDataSpeed.start()` prints."""
+        """Returns the line that `TestDataSpeed.start()` prints."""
         line = (
             f"{self.datapoints} datapoints in {self.seconds:.2f} s: "
             f"{self.datapoints_per_second:.0f} datapoints/s, {self.bytes_per_second / 1e6:.1f} MB/s"
@@ -51,14 +55,15 @@ class SpeedResult(NamedTuple):
         return f"{line}; {self.memory / 1e6:.0f} MB in {where}"
 
 
+@final
 class Diagnosis(NamedTuple):
-    """What `TestDataSpeed.diagnose()` found; as text, a report for people.
+    """A diagnosis by `TestDataSpeed.diagnose()`; as text, a report for people.
 
     Attributes:
         result: the flow as it is, workers and all.
         stages: each flow of the tree, measured in one process without workers; parents first.
         addressable: whether workers could share the whole flow.
-        consumer: seconds that the consumer needs for a datapoint, as it was told.
+        consumer: seconds that the consumer needs for a datapoint, as given to `diagnose()`.
 
     Example:
         >>> top = Stage("BatchData(8)", 0, 0, 10, busy=0.1, computing=0.1, waiting=0.9)
@@ -80,7 +85,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def suggestion(self) -> Suggestion:
-        """How many workers to use: for what is in workers already, or else for the whole flow."""
+        """How many workers to use: for the stages that are in workers already, or else for the whole flow."""
         shared = [stage for stage in self.stages if stage.workers] or list(self.stages)
         given = max(self.stages[0].datapoints, 1)
         busy = sum(stage.busy for stage in shared)
@@ -94,7 +99,7 @@ class Diagnosis(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """The report that `TestDataSpeed.diagnose()` prints."""
+        """Returns the report that `TestDataSpeed.diagnose()` prints."""
         lines = [str(self.result), "each flow, measured in one process:", *self._table()]
         worst = self.bottleneck
         share = _share(worst) / max(sum(map(_share, self.stages)), 1e-9)

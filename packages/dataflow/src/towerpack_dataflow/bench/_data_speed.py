@@ -1,4 +1,4 @@
-"""`TestDataSpeed`: how fast a flow is."""
+"""`TestDataSpeed`: the speed of a flow, and of each flow that it is built of."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ from contextlib import contextmanager
 from itertools import islice
 from math import inf
 from time import perf_counter
-from typing import Any
-
-import numpy as np
+from typing import Any, final
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentError, EmptyFlowError, explain
+from .._errors import ArgumentError, EmptyFlowError
+from ..flow._datapoint_size import payload
 from ..flow._epoch import Epoch
+from ..flow._error_location import explain
 from ..operators._proxy_flow import ProxyDataFlow
 from ._bottleneck import Diagnosis, SpeedResult
-from ._stage_times import stages, watched
+from ._process_memory import process_tree, proportional_memory
+from ._stage_times import measured_stages, stage_timers
+
+__all__ = ["TestDataSpeed"]
 
 
+@final
 class TestDataSpeed(ProxyDataFlow):
     """Measures the flow below, by `start()` or before its first pass; otherwise changes nothing.
 
@@ -31,7 +35,7 @@ class TestDataSpeed(ProxyDataFlow):
         seconds: time fewer if that many seconds are over; no limit if not given.
 
     Raises:
-        ArgumentError: if `size` is not an integer above 0, `warmup` not one from 0 up, or `seconds` no number
+        ArgumentError: `size` is not an integer above 0, `warmup` not one from 0 up, or `seconds` no number
             above 0.
 
     Example:
@@ -41,7 +45,7 @@ class TestDataSpeed(ProxyDataFlow):
         2
     """
 
-    __test__ = False  # for pytest, which takes every Test* for its own
+    __test__ = False  # for pytest, which collects every class named Test*
     _transparent = True
     _passes_on = True
 
@@ -51,7 +55,7 @@ class TestDataSpeed(ProxyDataFlow):
         self._size = arguments.count("size", size)
         self._warmup = arguments.count("warmup", warmup, least=0)
         if seconds is not None and not seconds > 0:
-            raise ArgumentError(f"seconds is a number above 0, or None for no limit; got {seconds!r}")
+            raise ArgumentError(f"seconds is a number above 0, or None for no limit; received {seconds!r}")
         self._seconds = seconds
         self._done = False
 
@@ -59,32 +63,32 @@ class TestDataSpeed(ProxyDataFlow):
         """Takes the datapoints, prints a line, and returns the figures.
 
         Raises:
-            EmptyFlowError: if there is nothing to time.
+            EmptyFlowError: there is nothing to time.
         """
         with self._explaining():
             return self._measure(self._current().epoch)
 
     def diagnose(self, consumer: float = 0.0) -> Diagnosis:
-        """Measures as `start()` does, then once more with a stopwatch on every flow; prints a report.
+        """Measures as `start()` does, then once more with a timer on every flow; prints a report.
 
-        The second time, everything runs in this process, also what workers do otherwise.
+        The second time, everything runs in this process, the work of workers included.
 
         Args:
             consumer: seconds that the consumer needs for a datapoint, a training step for example. Workers
                 that would only wait for it are not suggested.
 
         Returns:
-            The figures, the bottleneck, and the number of workers that this flow is worth.
+            The figures, the bottleneck, and the suggested number of workers.
 
         Raises:
-            EmptyFlowError: if there is nothing to time.
+            EmptyFlowError: there is nothing to time.
         """
         with self._explaining():
             result = self._timed(self._current().epoch)
-            with watched(self) as watches:
+            with stage_timers(self) as timers:
                 again = self._from_the_start(self._current().epoch)
                 _taken(islice(again, self._warmup + self._size), self._seconds)
-                measured = tuple(stages(watches))
+                measured = tuple(measured_stages(timers))
             diagnosis = Diagnosis(result, measured, self.ds.addressable, consumer)
         print(f"TestDataSpeed: {diagnosis}")
         return diagnosis
@@ -105,8 +109,6 @@ class TestDataSpeed(ProxyDataFlow):
         return result
 
     def _timed(self, epoch: Epoch) -> SpeedResult:
-        from ._process_memory import family, proportional_memory
-
         self._done = True
         datapoints = self._from_the_start(epoch)
         warmed_up = sum(1 for _ in islice(datapoints, self._warmup))
@@ -114,11 +116,11 @@ class TestDataSpeed(ProxyDataFlow):
         if not taken:
             others = f", all of them to warm up: warmup={self._warmup}" if warmed_up else ""
             raise EmptyFlowError(f"nothing to time: {self.ds._name()} gave {warmed_up} datapoints{others}")
-        processes = family()
+        processes = process_tree()
         return SpeedResult(taken, seconds, size, proportional_memory(processes), len(processes))
 
     def _from_the_start(self, epoch: Epoch) -> Iterator[Any]:
-        # Marks of its own: the real pass must not find the measured one's.
+        # With marks of its own: the real pass must not find those of the measured one.
         return self.ds._datapoints(Epoch(epoch, epoch.seed, epoch.path), 0)
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -128,7 +130,7 @@ class TestDataSpeed(ProxyDataFlow):
 
 
 def _taken(datapoints: Iterator[Any], limit: float | None) -> tuple[int, float, int]:
-    """How many came, in how many seconds, and their bytes; stops when the limit is reached."""
+    """Takes datapoints until the limit is reached; returns their number, the seconds, and their bytes."""
     taken = size = 0
     begin = perf_counter()
     late = begin + (inf if limit is None else limit)
@@ -139,16 +141,3 @@ def _taken(datapoints: Iterator[Any], limit: float | None) -> tuple[int, float, 
         if perf_counter() > late:
             break
     return taken, max(perf_counter() - begin, 1e-9), size
-
-
-def payload(value: Any) -> int:
-    """The bytes of a datapoint that matter, without Python's overhead: a number counts for 8."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return int(value.nbytes)
-    if isinstance(value, (str, bytes)):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(map(payload, value.values()))
-    if isinstance(value, (list, tuple)):
-        return sum(map(payload, value))
-    return 8

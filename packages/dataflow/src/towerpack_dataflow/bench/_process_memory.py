@@ -1,30 +1,29 @@
-"""How much memory this process and its workers really use."""
+"""The memory that this process and its workers use together."""
 
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from contextlib import suppress
+
+__all__ = ["process_tree", "proportional_memory"]
 
 
-def family() -> list[int]:
-    """This process and all that descend from it; only itself where there is no `/proc`."""
+def process_tree() -> list[int]:
+    """Lists this process and all that descend from it; only this one where there is no `/proc`."""
     children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            # The name, in parentheses, may hold anything.
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:  # ended meanwhile
-            continue
-        if fields[0] != "Z":
-            children.setdefault(int(fields[1]), []).append(int(path.parent.name))
+    for process in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
+        # The name, in parentheses, may hold anything.
+        fields = _read(f"/proc/{process}/stat").rpartition(")")[2].split()
+        if fields and fields[0] != "Z":
+            children.setdefault(int(fields[1]), []).append(int(process))
     found = [os.getpid()]
-    for process in found:
-        found.extend(children.get(process, ()))
+    for process_id in found:  # and those that are appended meanwhile
+        found.extend(children.get(process_id, ()))
     return found
 
 
 def proportional_memory(processes: list[int]) -> int:
-    """Bytes of memory that these processes use together; 0 where the system does not say.
+    """Returns the bytes of memory that these processes use together; 0 where the system does not say.
 
     "Proportional set size": a page that *n* processes share counts as 1/*n* in each, so that the sum over all
     of them is what they take from the machine.
@@ -33,8 +32,13 @@ def proportional_memory(processes: list[int]) -> int:
 
 
 def _pss(process: int) -> int:
-    try:
-        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
+    lines = _read(f"/proc/{process}/smaps_rollup").splitlines()
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def _read(path: str) -> str:
+    """Returns the text of a file; nothing if its process has ended meanwhile, or is another user's."""
+    # Not by pathlib, whose import would be a good part of this package's.
+    with suppress(OSError), open(path) as file:
+        return file.read()
+    return ""

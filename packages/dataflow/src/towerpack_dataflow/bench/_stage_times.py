@@ -1,29 +1,31 @@
-"""Where the time goes: a stopwatch on every flow of a tree."""
+"""Where the time goes: a timer on every flow of a tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter, thread_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, final
 
+import numpy as np
+
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow, flows_in
 from ..operators._proxy_flow import ProxyDataFlow
+from ..runtime import ParallelFlow
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ..batch._collate import Columns
+__all__ = ["Stage", "StageTimer", "measured_stages", "stage_timers"]
 
 
+@final
 class Stage(NamedTuple):
-    """What one flow of a tree did while it was measured, in one process.
+    """The times of one flow of a tree, measured in one process.
 
     Attributes:
         name: of the flow.
         depth: how far below the root it is.
-        workers: how many worker processes share its work in the real flow; 0: it works in the consumer's.
+        workers: how many worker processes share its work in the real flow; 0: it runs in the consumer's.
         datapoints: how many it gave.
         busy: seconds spent in the flow itself.
         computing: of these, seconds on a processor; in the others it waited for files, network or threads.
@@ -40,42 +42,43 @@ class Stage(NamedTuple):
 
 
 @contextmanager
-def watched(flow: DataFlow) -> Iterator[list[Stopwatch]]:
-    """While inside, the flows below `flow` are watched; yields their stopwatches, parents first.
+def stage_timers(flow: DataFlow) -> Iterator[list[StageTimer]]:
+    """Puts a timer on each flow below `flow` while inside; yields the timers, parents first.
 
-    Flows with worker processes are left out of the way: what they would run there runs here.
+    Flows with workers are bypassed: the work of their workers runs here.
     """
     undo: list[tuple[DataFlow, str, Any]] = []
-    watches: list[Stopwatch] = []
+    timers: list[StageTimer] = []
     try:
-        _watch_children(flow, None, 0, watches, undo)
-        yield watches
+        _time_children(flow, None, 0, timers, undo)
+        yield timers
     finally:
         for holder, name, value in reversed(undo):
             setattr(holder, name, value)
 
 
-def stages(watches: list[Stopwatch]) -> list[Stage]:
-    """What the stopwatches show, each flow's own time apart from that of the flows below it."""
+def measured_stages(timers: list[StageTimer]) -> list[Stage]:
+    """Returns the measured times, each flow's own time apart from that of the flows below it."""
     found = []
-    for watch in watches:
-        below = [other for other in watches if other.parent is watch]
+    for timer in timers:
+        below = [other for other in timers if other.parent is timer]
         waiting = sum(other.seconds for other in below)
-        busy = max(watch.seconds - waiting, 0.0)
-        computing = min(max(watch.computing - sum(other.computing for other in below), 0.0), busy)
-        name = watch.ds._name()
-        found.append(Stage(name, watch.depth, watch.workers, watch.count, busy, computing, waiting))
+        busy = max(timer.seconds - waiting, 0.0)
+        computing = min(max(timer.computing - sum(other.computing for other in below), 0.0), busy)
+        name = timer.ds._name()
+        found.append(Stage(name, timer.depth, timer.workers, timer.count, busy, computing, waiting))
     return found
 
 
-class Stopwatch(ProxyDataFlow):
-    """Times the flow below it, and all that flow stands on."""
+@final
+class StageTimer(ProxyDataFlow):
+    """Times the flow below it, together with all flows below that one."""
 
     _transparent = True
     _passes_on = True
 
-    def __init__(self, ds: DataFlow, parent: Stopwatch | None, workers: int) -> None:
-        """Stands at zero."""
+    def __init__(self, ds: DataFlow, parent: StageTimer | None, workers: int) -> None:
+        """Begins at zero."""
         super().__init__(ds)
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -124,11 +127,11 @@ class Stopwatch(ProxyDataFlow):
         return self.ds._name()
 
 
-def _watch_children(
+def _time_children(
     flow: DataFlow,
-    parent: Stopwatch | None,
+    parent: StageTimer | None,
     workers: int,
-    watches: list[Stopwatch],
+    timers: list[StageTimer],
     undo: list[tuple[DataFlow, str, Any]],
 ) -> None:
     for name, value in list(vars(flow).items()):
@@ -136,30 +139,27 @@ def _watch_children(
             continue
         members: Any = value if isinstance(value, (list, tuple)) else (value,)
         replaced = [
-            _watch(member, parent, workers, watches, undo) if isinstance(member, DataFlow) else member
+            _time(member, parent, workers, timers, undo) if isinstance(member, DataFlow) else member
             for member in members
         ]
         undo.append((flow, name, value))
         setattr(flow, name, type(value)(replaced) if members is value else replaced[0])
 
 
-def _watch(
+def _time(
     flow: DataFlow,
-    parent: Stopwatch | None,
+    parent: StageTimer | None,
     workers: int,
-    watches: list[Stopwatch],
+    timers: list[StageTimer],
     undo: list[tuple[DataFlow, str, Any]],
-) -> Stopwatch:
-    from ..runtime import MultiProcessMapData
-    from ..runtime._parallel_flow import ParallelFlow
-
+) -> StageTimer:
     here = below = workers
     while isinstance(flow, ParallelFlow):
         here = max(here, 1) * flow._num_workers
-        below = workers if isinstance(flow, MultiProcessMapData) else here
+        below = workers if flow._reads_here else here
         flow = flow.ds
         flow.reset_state()
-    watch = Stopwatch(flow, parent, here)
-    watches.append(watch)
-    _watch_children(flow, watch, below, watches, undo)
-    return watch
+    timer = StageTimer(flow, parent, here)
+    timers.append(timer)
+    _time_children(flow, timer, below, timers, undo)
+    return timer

@@ -1,4 +1,4 @@
-"""Handwritten digits that come with scikit-learn."""
+"""`Digits`: the handwritten digits that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import Literal
 
 import numpy as np
 
-from .._errors import ArgumentError
+from .. import _argument_checks as arguments
 from ..sources._from_arrays import DataFromArrays
+
+__all__ = ["Digits"]
 
 
 class Digits(DataFromArrays):
-    """1797 handwritten digits of 8 by 8 pixels; addressable, no download.
+    """Yields 1797 handwritten digits of 8 by 8 pixels; addressable, no download.
 
     A datapoint is `[image, label]`: float32 of shape (8, 8) from 0 to 1, and an int from 0 to 9. Every fifth
     sample of each class is held out as the test set: both have the same mixture, and the split never changes.
@@ -24,8 +26,8 @@ class Digits(DataFromArrays):
         shuffle: whether each epoch has an order of its own; if not given, the training set does.
 
     Raises:
-        ArgumentError: if `train_or_test` is neither.
-        ImportError: if scikit-learn is missing.
+        ArgumentError: `train_or_test` is neither.
+        ImportError: scikit-learn is missing.
 
     Example:
         >>> image, label = next(iter(Digits("test")))
@@ -37,8 +39,7 @@ class Digits(DataFromArrays):
 
     def __init__(self, train_or_test: Literal["train", "test"], shuffle: bool | None = None) -> None:
         """Loads the samples."""
-        if train_or_test not in {"train", "test"}:
-            raise ArgumentError(f'train_or_test is "train" or "test"; got {train_or_test!r}')
+        arguments.one_of("train_or_test", train_or_test, ("train", "test"))
         images, labels = _load()
         held_out = _every_fifth_of_each_class(labels)
         chosen = held_out if train_or_test == "test" else ~held_out

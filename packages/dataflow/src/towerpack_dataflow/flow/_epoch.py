@@ -1,24 +1,31 @@
-"""Randomness as a function of (seed, place in the tree, epoch, index), never of who asks or when."""
+"""Random numbers as a function of (seed, place in the tree, epoch, index), and of nothing else."""
 
 from __future__ import annotations
 
 import os
+from typing import final
 
 import numpy as np
 
+from ._marks import Marks, as_lists
 
+__all__ = ["Epoch", "draw_seed"]
+
+
+@final
 class Epoch(int):
-    """The number of a pass, which also knows the seed and the place in the tree it is for.
+    """The number of a pass, with the seed and the place in the tree that the pass has there.
 
-    `DataFlow.datapoint(epoch, index)` gets one. It is an `int`: compare it, print it, compute with it. Its
-    `rng()` gives the random numbers that belong to this place, epoch and index, the same ones in whichever
-    process, order or number of times they are asked for.
+    `DataFlow.datapoint(epoch, index)` receives one. It is an `int`: compare it, print it, compute with it.
+    Its `rng()` gives the random numbers that belong to this place, epoch and index: the same ones in any
+    process and in any order of calls.
 
     Attributes:
-        seed: the seed that counts here.
+        seed: the seed that is in effect here.
         path: child numbers on the way from the root of the tree to this flow.
         marks: short-cuts for resuming, shared by one pass over the whole tree; see `Position`.
-        era: which pass of an endless repetition above this is in, where epochs are counted anew; else 0.
+        outer_epoch: the number of the pass above in which epochs are counted anew, under an endless
+            repetition; else 0. With several such repetitions, their numbers in one.
 
     Example:
         >>> epoch = Epoch(3, seed=1)
@@ -30,8 +37,8 @@ class Epoch(int):
 
     seed: int
     path: tuple[int, ...]
-    marks: dict[str, list[int]]
-    era: int
+    marks: Marks
+    outer_epoch: int
     _key: np.ndarray | None
 
     def __new__(
@@ -39,23 +46,23 @@ class Epoch(int):
         number: int,
         seed: int = 0,
         path: tuple[int, ...] = (),
-        marks: dict[str, list[int]] | None = None,
-        era: int = 0,
+        marks: Marks | None = None,
+        outer_epoch: int = 0,
     ) -> Epoch:
         """Makes the epoch `number` of the flow at `path`."""
         self = super().__new__(cls, number)
         self.seed = seed
         self.path = path
         self.marks = {} if marks is None else marks
-        self.era = era
+        self.outer_epoch = outer_epoch
         self._key = None
         return self
 
     def rng(self, index: int | None = None) -> np.random.Generator:
-        """The generator of this epoch, or of datapoint `index` in it; a fresh one at each call."""
+        """Returns a new generator of this epoch's random numbers, or of those of datapoint `index` in it."""
         if self._key is None:
             # The path's length and two words per number keep different places from spelling the same key.
-            words = (len(self.path), *self.path, int(self) % 2**32, int(self) >> 32, self.era)
+            words = (len(self.path), *self.path, int(self) % 2**32, int(self) >> 32, self.outer_epoch)
             sequence = np.random.SeedSequence(self.seed, spawn_key=words)
             self._key = sequence.generate_state(2, np.uint64)
         # Philox is counter-based: a datapoint's numbers are a far-away region of the epoch's one stream,
@@ -64,39 +71,44 @@ class Epoch(int):
         return np.random.Generator(np.random.Philox(key=self._key, counter=region))
 
     def below(self, place: int | None, number: int | None = None, seed: int | None = None) -> Epoch:
-        """The epoch as child `place` sees it; `None` as place: as if the child stood here itself."""
+        """Returns this epoch for child `place`; `None` stands for a child in this flow's own place."""
         return Epoch(
             int(self) if number is None else number,
             self.seed if seed is None else seed,
             self.path if place is None else (*self.path, place),
             self.marks,
-            self.era,
+            self.outer_epoch,
         )
 
     def inner(self) -> Epoch:
-        """Epoch 0 of an era that belongs to this epoch alone.
+        """Returns epoch 0 of a count that belongs to this epoch alone.
 
-        Who repeats a flow without knowing how often cannot number the child's epochs through from pass to
-        pass. It counts them from 0 in each, and the era keeps their random numbers apart.
+        An endless repetition cannot number its child's epochs through from pass to pass. It counts them from
+        0 in each pass, and `outer_epoch` keeps their random numbers apart.
         """
-        return Epoch(0, self.seed, self.path, self.marks, (self.era << 32) + int(self))
+        return Epoch(0, self.seed, self.path, self.marks, (self.outer_epoch << 32) + int(self))
 
     def following(self, seed: int | None = None) -> Epoch:
-        """The next epoch at this place, with marks of its own."""
-        marks = {key: list(mark) for key, mark in self.marks.items()}
-        return Epoch(int(self) + 1, self.seed if seed is None else seed, self.path, marks, self.era)
+        """Returns the next epoch at this place, with marks of its own."""
+        seed = self.seed if seed is None else seed
+        return Epoch(int(self) + 1, seed, self.path, as_lists(self.marks), self.outer_epoch)
+
+    @property
+    def era(self) -> int:
+        """Another name of `outer_epoch`."""
+        return self.outer_epoch
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """All that random numbers of this epoch depend on."""
-        return self.seed, self.path, self.era, int(self)
+        """Everything that random numbers of this epoch depend on."""
+        return self.seed, self.path, self.outer_epoch, int(self)
 
     @property
     def key(self) -> str:
-        """This place's name among the marks: `"0.1"` is the second child of the first child."""
+        """The name of this place among the marks: `"0.1"` is the second child of the first child."""
         return ".".join(map(str, self.path))
 
 
 def draw_seed() -> int:
-    """A seed from the operating system; 48 bits, so that every JSON reader keeps it exact."""
+    """Draws a seed from the operating system; it has 48 bits, which every JSON reader keeps exact."""
     return int.from_bytes(os.urandom(6), "little")

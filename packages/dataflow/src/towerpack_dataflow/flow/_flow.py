@@ -1,37 +1,32 @@
-"""`DataFlow`: what every flow is."""
+"""`DataFlow`: the base class of every flow."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import (
-    FlowDefinitionError,
-    NotAddressableError,
-    StateError,
-    UnknownLengthError,
-    explain,
-)
-from . import _flow_state as _state
-from . import _subclassing as _extend
+from .._errors import FlowDefinitionError, NotAddressableError, StateError, UnknownLengthError
+from . import _flow_state
+from ._columns import Columns
 from ._epoch import Epoch, draw_seed
+from ._error_location import explain
 from ._position import Position
+from ._subclassing import inherited_pass, wrap_overrides
 
-if TYPE_CHECKING:
-    import numpy as np
+__all__ = ["DataFlow", "flows_in", "known_length"]
 
-    from ..batch._collate import Columns
-
-_logger = logging.getLogger("towerpack_dataflow")
+_log = logging.getLogger("towerpack_dataflow")
 
 _NO_FLOWS = frozenset({bool, int, str, type(None)})
-_LOOKED_AT = 8
+_MEMBERS_LOOKED_AT = 8
 
 
 class DataFlow:
-    """Something that yields datapoints, pass after pass; abstract.
+    """Yields datapoints, pass after pass; abstract.
 
     A datapoint is a list, tuple or dict of components. Iterating a flow once is a *pass*, or epoch, and a
     pass is a pure function of the seed, the epoch's number and the index it starts at:
@@ -80,19 +75,19 @@ class DataFlow:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
         super().__init_subclass__(**kwargs)
         cls._holds = vars(cls).get("_holds")
-        _extend.adopt(cls)
+        wrap_overrides(cls)
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next pass, or the rest of the one a loaded state was taken in."""
         if type(self).__iter__ is not DataFlow.__iter__:
-            return _extend.inherited_pass(self)  # super().__iter__() in a subclass's own __iter__
+            return inherited_pass(self)  # super().__iter__() in a subclass's own __iter__
         return self._begin()
 
     def __len__(self) -> int:
-        """Datapoints in a pass, exactly.
+        """Returns the exact number of datapoints in a pass.
 
         Raises:
-            UnknownLengthError: a `TypeError`, if that is not known.
+            UnknownLengthError: the length is not known; it is a `TypeError`.
         """
         raise UnknownLengthError(
             f"{self._name()} does not know its length; iterate over it, or fix the length of a pass "
@@ -106,10 +101,10 @@ class DataFlow:
 
     @property
     def fixed_batch_size(self) -> int | None:
-        """How long the first axis of every component of every datapoint is; None if that may differ.
+        """Length of the first axis of every component of every datapoint; None if it may differ.
 
-        `BatchData` without a remainder says it, and what hands its datapoints on. Who makes a graph of
-        operations for such datapoints can make it for that size; an input source does.
+        `BatchData` without a remainder has one, and so have flows that hand its datapoints on. An input
+        source builds a graph for that size then.
         """
         if not self._passes_on:
             return None
@@ -120,13 +115,13 @@ class DataFlow:
         """Makes datapoint `index` of pass `epoch`, wherever the iterators are.
 
         Args:
-            epoch: number of the pass, from 0. Where this method is overridden it comes as an `Epoch`, whose
+            epoch: number of the pass, from 0. An override of this method receives it as an `Epoch`, whose
                 `rng(index)` gives the random numbers of this datapoint.
-            index: from 0 to `len(self) - 1`.
+            index: which datapoint, from 0 to `len(self) - 1`.
 
         Raises:
-            NotAddressableError: if the flow is a stream.
-            IndexError: if there is no such datapoint.
+            NotAddressableError: the flow is a stream.
+            IndexError: there is no such datapoint.
         """
         if not self.addressable:
             raise NotAddressableError(
@@ -143,10 +138,10 @@ class DataFlow:
         return datapoint
 
     def reset_state(self) -> None:
-        """Prepares for iteration in this process: a place to open files or connections.
+        """Prepares for iteration in this process; an override opens files or connections here.
 
-        Iterating does it by itself when nobody has. May be called any number of times; never moves the
-        position. An override calls `super().reset_state()` for the flows below.
+        The first iteration calls it, if it was not called before. It may be called any number of times and
+        never moves the position. An override calls `super().reset_state()` for the flows below.
         """
         for child in self._children():
             child.reset_state()
@@ -159,7 +154,7 @@ class DataFlow:
         given to a flow further down counts if this is not called on one above it afterwards.
 
         Raises:
-            ArgumentError: if `seed` is not an integer from 0 up.
+            ArgumentError: `seed` is not an integer from 0 up.
         """
         number = arguments.count("a seed", seed, least=0)
         self._forget_seeds()
@@ -170,62 +165,63 @@ class DataFlow:
             self._position = Position(epoch, position.index)
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the next datapoint that the consumer has not seen, and the seed.
+        """Returns the position of the next datapoint that the consumer has not seen, and the seed.
 
-        While the consumer holds datapoint 7 this says 8. A few integers, ready for JSON.
+        While the consumer holds datapoint 7 the position is 8. The state is a few integers, ready for JSON;
+        its `"version"` is the number of its format.
         """
-        return _state.dump(self, self._current())
+        return _flow_state.dump(self, self._current())
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lets the next `iter()` start where `state` was taken, with the seeds of then.
+        """Lets the next `iter()` start where `state` was taken, with the seeds of that time.
 
         Args:
             state: from `state_dict()` of a flow built alike, before or after `reset_state()`.
 
         Raises:
-            StateError: if it is something else.
+            StateError: `state` is something else, or has a format that this release does not read.
         """
-        self._position = _state.load(self, state)
+        self._position = _flow_state.load(self, state)
 
     def lend_read_only(self) -> None:
-        """Promises that whoever reads this flow writes to none of its arrays, so that it may lend its memory.
+        """Promises that the consumer writes to no array of this flow, so that the flow may lend its memory.
 
         Input sources call this. Flows with worker processes then give read-only views of shared memory, which
-        go into a graph without a copy and stay as they are until nobody sees them any longer. What only
-        counts, repeats or watches datapoints hands the promise on to the flow below. A map does not, since
-        its function may write to what it gets; put it below the workers.
+        go into a graph without a copy and stay as they are while a view of them exists. Flows that only
+        count, repeat or watch datapoints hand the promise on to the flow below. A map does not, since its
+        function may write to its argument; put the map below the workers.
         """
         if self._passes_on:
             for child in self._children():
                 child.lend_read_only()
 
-    # What operators and the runtime call; users do not.
+    # The protocol between flows, for operators and the runtime.
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        """The datapoints of a pass from number `start` on; none if it has no more. Moves no position."""
+        """Yields the datapoints of a pass from number `start` on, if there are any; moves no position."""
         raise FlowDefinitionError(
             f"{type(self).__name__} yields nothing: override __iter__, or __len__ and datapoint(epoch, index)"
         )
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        """One datapoint, if addressable; `None` where a map below dropped it."""
+        """Makes one datapoint of an addressable flow; returns `None` if a map below dropped it."""
         return next(self._datapoints(epoch, index), None)
 
     def _columns(self) -> Columns | None:
-        """What batches of this flow look like, if it can `_gather`; it is then addressable or endless."""
+        """Returns the layout of batches if the flow can `_gather`; such a flow is addressable or endless."""
         return None
 
     def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
         """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, an array a component.
 
-        What is there afterwards is what collating the datapoints gives, bit by bit. `wanted` is not empty,
-        goes up, and does not go beyond the end of the pass.
+        The rows are afterwards bit by bit those of a batch collated from the datapoints. `wanted` is not
+        empty, goes up, and ends within the pass.
         """
         raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
     def _children(self) -> tuple[DataFlow, ...]:
-        """The flows right below: those among this one's attributes, alone or in a list or tuple of flows."""
-        if self._holds is not None:  # each state_dict() passes by here
+        """Returns the flows right below: attributes that are flows, or lists or tuples of flows."""
+        if self._holds is not None:  # each state_dict() calls this
             return tuple([getattr(self, name) for name in self._holds])
         found: list[DataFlow] = []
         for value in vars(self).values():
@@ -234,23 +230,25 @@ class DataFlow:
         return tuple(found)
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
-        """`epoch` as child `place` sees it."""
+        """Returns `epoch` for child `place`."""
         child = self._children()[place]
         return epoch.below(None if self._transparent else place, number, child._seed)
 
     def _enter(self, epoch: Epoch) -> None:
-        """Called at the start of a pass through a subclass's own `__iter__`."""
+        """Prepares for a pass through a subclass's own `__iter__`."""
         self._running = epoch
 
-    def _recognise(self, mark: list[int]) -> None:
-        """Called when a loaded state has a mark of this flow."""
+    def _load_mark(self, numbers: Iterable[int]) -> None:
+        """Takes over what a loaded state's mark says about this flow; most flows learn nothing from it."""
 
     def _name(self) -> str:
+        """Returns the name of this flow in messages."""
         return type(self).__name__
 
     # The root's position.
 
     def _begin(self) -> Iterator[Any]:
+        """Starts the next pass with this flow as the root."""
         if not self._ready:
             self.reset_state()
             self._ready = True
@@ -261,17 +259,18 @@ class DataFlow:
         return _counted(self, self._position)
 
     def _current(self) -> Position:
+        """Returns the position of the youngest iterator, or the first position of all."""
         if self._position is None:
             self._position = Position(self._rooted(0))
         return self._position
 
     def _rooted(self, epoch: int) -> Epoch:
-        """`epoch` with this flow as the root of its tree."""
+        """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none."""
         if isinstance(epoch, Epoch):
             return epoch
         if self._seed is None:
             self._seed = draw_seed()
-            _logger.info("%s: drew seed %d; seed(%d) repeats this run", self._name(), self._seed, self._seed)
+            _log.info("%s: drew seed %d; seed(%d) repeats this run", self._name(), self._seed, self._seed)
         return Epoch(epoch, self._seed)
 
     def _forget_seeds(self) -> None:
@@ -280,26 +279,35 @@ class DataFlow:
             child._forget_seeds()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy is reset again where it wakes up, and continues at this flow's position."""
+        """A copy continues at this flow's position, and is reset again in its process."""
         return {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
 
 
 def flows_in(value: object) -> Sequence[DataFlow]:
-    """The flows that an attribute's value is or holds.
+    """Returns the flows that an attribute's value is or holds.
 
-    Only the first members of a list are looked at if none of them is a flow: it may be a million paths.
+    The rest of a list is looked at only if there is a flow among its first members: a list of paths may have
+    a million of them.
     """
     if isinstance(value, DataFlow):
         return (value,)
     if isinstance(value, (list, tuple)):
-        for member in value[:_LOOKED_AT]:
+        for member in value[:_MEMBERS_LOOKED_AT]:
             if isinstance(member, DataFlow):
                 return [member for member in value if isinstance(member, DataFlow)]
     return ()
 
 
+def known_length(flow: DataFlow) -> int | None:
+    """Returns the length of a flow, or `None` if the flow does not know it."""
+    try:
+        return len(flow)
+    except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
+        return None
+
+
 def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:
-    """One pass over the root of a tree: the only place where datapoints are counted."""
+    """Runs one pass over the root of a tree: the only place where datapoints are counted."""
     if position.index and flow.addressable and position.index > len(flow):
         raise StateError(
             f"the state says {position.index} datapoints of this epoch were seen, and {flow._name()} has "
@@ -308,7 +316,7 @@ def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:
     try:
         index = position.index
         for datapoint in flow._datapoints(position.epoch, index):
-            # Counted before it is handed out: whoever holds datapoint 7 reads 8 in the state.
+            # Counted before it is handed out: while the consumer holds datapoint 7, the state says 8.
             index += 1
             position.index = index
             yield datapoint

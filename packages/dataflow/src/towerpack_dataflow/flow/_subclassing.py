@@ -1,32 +1,44 @@
-"""How the methods that a user's subclass overrides become the protocol that operators rely on."""
+"""How the `__iter__` or `datapoint` of a subclass becomes part of the protocol between flows.
+
+A subclass of `DataFlow` overrides the method that users call, and operators need another one of it:
+
+============= =============================== ==================================================
+overridden    what users call afterwards      what operators call afterwards
+============= =============================== ==================================================
+`__iter__`    `__iter__`: counts datapoints   `_datapoints`: runs the subclass's generator in the
+              for `state_dict()`              epoch that the operator wants, and counts nothing
+`datapoint`   `datapoint`: makes an `Epoch`   `_datapoint` and `_datapoints`: call `datapoint`
+              of a plain number               and copy containers
+============= =============================== ==================================================
+
+So `wrap_overrides` replaces the method of the class when the class is created. `for` looks `__iter__` up in
+the class, past every other hook that Python has; `docs/decisions/methods-of-flows-are-adopted.md` has the
+reasons.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .._errors import FlowDefinitionError, blame
+from .._errors import FlowDefinitionError
+from ._container_copies import copied_containers, copy_container
 from ._epoch import Epoch
+from ._node import Node
 from ._position import Position
 
-if TYPE_CHECKING:
-    from ._flow import DataFlow
+__all__ = ["inherited_pass", "wrap_overrides"]
 
-_CONTAINERS = frozenset({list, dict})
-_OWN = frozenset({"addressable", "_columns"})  # a class that has these knows better
+_OWN = frozenset({"_columns", "addressable"})  # the wrappers leave these alone in a class that defines them
 
 
-def adopt(cls: type[DataFlow]) -> None:
-    """Wraps the `__iter__` or `datapoint` defined in the body of `cls`.
-
-    `iter(flow)` must count datapoints, whereas an operator that reads the flow as its child must not pay
-    for counting twice, and says which epoch it wants. So a subclass's `__iter__` is kept as "the datapoints
-    of one pass", and what users and `for` call is a wrapper that counts.
+def wrap_overrides(cls: type[Node]) -> None:
+    """Wraps the `__iter__` or `datapoint` defined in the body of `cls`, if there is one.
 
     Raises:
-        FlowDefinitionError: if `cls` defines both.
+        FlowDefinitionError: `cls` defines both.
     """
     produce_all, produce_one = vars(cls).get("__iter__"), vars(cls).get("datapoint")
     if produce_all is not None and produce_one is not None:
@@ -35,92 +47,81 @@ def adopt(cls: type[DataFlow]) -> None:
             "made by itself, else __iter__"
         )
     if produce_all is not None:
-        _adopt_stream(cls, produce_all)
+        _install(cls, _stream_methods(produce_all))
     elif produce_one is not None:
-        _adopt_addressable(cls, produce_one)
+        _install(cls, _addressable_methods(produce_one))
 
 
-def inherited_pass(flow: DataFlow) -> Iterator[Any]:
-    """What `super().__iter__()` means in an `__iter__` that overrides one of our own flows."""
+def inherited_pass(flow: Node) -> Iterator[Any]:
+    """Runs the pass that `super().__iter__()` means in a subclass of a flow of this package."""
     candidates = [vars(cls)["_datapoints"] for cls in type(flow).__mro__ if "_datapoints" in vars(cls)]
-    ours = next(method for method in candidates if not hasattr(method, "adopted"))
-    datapoints: Iterator[Any] = ours(flow, flow._running, 0)
+    inherited = next(method for method in candidates if not hasattr(method, "wraps_override"))
+    datapoints: Iterator[Any] = inherited(flow, flow._running, 0)
     return datapoints
 
 
-def unshared(datapoint: Any) -> Any:
-    """`datapoint`, or a shallow copy if it is a list or dict that its source may still hold."""
-    return datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
+def _stream_methods(produce: Callable[[Node], Iterator[Any]]) -> dict[str, Any]:
+    """Builds the members of a class whose `__iter__` is `produce`."""
 
-
-def unshared_all(chunk: list[Any]) -> list[Any]:
-    """The same for many at once; costs next to nothing where there is nothing to copy."""
-    if _CONTAINERS.isdisjoint(map(type, chunk)):
-        return chunk
-    return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
-
-
-def outgoing(flow: DataFlow, datapoints: Iterator[Any]) -> Iterator[Any]:
-    """Datapoints made by a user's code: unshared, and an error in them names `flow`."""
-    try:
-        for datapoint in datapoints:
-            yield datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
-    except Exception as error:
-        blame(error, flow)
-        raise
-
-
-def _adopt_stream(cls: type[DataFlow], produce: Callable[[DataFlow], Iterator[Any]]) -> None:
     @functools.wraps(produce)
-    def __iter__(self: DataFlow) -> Iterator[Any]:
+    def __iter__(self: Node) -> Iterator[Any]:
         if type(self).__iter__ is __iter__:
             return self._begin()
         return iter(produce(self))  # reached by super().__iter__() in a subclass
 
-    def _datapoints(self: DataFlow, epoch: Epoch, start: int) -> Iterator[Any]:
+    def _datapoints(self: Node, epoch: Epoch, start: int) -> Iterator[Any]:
         return _replay(self, produce, epoch, start)
 
-    _datapoints.adopted = True  # type: ignore[attr-defined]
-    _replace(cls, __iter__=__iter__, _datapoints=_datapoints, addressable=False)
+    return {"__iter__": __iter__, "_datapoints": _datapoints, "addressable": False}
 
 
-def _adopt_addressable(cls: type[DataFlow], produce: Callable[[DataFlow, Epoch, int], Any]) -> None:
+def _addressable_methods(produce: Callable[[Node, Epoch, int], Any]) -> dict[str, Any]:
+    """Builds the members of a class whose `datapoint` is `produce`."""
+
     @functools.wraps(produce)
-    def datapoint(self: DataFlow, epoch: int, index: int) -> Any:
+    def datapoint(self: Node, epoch: int, index: int) -> Any:
         return produce(self, self._rooted(epoch), index)
 
-    def _datapoint(self: DataFlow, epoch: Epoch, index: int) -> Any:
-        return unshared(self.datapoint(epoch, index))
+    def _datapoint(self: Node, epoch: Epoch, index: int) -> Any:
+        return copy_container(self.datapoint(epoch, index))
 
-    def _datapoints(self: DataFlow, epoch: Epoch, start: int) -> Iterator[Any]:
-        return outgoing(self, (self.datapoint(epoch, index) for index in range(start, len(self))))
+    def _datapoints(self: Node, epoch: Epoch, start: int) -> Iterator[Any]:
+        return copied_containers(self, (self.datapoint(epoch, index) for index in range(start, len(self))))
 
-    _datapoints.adopted = True  # type: ignore[attr-defined]
-    _replace(cls, datapoint=datapoint, _datapoint=_datapoint, _datapoints=_datapoints, addressable=True)
+    return {
+        "addressable": True,
+        "datapoint": datapoint,
+        "_datapoint": _datapoint,
+        "_datapoints": _datapoints,
+    }
 
 
-def _replace(cls: type[DataFlow], **attributes: Any) -> None:
-    # What a flow of ours that `cls` inherits from can gather is not what `cls` makes.
-    for name, value in {"_columns": _no_columns, **attributes}.items():
+def _install(cls: type[Node], members: dict[str, Any]) -> None:
+    """Gives `cls` the members; marks its `_datapoints` as a wrapper, which `inherited_pass` steps over."""
+    members["_datapoints"].wraps_override = True
+    # The batches that an inherited flow of this package can gather are not those of `cls`.
+    for name, value in {"_columns": _no_columns, **members}.items():
         if name not in _OWN or name not in vars(cls):
             setattr(cls, name, value)
 
 
-def _no_columns(self: DataFlow) -> None:
+def _no_columns(self: Node) -> None:
     return None
 
 
-def _replay(
-    flow: DataFlow, produce: Callable[[DataFlow], Iterator[Any]], epoch: Epoch, start: int
-) -> Iterator[Any]:
-    """One pass of a stream, lending its children the epoch they have to give when it iterates over them."""
+def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, start: int) -> Iterator[Any]:
+    """Runs one pass of a stream from datapoint `start` on.
+
+    The subclass's generator iterates over its children as any user would. So for the time of the pass each
+    child stands at the epoch that belongs to this pass, and afterwards where it stood before.
+    """
     children = flow._children()
     own = [child._position for child in children]
     try:
         for place, child in enumerate(children):
             child._position = Position(flow._below(epoch, place))
         flow._enter(epoch)
-        yield from outgoing(flow, islice(produce(flow), start, None))
+        yield from copied_containers(flow, islice(produce(flow), start, None))
     finally:
         for child, position in zip(children, own):
             child._position = position

@@ -1,34 +1,35 @@
-"""A flow as a plain iterator of arrays, for JAX, NumPy and loops of one's own."""
+"""`ArrayIterator`: a flow as a plain iterator of arrays, for JAX, NumPy and loops of one's own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import EmptyFlowError
 from ..flow._flow import DataFlow
-from ..sources._from_iterables import as_dataflow
+from ..sources._as_dataflow import as_dataflow
 
 __all__ = ["ArrayIterator"]
 
 
+@final
 class ArrayIterator(Iterator[Any]):
-    """Datapoints as tuples or dicts of arrays, epoch after epoch.
+    """Yields datapoints as tuples or dicts of arrays, epoch after epoch.
 
-    A list becomes a tuple and a number an array, so that each step has the same PyTree. An array stays the
-    array it is: nothing is copied. Data-parallel hosts put a `ShardData` into the flow.
+    A list becomes a tuple and a number an array, so that each step has the same PyTree. Arrays are passed on
+    without a copy. Data-parallel hosts put a `ShardData` into the flow.
 
     Args:
         flow: the flow.
         epochs: how many passes to give; `None` for endless repetition.
-        put: called with each tuple or dict, `jax.device_put` for example; what it returns is given instead.
+        put: called with each tuple or dict, `jax.device_put` for example; its result is given instead.
 
     Raises:
-        ArgumentError: if `epochs` is not an integer above 0, nor `None`.
-        EmptyFlowError: while iterating endlessly, if a pass gives nothing.
+        ArgumentError: `epochs` is neither an integer above 0 nor `None`.
+        EmptyFlowError: a pass of an endless iteration gives nothing; raised while iterating.
 
     Example:
         >>> from towerpack_dataflow import BatchData
@@ -47,7 +48,7 @@ class ArrayIterator(Iterator[Any]):
         self._empty_passes = 0
 
     def __next__(self) -> Any:
-        """The next datapoint."""
+        """Returns the next datapoint."""
         while True:
             began = self._pass is None
             if self._pass is None:
@@ -59,14 +60,14 @@ class ArrayIterator(Iterator[Any]):
             self._empty_passes = self._empty_passes + 1 if began else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """The flow's: the position of the next datapoint that was not given yet."""
+        """Returns the flow's state: the position of the next datapoint that was not given yet."""
         return self._flow.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where `state` was taken; the pass that is resumed counts as one of `epochs`.
 
         Raises:
-            StateError: if it is not the state of such a flow.
+            StateError: `state` is not the state of such a flow.
         """
         self._flow.load_state_dict(state)
         self._pass = None

@@ -1,9 +1,9 @@
-"""A flow as a dataset for PyTorch's `DataLoader`; needs the extra `[torch]`."""
+"""`TorchDataset`: a flow as a dataset for PyTorch's `DataLoader`; needs the extra `[torch]`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, StateError
@@ -22,8 +22,9 @@ except ImportError as error:
 __all__ = ["TorchDataset"]
 
 
+@final
 class TorchDataset(IterableDataset[Any]):
-    """A flow for `torch.utils.data.DataLoader`: shared out among ranks and loader workers, and resumable.
+    """Divides a flow among ranks and workers of `torch.utils.data.DataLoader`, and resumes it.
 
     Batch in the flow, and give the loader `batch_size=None`: then an epoch has the same batches in the same
     order for any number of the loader's workers. (If the loader batches, each datapoint still comes exactly
@@ -37,10 +38,10 @@ class TorchDataset(IterableDataset[Any]):
     Otherwise workers begin from this object anew for each pass: call `set_epoch(n)` before it, as with
     `DistributedSampler`.
 
-    **States.** Without loader workers `state_dict()` just works. The datasets in workers are copies, so with
-    them say `set_epoch(n)` before each pass and `state_dict(taken=k)` after taking `k` datapoints out of the
-    loader in this pass. Such a state does not depend on the number of workers. torchdata's
-    `StatefulDataLoader` asks the copies themselves, and needs the same number of workers again.
+    **States.** Without loader workers `state_dict()` needs no argument. The datasets in workers are copies,
+    so with them say `set_epoch(n)` before each pass and `state_dict(taken=k)` after taking `k` datapoints out
+    of the loader in this pass. Such a state does not depend on the number of workers. torchdata's
+    `StatefulDataLoader` reads the states of the copies, and needs the same number of workers again.
 
     Args:
         flow: the flow.
@@ -48,7 +49,7 @@ class TorchDataset(IterableDataset[Any]):
         world_size: how many there are.
 
     Raises:
-        ArgumentError: if only one of `rank` and `world_size` is given, or they make no sense.
+        ArgumentError: only one of `rank` and `world_size` is given, or they are not those of a rank.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -59,7 +60,7 @@ class TorchDataset(IterableDataset[Any]):
     """
 
     def __init__(self, flow: Any, rank: int | None = None, world_size: int | None = None) -> None:
-        """Asks `torch.distributed` for the rank, if not given; reads nothing yet."""
+        """Takes the rank from `torch.distributed`, if not given; reads nothing yet."""
         if (rank is None) != (world_size is None):
             raise ArgumentError(f"rank={rank} and world_size={world_size}: give both, or none")
         if rank is None or world_size is None:
@@ -67,43 +68,43 @@ class TorchDataset(IterableDataset[Any]):
         self._flow = ShardData(flow, rank, world_size)
         self._share: ShardData | None = None  # in a worker: its part of the flow
         # Shared with workers that persist: how many times set_epoch() was called, and the last epoch given.
-        self._told = torch.zeros(2, dtype=torch.int64).share_memory_()
-        self._heard = 0
+        self._set_epochs = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._calls_seen = 0
         self._resuming = False
 
     def __len__(self) -> int:
-        """Datapoints that this rank gets in a pass.
+        """Returns the number of datapoints of this rank in a pass.
 
         Raises:
-            UnknownLengthError: a `TypeError`, if that is not known.
+            UnknownLengthError: the length is not known; it is a `TypeError`.
         """
         return len(self._flow)
 
     def __iter__(self) -> Iterator[Any]:
-        """The next pass, or in a worker its part of that."""
+        """Starts the next pass, or in a worker its part of that pass."""
         worker = get_worker_info()
         if worker is None:
             return iter(self._flow)
         return iter(self._part(worker.id, worker.num_workers))
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes `epoch` the next pass; if a loaded state stands in the middle of it, the rest of it.
+        """Makes `epoch` the next pass; the rest of it if a loaded state lies in the middle of it.
 
         Raises:
-            ArgumentError: if `epoch` is not an integer from 0 up.
+            ArgumentError: `epoch` is not an integer from 0 up.
         """
         number = arguments.count("epoch", epoch, least=0)
         self._turn_to(number)
-        self._tell(number)
+        self._inform_workers(number)
 
     def state_dict(self, taken: int | None = None) -> dict[str, Any]:
-        """The position of the next datapoint of this rank that was not taken, and the seed.
+        """Returns the position of the next datapoint of this rank that was not taken, and the seed.
 
         Args:
-            taken: datapoints that came out of a loader with workers in this pass.
+            taken: datapoints taken out of a loader with workers in this pass.
 
         Raises:
-            ArgumentError: if `taken` is not an integer from 0 up.
+            ArgumentError: `taken` is not an integer from 0 up.
         """
         worker = get_worker_info()
         if worker is not None:
@@ -117,7 +118,7 @@ class TorchDataset(IterableDataset[Any]):
         """Lets the next pass start where `state` was taken.
 
         Raises:
-            StateError: if it is not the state of such a flow, or of one worker among another number of them.
+            StateError: `state` is not of such a flow, or is of one worker among another number of them.
         """
         own = dict(state)
         place = own.pop("worker", None)
@@ -133,7 +134,7 @@ class TorchDataset(IterableDataset[Any]):
         self._flow.load_state_dict(own)
         position = self._flow._current()
         if place is None:
-            self._tell(int(position.epoch))
+            self._inform_workers(int(position.epoch))
         else:
             self._share = self._beginning_at(position.index, place[1])
             self._resuming = True
@@ -144,24 +145,24 @@ class TorchDataset(IterableDataset[Any]):
             seed = self._flow._rooted(0).seed
             self._flow._position = Position(Epoch(number, seed))
 
-    def _tell(self, epoch: int) -> None:
-        """Lets workers that run already know; [1] is written first, since they look at [0]."""
-        self._told[1] = epoch
-        self._told[0] += 1
+    def _inform_workers(self, epoch: int) -> None:
+        """Informs workers that run already; [1] is written first, since they look at [0]."""
+        self._set_epochs[1] = epoch
+        self._set_epochs[0] += 1
 
     # In a worker. Of what its rank gets from the current position on, the worker takes every `count`-th: the
-    # loader asks its workers in turn, so that they give the rank's order together.
+    # loader reads its workers in turn, so that they give the rank's order together.
 
     def _part(self, number: int, count: int) -> ShardData:
-        calls, epoch = self._told.tolist()
-        if calls != self._heard and not self._resuming:
+        calls, epoch = self._set_epochs.tolist()
+        if calls != self._calls_seen and not self._resuming:
             self._share = None
             self._turn_to(epoch)
         elif self._share is not None and not self._resuming:
             self._flow._position = self._share._current().next_pass(None)
         if not self._resuming:
             self._share = self._beginning_at(self._flow._current().index + number, count)
-        self._heard = calls
+        self._calls_seen = calls
         self._resuming = False
         assert self._share is not None
         return self._share

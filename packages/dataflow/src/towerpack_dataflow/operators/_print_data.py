@@ -1,4 +1,4 @@
-"""`PrintData`: what comes out of a flow."""
+"""`PrintData`: prints the first datapoints of a flow."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from typing import Any
 import numpy as np
 
 from .. import _argument_checks as arguments
-from ..batch._collate import Columns
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ._proxy_flow import ProxyDataFlow
 
+__all__ = ["PrintData"]
+
 
 class PrintData(ProxyDataFlow):
-    """Prints structure, dtype, shape and range of the first datapoints that come through; changes nothing.
+    """Prints structure, dtype, shape and range of the first datapoints of the first pass.
 
-    Only in the first pass. It stands in no one's way: not even shuffles differ with it.
+    It changes neither the datapoints nor any random numbers.
 
     Args:
         ds: the flow below.
         num: how many datapoints to print.
-        name: what to call them; the name of `ds` if not given.
+        name: what to call the flow; the name of `ds` if not given.
         max_depth: how many containers deep to look.
         max_list: how many members of each to show.
 
     Raises:
-        ArgumentError: if a number is not an integer above 0.
+        ArgumentError: a number is not an integer above 0.
 
     Example:
         >>> _ = list(PrintData([[np.zeros((2, 3), "uint8"), 7]], name="mine"))

@@ -9,11 +9,13 @@ import numpy as np
 
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..sources._from_iterables import as_dataflow
+from ..sources._as_dataflow import as_dataflow
+
+__all__ = ["ProxyDataFlow", "RNGDataFlow"]
 
 
 class ProxyDataFlow(DataFlow):
-    """Everything as the flow it is put over; override what should differ.
+    """Behaves as the flow it is put over; override what should differ.
 
     Args:
         ds: a flow, a list, or anything else that can be iterated again and again.
@@ -35,12 +37,12 @@ class ProxyDataFlow(DataFlow):
         self.ds = as_dataflow(ds)
 
     def __len__(self) -> int:
-        """As the flow below."""
+        """Returns the length of the flow below."""
         return len(self.ds)
 
     @property
     def addressable(self) -> bool:
-        """As the flow below."""
+        """Whether `datapoint(epoch, index)` works: as in the flow below."""
         return self.ds.addressable
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -62,10 +64,10 @@ class ProxyDataFlow(DataFlow):
 
 
 class RNGDataFlow(DataFlow):
-    """A stream with random numbers: `self.rng` is there while `__iter__` runs.
+    """A stream with random numbers: `self.rng` exists while `__iter__` runs.
 
-    It is made anew for each pass, from the seed, the place in the tree and the epoch. An addressable flow
-    takes `epoch.rng(index)` in its `datapoint()` instead.
+    The generator is made anew for each pass, from the seed, the place in the tree and the epoch. An
+    addressable flow takes `epoch.rng(index)` in its `datapoint()` instead.
 
     Attributes:
         rng: a `numpy.random.Generator`.

@@ -1,33 +1,63 @@
-"""How long a pass is: `RepeatedData` and `FixedSizeData`."""
+"""Passes of another length: `RepeatedData` and `FixedSizeData`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count, islice
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import Any, final
+
+import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import EmptyFlowError, UnknownLengthError
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._flow import DataFlow
+from ..flow._marks import Mark
 from ._proxy_flow import ProxyDataFlow
 
-if TYPE_CHECKING:
-    import numpy as np
+__all__ = ["FixedSizeData", "RepeatMark", "RepeatedData"]
 
-    from ..batch._collate import Columns
+
+@final
+class RepeatMark(Mark):
+    """How far a repetition is in a pass.
+
+    Args:
+        outer_epoch: of the pass.
+        epoch: number of the child's epoch that the pass begins with.
+        number: of the child's epoch that is being given.
+        index: datapoints of that epoch that the child has given.
+        before: datapoints that the child has given in the epochs of this pass before that one.
+    """
+
+    __slots__ = ("before", "index", "number")
+
+    fields = ("outer_epoch", "epoch", "number", "index", "before")
+
+    def __init__(self, outer_epoch: int, epoch: int, number: int, index: int = 0, before: int = 0) -> None:
+        """Marks the beginning of epoch `number`, if not given otherwise."""
+        super().__init__(outer_epoch, epoch)
+        self.number = number
+        self.index = index
+        self.before = before
+
+    def next_epoch(self) -> None:
+        """Moves on to the child's next epoch."""
+        self.before += self.index
+        self.number += 1
+        self.index = 0
 
 
 class RepeatedData(ProxyDataFlow):
-    """Several epochs of the flow below as one pass; shuffles differ between them.
+    """Joins several epochs of the flow below to one pass; shuffles differ between them.
 
     Args:
         ds: the flow below.
-        num: how many; -1 for endless repetition.
+        num: how many epochs; -1 for endless repetition.
 
     Raises:
-        ArgumentError: if `num` is not an integer above 0, nor -1.
-        EmptyFlowError: while iterating, if an endless repetition has nothing to repeat.
+        ArgumentError: `num` is neither an integer above 0 nor -1.
+        EmptyFlowError: an endless repetition has nothing to repeat; raised while iterating.
 
     Example:
         >>> list(RepeatedData([["a"], ["b"]], 2))
@@ -43,10 +73,10 @@ class RepeatedData(ProxyDataFlow):
         self._num = -1 if num == -1 else arguments.count("num", num, instead=", or -1 for endless repetition")
 
     def __len__(self) -> int:
-        """Datapoints of all repetitions.
+        """Returns the number of datapoints of all repetitions.
 
         Raises:
-            UnknownLengthError: if the repetition is endless.
+            UnknownLengthError: the repetition is endless.
         """
         if self._num == -1:
             raise UnknownLengthError(
@@ -56,7 +86,7 @@ class RepeatedData(ProxyDataFlow):
 
     @property
     def addressable(self) -> bool:
-        """As the flow below, unless endless."""
+        """Whether `datapoint(epoch, index)` works: as in the flow below, unless the repetition is endless."""
         return self._num != -1 and self.ds.addressable
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -83,19 +113,19 @@ class RepeatedData(ProxyDataFlow):
 
 
 class FixedSizeData(ProxyDataFlow):
-    """Passes of a given length, out of a flow of any length.
+    """Makes passes of a given length out of a flow of any length.
 
-    Where the flow below ends before the pass, its next epoch follows.
+    If the flow below ends before the pass does, its next epoch follows.
 
     Args:
         ds: the flow below.
         size: datapoints in a pass.
-        keep_state: whether each pass goes on in `ds` where the one before had to end: 1, 2, 3 / 4, 5, 1 / …
-            Else each begins anew in `ds`, with random numbers of its own.
+        keep_state: whether each pass goes on in `ds` where the one before ended: 1, 2, 3 / 4, 5, 1 / …
+            Otherwise each begins anew in `ds`, with random numbers of its own.
 
     Raises:
-        ArgumentError: if `size` is not an integer above 0.
-        EmptyFlowError: while iterating, if `ds` gives nothing.
+        ArgumentError: `size` is not an integer above 0.
+        EmptyFlowError: `ds` gives nothing; raised while iterating.
 
     Example:
         >>> flow = FixedSizeData([[1], [2], [3]], 2)
@@ -113,7 +143,7 @@ class FixedSizeData(ProxyDataFlow):
         self._keep_state = keep_state
 
     def __len__(self) -> int:
-        """The given size."""
+        """Returns the given size."""
         return self._size
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -132,7 +162,7 @@ class FixedSizeData(ProxyDataFlow):
         _gather_epochs(self, place, range(wanted.start + offset, wanted.stop + offset, wanted.step), out)
 
     def _origin(self, epoch: Epoch) -> tuple[Epoch, int]:
-        """The era of the child's epochs, and how many datapoints are out in it when the pass starts."""
+        """Returns what the child's epochs are counted in, and how many datapoints were given there before."""
         return (epoch, int(epoch) * self._size) if self._keep_state else (epoch.inner(), 0)
 
     def _name(self) -> str:
@@ -140,40 +170,35 @@ class FixedSizeData(ProxyDataFlow):
 
 
 def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, start: int) -> Iterator[Any]:
-    """Epochs `first`, `first + 1`, … of the child as one sequence, from its `start`-th datapoint on.
-
-    The mark: era, `first`, the child's epoch and index, and what came in its epochs before that one.
-    """
+    """Yields the child's epochs `first`, `first + 1`, … as one sequence, from its `start`-th datapoint on."""
     child = flow.ds
-    mark = _starting_point(child, epoch, first, start)
-    for number in count(mark[2]):
-        if stop is not None and number >= stop:  # a pass may be asked for from beyond its end
-            return
+    mark = _starting_point(flow, epoch, first, start)
+    while stop is None or mark.number < stop:  # false at once in a pass asked for from beyond its end
         if not child.addressable:
             epoch.marks[epoch.key] = mark
-        index, before = mark[3], mark[4]
-        for mark[3], datapoint in enumerate(
-            child._datapoints(flow._below(epoch, 0, number), index), index + 1
-        ):
-            if before + mark[3] > start:
+        datapoints = child._datapoints(flow._below(epoch, 0, mark.number), mark.index)
+        for index, datapoint in enumerate(datapoints, mark.index + 1):
+            mark.index = index
+            if mark.before + mark.index > start:
                 yield datapoint
-        if stop is None and mark[3] == 0:
+        if stop is None and mark.index == 0:
             raise EmptyFlowError(
-                f"{flow._name()} repeats {child._name()}, which gave no datapoint in its epoch {number}"
+                f"{flow._name()} repeats {child._name()}, which gave no datapoint in its epoch {mark.number}"
             )
-        mark[2:] = number + 1, 0, before + mark[3]
+        mark.next_epoch()
 
 
-def _starting_point(child: DataFlow, epoch: Epoch, first: int, start: int) -> list[int]:
-    """The mark to begin with: computed, remembered, or else the very beginning."""
+def _starting_point(flow: ProxyDataFlow, epoch: Epoch, first: int, start: int) -> RepeatMark:
+    """Returns the mark to begin with: computed, out of the state, or else the very beginning."""
+    child = flow.ds
     if child.addressable:
         size = len(child)
         past = start // size if size else 0
-        return [epoch.era, first, first + past, start - past * size, past * size]
-    mark = epoch.marks.get(epoch.key)
-    if mark is not None and mark[:2] == [epoch.era, first] and mark[4] + mark[3] <= start:
+        return RepeatMark(epoch.outer_epoch, first, first + past, start - past * size, past * size)
+    mark = RepeatMark.from_list(epoch.marks.get(epoch.key))
+    if mark is not None and mark.belongs_to(epoch.outer_epoch, first) and mark.before + mark.index <= start:
         return mark
-    return [epoch.era, first, first, 0, 0]
+    return RepeatMark(epoch.outer_epoch, first, first)
 
 
 def _one(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Any:

@@ -1,26 +1,25 @@
-"""`ShardData`: one host's share of a flow."""
+"""`ShardData`: one host's share of a flow; `reshard`: its state for another number of hosts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._flow import DataFlow
-from ..sources._from_iterables import known_length
+from ..flow._flow import DataFlow, known_length
 from ._proxy_flow import ProxyDataFlow
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    from ..batch._collate import Columns
+__all__ = ["ShardData", "reshard"]
 
 
 class ShardData(ProxyDataFlow):
-    """Every `count`-th datapoint of the flow below, from datapoint `index` on.
+    """Yields every `count`-th datapoint of the flow below, from datapoint `index` on.
 
     The shards 0 to `count - 1` of an epoch have no datapoint in common and leave none out; their lengths
     differ by one at most. Taken in turn they give the flow below, in its order, whatever its seed:
@@ -29,7 +28,7 @@ class ShardData(ProxyDataFlow):
     above it.
 
     **Seed.** All hosts must cut the same order. So without a seed from `seed()` the flow below has seed 0, on
-    every host. `seed(n)` on a flow above reaches below as ever, and then has to be the same on all hosts. For
+    every host. `seed(n)` on a flow above reaches below too, and must then be the same on all hosts. For
     random numbers *above* the shard that differ between hosts, seed the whole with the host's number and then
     the shard with a common one.
 
@@ -43,7 +42,7 @@ class ShardData(ProxyDataFlow):
         count: how many there are.
 
     Raises:
-        ArgumentError: if `index` and `count` are not integers with 0 <= `index` < `count`.
+        ArgumentError: `index` and `count` are not integers with 0 <= `index` < `count`.
 
     Example:
         >>> [list(ShardData(range(7), index, 3)) for index in range(3)]
@@ -62,11 +61,11 @@ class ShardData(ProxyDataFlow):
         self._index = _shard_number(index, self._count)
 
     def __len__(self) -> int:
-        """The datapoints of this shard."""
+        """Returns the number of datapoints of this shard."""
         return len(range(self._index, len(self.ds), self._count))
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        return strided(self.ds, self._below(epoch), self._index + start * self._count, self._count)
+        return _strided(self.ds, self._below(epoch), self._index + start * self._count, self._count)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self.ds, self._below(epoch), self._index + index * self._count)
@@ -83,28 +82,28 @@ class ShardData(ProxyDataFlow):
         return f"ShardData({self._index} of {self._count})"
 
 
-def strided(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
-    """Every `step`-th datapoint of a pass from number `first` on; makes no others if that is possible."""
+def _strided(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
+    """Yields every `step`-th datapoint of a pass from number `first` on; makes no others if it can."""
     if step == 1 or not flow.addressable:
         return islice(flow._datapoints(epoch, first), 0, None, step)
     return _picked(flow, epoch, first, step)
 
 
 def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str, Any]:
-    """The state of one of `was` shards as a state of shard `index` of `count`.
+    """Translates the state of one of `was` shards into a state of shard `index` of `count`.
 
     For flows whose index counts the shard's own datapoints: a `ShardData`, and maps over it. All `was` shards
-    stood at the same index. The new ones, each with its own state, give what the old ones had not: every
-    datapoint exactly once, in the order of the whole if taken in turn.
+    stood at the same index. The new ones, each with its own state, give the datapoints that the old ones had
+    not given: each exactly once, in the order of the whole if taken in turn.
 
     Args:
         state: from `state_dict()` of any of the old shards.
-        was: how many there were.
+        was: how many shards there were.
         index: the shard that the new state is for.
-        count: how many there are now.
+        count: how many shards there are now.
 
     Raises:
-        ArgumentError: if the numbers make no sense.
+        ArgumentError: the numbers are not those of shards.
 
     Example:
         >>> state = {"seed": 0, "epoch": 2, "index": 5}
@@ -113,7 +112,7 @@ def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str
     """
     seen = arguments.count("was", was) * arguments.count("the state's index", state["index"], least=0)
     count = arguments.count("count", count)
-    # Of the datapoints seen, as many as are numbered index, index + count, … below `seen`.
+    # As many as there are numbers index, index + count, … below `seen`.
     return {**state, "index": len(range(_shard_number(index, count), seen, count))}
 
 

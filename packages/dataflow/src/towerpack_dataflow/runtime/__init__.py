@@ -1,9 +1,10 @@
 """Flows run by worker processes and threads; see the README beside this file."""
 
-from ._multi_process_runner import MultiProcessRunner
-from ._parallel_map import MultiProcessMapData
+from ._multi_process import MultiProcessMapData, MultiProcessRunner
+from ._multi_thread import MultiThreadMapData, MultiThreadRunner
+from ._parallel_flow import ParallelFlow
 from ._parallel_map_and_batch import MultiProcessMapAndBatchData
-from ._thread_runner import MultiThreadMapData, MultiThreadRunner
+from ._suggest_workers import Suggestion, autotune, available_cpus, suggest_workers
 from .worker._worker_info import WorkerInfo, get_worker_info
 
 __all__ = [
@@ -12,6 +13,11 @@ __all__ = [
     "MultiProcessRunner",
     "MultiThreadMapData",
     "MultiThreadRunner",
+    "ParallelFlow",
+    "Suggestion",
     "WorkerInfo",
+    "autotune",
+    "available_cpus",
     "get_worker_info",
+    "suggest_workers",
 ]

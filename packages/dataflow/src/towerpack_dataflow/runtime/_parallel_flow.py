@@ -1,4 +1,4 @@
-"""What every flow with worker processes has in common."""
+"""`ParallelFlow`: the base of all flows with workers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from .. import _argument_checks as arguments
 from .._errors import UnknownLengthError
@@ -16,40 +16,42 @@ from ..operators._proxy_flow import ProxyDataFlow
 from ._suggest_workers import autotune
 
 if TYPE_CHECKING:
-    from .pool._active_pass import Chunk
-    from .pool._dispatcher import Dispatcher
-    from .pool._worker_pool import Crew
-    from .worker._task_handler import Work
-    from .worker._task_messages import Answer
+    from .pool import Chunk, Dispatcher, WorkerPool
+    from .worker._task_handler import TaskHandler
+    from .worker._task_messages import TaskResult
 
-_logger = logging.getLogger("towerpack_dataflow")
+__all__ = ["ErrorCounts", "ParallelFlow", "drain"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
 _WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
 _POLICIES = ("raise", "skip", "retry")
 _METHODS = ("spawn", "fork", "thread")
-_OWN = frozenset({"_crew", "_read_only"})
+_OWN = frozenset({"_read_only", "_worker_pool"})
+_FEW = 8  # datapoints that are let go of one by one
 
 
 class ParallelFlow(ProxyDataFlow):
-    """A flow whose datapoints are made by a crew, which starts when it is first needed.
+    """A flow whose datapoints are made by a pool of workers, which starts when it is first needed.
 
-    It takes no place in the tree: what stands below has the random numbers it would have without it.
+    It takes no place in the tree: the flow below has the same random numbers as without it.
 
     Args:
         ds: the flow below.
-        num_workers: how many processes; "auto" for as many as `autotune` finds worth it, but one.
+        num_workers: how many processes; "auto" for as many as `autotune` suggests, but at least one.
         ordered: whether datapoints come in the order of the single-process flow.
         prefetch_bytes: bound on the bytes made ahead of the consumer, and on those it holds in views.
         start_method: "spawn", "fork" or "thread"; by default "thread" where the interpreter has no lock that
             all threads share, else "spawn".
         worker_init_fn: called in each worker with its number, before anything else.
         on_error: "raise", "skip" or "retry".
-        stall_warning: seconds without any progress after which to log who waits for whom.
+        stall_warning: seconds without any progress after which a warning names the busy workers.
     """
 
     _transparent = True
-    _crew: Crew | None = None
+    _worker_pool: WorkerPool | None = None
     _read_only = False
-    _shares_streams = False  # whether several workers are of use over a flow that one process must walk
+    _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
 
     def __init__(
         self,
@@ -78,10 +80,10 @@ class ParallelFlow(ProxyDataFlow):
         self._stall_warning = stall_warning
 
     def __len__(self) -> int:
-        """As the flow below.
+        """Returns the length of the flow below.
 
         Raises:
-            UnknownLengthError: if errors are skipped.
+            UnknownLengthError: errors are skipped.
         """
         if self._on_error == "skip":
             raise UnknownLengthError(
@@ -92,12 +94,12 @@ class ParallelFlow(ProxyDataFlow):
 
     @property
     def addressable(self) -> bool:
-        """As the flow below, unless errors are skipped, or datapoints come in no order."""
+        """Whether `datapoint(epoch, index)` works: as below, if ordered and no errors are skipped."""
         return self._ordered and self._on_error != "skip" and super().addressable
 
     @property
     def _num_workers(self) -> int:
-        """Decided when it is first needed, which is when the crew starts."""
+        """How many workers; decided when the number is first needed, which is when they start."""
         if not isinstance(self._asked_for, int):
             self._asked_for = self._tuned()
         return self._asked_for
@@ -107,33 +109,33 @@ class ParallelFlow(ProxyDataFlow):
         self._asked_for = number
 
     def _tuned(self) -> int:
-        if not (self.ds.addressable or self._shares_streams):
+        if not (self.ds.addressable or self._reads_here):
             return 1
         suggestion = autotune(self.ds)
-        _logger.info("%s: %s", type(self).__name__, suggestion)
+        _log.info("%s: %s", type(self).__name__, suggestion)
         return max(suggestion.workers, 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy starts workers of its own, and was promised nothing."""
+        """Returns the state of a copy, which starts workers of its own and lends as any new flow does."""
         return {key: value for key, value in super().__getstate__().items() if key not in _OWN}
 
     def lend_read_only(self) -> None:
-        """From the next datapoint on, large arrays come as read-only views of shared memory.
+        """Lends large arrays as read-only views of shared memory, from the next datapoint on.
 
         Up to four times `prefetch_bytes` of them may be held before more are copied: a queue is filled and
-        emptied. Arrays that threads have made change hands as they are, so then the flow below is told.
+        emptied. Arrays that threads have made change hands as they are, so then the flow below lends its own.
         """
         self._read_only = True
         if self._start_method == "thread":
             self.ds.lend_read_only()
 
     @abstractmethod
-    def _work(self) -> Work:
-        """What the workers are to do."""
+    def _handler(self) -> TaskHandler:
+        """Builds the handler that the workers get."""
 
     @abstractmethod
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
-        """Datapoints from `start` on, up to `stop` if that is given; `epoch` as the flow below sees it."""
+        """Yields datapoints from `start` on, up to `stop` if given; `epoch` is that of the flow below."""
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         return self._read(self._below(epoch), start, None)
@@ -145,63 +147,70 @@ class ParallelFlow(ProxyDataFlow):
         finally:
             datapoints.close()  # type: ignore[attr-defined]
 
-    def _running_crew(self) -> Crew:
-        crew = self._crew
-        if crew is None:
-            from .pool._worker_handle import Options
-            from .pool._worker_pool import Crew
+    def _running_pool(self) -> WorkerPool:
+        pool = self._worker_pool
+        if pool is None:
+            from .pool import PoolOptions, WorkerPool
 
-            options = Options(
+            options = PoolOptions(
                 self._num_workers,
                 self._start_method,
                 self._worker_init_fn,
                 self._prefetch_bytes,
                 self._stall_warning,
             )
-            crew = self._crew = Crew(options)
-            weakref.finalize(self, crew.close)
-        if not crew.running:
-            crew.start(self._work())
-        return crew
+            pool = self._worker_pool = WorkerPool(options)
+            weakref.finalize(self, pool.close)
+        if not pool.running:
+            pool.start(self._handler())
+        return pool
 
     def _dispatcher(
         self, start: int, stop: int | None, ordered: bool, done: Iterable[tuple[int, int]] = ()
     ) -> Dispatcher[Chunk]:
-        from .pool._dispatcher import Dispatcher
+        from .pool import Dispatcher
 
         window = _WINDOW * self._num_workers
         return Dispatcher(start, stop, window=window, budget=self._prefetch_bytes, ordered=ordered, done=done)
 
 
-def _default_method() -> str:
-    # A free-threaded build computes in threads as fast as in processes, and nothing has to be sent.
-    return "spawn" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"
-
-
-class Counts:
-    """What went wrong in one pass without stopping it."""
+@final
+class ErrorCounts:
+    """Counts the errors that did not stop a pass."""
 
     def __init__(self) -> None:
-        """Nothing so far."""
+        """Begins at zero."""
         self._retried = 0
         self._skipped = 0
         self._first: tuple[int, str] = (0, "")
 
-    def add(self, answer: Answer) -> None:
-        """Counts what an answer reports."""
-        self._retried += answer.retried
-        if answer.skipped and not self._skipped:
-            self._first = answer.skipped[0]
-        self._skipped += len(answer.skipped)
+    def add(self, result: TaskResult) -> None:
+        """Counts the errors that a result reports."""
+        self._retried += result.retried
+        if result.skipped and not self._skipped:
+            self._first = result.skipped[0]
+        self._skipped += len(result.skipped)
 
     def log(self, flow: ParallelFlow) -> None:
-        """Says it, at the end of the pass, if there is anything to say."""
+        """Logs the counts that are not zero, at the end of the pass."""
         if self._skipped:
-            _logger.warning(
+            _log.warning(
                 "%s left out %d datapoints of this pass because of errors; the first was datapoint %d: %s",
                 flow._name(),
                 self._skipped,
                 *self._first,
             )
         if self._retried:
-            _logger.warning("%s tried %d times again in this pass, after errors", flow._name(), self._retried)
+            _log.warning("%s tried %d times again in this pass, after errors", flow._name(), self._retried)
+
+
+def drain(datapoints: list[Any]) -> Iterator[Any]:
+    """Yields the members of a list; few ones, which may be large, are let go of one by one."""
+    if len(datapoints) > _FEW:
+        return iter(datapoints)
+    return (datapoints.pop(0) for _ in range(len(datapoints)))
+
+
+def _default_method() -> str:
+    # A free-threaded build computes in threads as fast as in processes, and nothing has to be sent.
+    return "spawn" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"

@@ -5,23 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
-from .._errors import BatchError, blame
-from ..batch._batch_data import BatchData
+from .._errors import BatchError
+from ..batch import BatchData
 from ..flow._epoch import Epoch
+from ..flow._error_location import blame
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
-from ..sources._from_iterables import as_dataflow
-from ._multi_process_runner import MultiProcessRunner, drained
-from ._parallel_flow import Counts
-from ._parallel_map import MultiProcessMapData
+from ..sources._as_dataflow import as_dataflow
+from ._multi_process import MultiProcessMapData, MultiProcessRunner
+from ._parallel_flow import ErrorCounts, drain
 
 if TYPE_CHECKING:
-    from .transport._remote_errors import Failure
-    from .worker._map_tasks import Group
+    from .transport import Failure
+    from .worker._map_tasks import BatchInputs
+
+__all__ = ["MultiProcessMapAndBatchData"]
 
 
+@final
 class MultiProcessMapAndBatchData(ProxyDataFlow):
     """`BatchData` over `MapData`, made in worker processes.
 
@@ -41,7 +44,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         options: the other arguments of `MultiProcessMapData`.
 
     Raises:
-        ArgumentError: if an argument cannot work.
+        ArgumentError: an argument has a value that cannot work.
 
     Example:
         >>> flow = MultiProcessMapAndBatchData([[1], [2], [3], [4]], 2, lambda dp: [dp[0] * 10], 2)
@@ -85,44 +88,44 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
     def _batched(
         self, batches: BatchData, mapped: MultiProcessMapData, epoch: Epoch, start: int
     ) -> Iterator[Any]:
-        """Each batch made by one worker, until it turns out that a datapoint was dropped."""
+        """Yields batches that are made by one worker each, until a datapoint turns out to be dropped."""
         size = batches._batch_size
         place = mapped._below(batches._below(epoch))
-        groups = partial(_groups, first=start * size, size=size, remainder=batches._remainder)
-        this = mapped._pass(place, mapped._dispatcher(start, None, True), start * size, groups)
-        counts = Counts()
-        for chunk in mapped._running_crew().chunks(this):
-            answer = chunk.answer
-            place.marks.update(answer.marks or {})
-            counts.add(answer)
+        arrange = partial(_by_batch, first=start * size, size=size, remainder=batches._remainder)
+        this = mapped._pass(place, mapped._dispatcher(start, None, True), start * size, arrange)
+        counts = ErrorCounts()
+        for chunk in mapped._running_pool().chunks(this):
+            result = chunk.result
+            place.marks.update(result.marks or {})
+            counts.add(result)
             made = chunk.open(batches._read_only)
             start += len(made)
             del chunk
-            yield from drained(made)
-            if answer.surprise:
+            yield from drain(made)
+            if result.unexpected_drop:
                 # Datapoints move up from the next batch into this one: from here on only their order counts.
-                mapped._map._surprise(place, start * size)
+                mapped._map._warn_unexpected_drop(place, start * size)
                 yield from batches._datapoints(epoch, start)
                 return
-            if answer.failure is not None:
-                self._raise(answer.failure, batches, mapped)
+            if result.failure is not None:
+                self._raise(result.failure, batches, mapped)
         place.marks.update(this.source_marks)
         counts.log(mapped)
 
     def _raise(self, failure: Failure, batches: BatchData, mapped: MultiProcessMapData) -> None:
-        from .transport._remote_errors import unpack
+        from .transport import unpack_error
 
-        error = unpack(failure)
+        error = unpack_error(failure)
         if isinstance(error, Exception):
             blame(error, batches if isinstance(error, BatchError) else mapped.ds)
         raise error
 
 
-def _groups(datapoints: Iterator[Any], first: int, size: int, remainder: bool) -> Iterator[Group]:
-    from .worker._map_tasks import Group
+def _by_batch(datapoints: Iterator[Any], first: int, size: int, remainder: bool) -> Iterator[BatchInputs]:
+    from .worker._map_tasks import BatchInputs
 
-    while len(group := list(islice(datapoints, size))) == size:
-        yield Group(first, group)
+    while len(inputs := list(islice(datapoints, size))) == size:
+        yield BatchInputs(first, inputs)
         first += size
-    if group and remainder:
-        yield Group(first, group)
+    if inputs and remainder:
+        yield BatchInputs(first, inputs)

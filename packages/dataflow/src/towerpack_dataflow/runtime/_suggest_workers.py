@@ -1,16 +1,19 @@
-"""How many worker processes a flow is worth."""
+"""How many workers make a flow as fast as it can be."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from itertools import islice
 from math import ceil
 from time import perf_counter, thread_time
-from typing import Any, NamedTuple
+from typing import NamedTuple, final
 
+from ..flow._datapoint_size import duration, payload
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..storage import SharedListPickle
+
+__all__ = ["Suggestion", "autotune", "available_cpus", "suggest_workers"]
 
 # What a datapoint costs on its way from a worker, on both sides together; measured, and rounded up.
 _SECONDS_TO_SEND = 3e-6
@@ -18,13 +21,12 @@ _BYTES_PER_SECOND = 5e9
 _WORKER_BYTES = 50 * 2**20  # an interpreter with NumPy
 _AHEAD = 4  # datapoints that a worker has under way
 _QUOTA = "/sys/fs/cgroup/cpu.max"
-_WORTH_IT = 3  # work that takes less than so many times its sending stays where it is
-
-
+_WORTH_IT = 3  # times the sending: a datapoint that takes less to make is made by the consumer
 _SECONDS_TO_MEASURE = 0.3
 _MOST_TO_MEASURE = 20_000
 
 
+@final
 class Suggestion(NamedTuple):
     """A number of workers, and the reason for it; as text, a line for people.
 
@@ -37,7 +39,7 @@ class Suggestion(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        """The line."""
+        """Returns the line."""
         number = {0: "no workers", 1: "1 worker"}.get(self.workers, f"{self.workers} workers")
         return f"{number}: {self.reason}"
 
@@ -51,7 +53,7 @@ def suggest_workers(
     cpus: float | None = None,
     memory: float = 2**30,
 ) -> Suggestion:
-    """The smallest number of workers that makes a flow as fast as it can be.
+    """Suggests the smallest number of workers that makes a flow as fast as it can be.
 
     Args:
         seconds: time to make a datapoint, in one process.
@@ -89,13 +91,13 @@ def suggest_workers(
 def autotune(
     flow: DataFlow, *, consumer: float = 0.0, cpus: float | None = None, memory: float = 2**30
 ) -> Suggestion:
-    """How many workers `flow` is worth, by making some datapoints of a copy of it in this process.
+    """Suggests a number of workers for `flow`, by making some datapoints of a copy of it in this process.
 
     Takes a third of a second, or a few datapoints. `num_workers="auto"` of the parallel flows is this with
     the default budgets, and at least one worker.
 
     Args:
-        flow: what the workers would run; nothing changes in it.
+        flow: the flow that the workers would run; nothing changes in it.
         consumer: seconds that the consumer needs for a datapoint.
         cpus: processors that the workers may use together; all that this process may, by default.
         memory: bytes that they may use together.
@@ -105,10 +107,8 @@ def autotune(
         >>> print(autotune(MapData(DataFromList(range(1000)), float)))  # doctest: +ELLIPSIS
         no workers: a datapoint takes ...
     """
-    from ..bench._data_speed import payload
-
     try:
-        sample = _measured(_copy(flow), payload)
+        sample = _measured(_copy(flow))
     except _CannotCopyError:
         sample = None
     if sample is None:  # nothing is known, and the processors are there
@@ -119,24 +119,22 @@ def autotune(
 
 
 def _copy(flow: DataFlow) -> DataFlow:
-    """One that may open files here, and be read, without a trace in the original."""
+    """Copies a flow, so that files may be opened and datapoints read without a trace in the original."""
     import cloudpickle
 
-    from ..storage._shared_list import Parcel
-
-    parcel = Parcel()
+    lists = SharedListPickle()
     try:
-        with parcel.packing():
+        with lists.packing():
             copied: DataFlow = cloudpickle.loads(cloudpickle.dumps(flow))
     except Exception as error:  # whatever pickling a user's objects raises
         raise _CannotCopyError from error
     finally:
-        parcel.close()
+        lists.close()
     return copied
 
 
-def _measured(flow: DataFlow, payload: Callable[[Any], int]) -> tuple[float, float, float] | None:
-    """Seconds for a datapoint, the fraction of them spent computing, and its bytes."""
+def _measured(flow: DataFlow) -> tuple[float, float, float] | None:
+    """Returns the seconds for a datapoint, the fraction of them spent computing, and its bytes."""
     flow.reset_state()
     datapoints = flow._datapoints(Epoch(0), 0)
     first = next(datapoints, None)  # opens files, imports modules: not typical
@@ -159,18 +157,17 @@ class _CannotCopyError(Exception):
     pass
 
 
-def available_cpus() -> float:
-    """Processors that this process may use, by its affinity and by its control group's quota."""
+def available_cpus(quota_file: str | os.PathLike[str] = _QUOTA) -> float:
+    """Returns the processors that this process may use, by its affinity and by its control group's quota.
+
+    Args:
+        quota_file: of the control group.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = float(len(affinity(0)) if affinity else os.cpu_count() or 1)
     try:
-        with open(_QUOTA) as file:
+        with open(quota_file) as file:
             quota, period = file.read().split()
     except (OSError, ValueError):
         return cpus
     return cpus if quota == "max" else max(min(cpus, int(quota) / int(period)), 1.0)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as text, in ms or us."""
-    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} us"

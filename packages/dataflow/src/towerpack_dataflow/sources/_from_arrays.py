@@ -1,4 +1,4 @@
-"""`DataFromArrays`: datapoints that lie in arrays already, side by side."""
+"""`DataFromArrays`: rows of arrays as datapoints."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
-from ..batch._collate import Columns, assembled, numbers_dtype
+from ..flow._columns import Columns, Field, assembled, numbers_dtype
 from ..flow._epoch import Epoch
-from ._from_iterables import DataFromList
+from ._from_list import DataFromList
+
+__all__ = ["DataFromArrays"]
 
 _STACKABLE = "biufcmMV"
 
 
 class DataFromArrays(DataFromList):
-    """Row *i* of each of some arrays is datapoint *i*; addressable.
+    """Yields rows: row *i* of each of some arrays is datapoint *i*; addressable.
 
     For data that fit into memory, or lie in a file that `numpy.load(..., mmap_mode="r")` maps. A `BatchData`
     right above it, or with only `RepeatedData`, `FixedSizeData` and `ShardData` between, gathers the rows of
-    a batch in one call for each array and makes no datapoints. That takes microseconds a batch, most of them
-    without the interpreter's lock.
+    a batch in one call for each array and makes no datapoints, most of the time without the interpreter's
+    lock (`benchmarks/RESULTS.md` has figures).
 
     Args:
         components: a list, tuple or dict of arrays of one length along their first axis. Datapoints have
@@ -30,8 +32,8 @@ class DataFromArrays(DataFromList):
         shuffle: whether each epoch has an order of its own.
 
     Raises:
-        ArgumentError: if there is no component, or if they differ in length.
-        ArgumentTypeError: if a component is neither an array nor a list.
+        ArgumentError: there is no component, or the components differ in length.
+        ArgumentTypeError: a component is neither an array nor a list.
 
     Example:
         >>> from towerpack_dataflow import BatchData
@@ -47,11 +49,11 @@ class DataFromArrays(DataFromList):
     _holds = ()
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:
-        """Keeps the arrays themselves, no copies."""
+        """Keeps the arrays themselves, not copies."""
         if not isinstance(components, (list, tuple, Mapping)):
             raise ArgumentTypeError(
-                "DataFromArrays takes a list, tuple or dict of arrays, one for each component; got "
-                f"{type(components).__name__}"
+                "DataFromArrays takes a list, tuple or dict of arrays, one for each component; "
+                f"received {type(components).__name__}"
             )
         keys = list(components if isinstance(components, Mapping) else range(len(components)))
         kind = dict if isinstance(components, Mapping) else type(components)
@@ -72,7 +74,7 @@ class _Rows(Sequence[Any]):
         lengths = {component.key: len(component.values) for component in components}
         if len(set(lengths.values())) != 1:
             found = ", ".join(f"{length} in {key!r}" for key, length in lengths.items()) or "no component"
-            raise ArgumentError(f"DataFromArrays takes components of one length; got {found}")
+            raise ArgumentError(f"DataFromArrays takes components of one length; received {found}")
         self._kind = kind
         self._components = components
         self._length = next(iter(lengths.values()))
@@ -97,18 +99,18 @@ class _Rows(Sequence[Any]):
 
 
 class _Component:
-    """One array, or a list of what Python has, with the array that batches of it are made of."""
+    """One array, or a list of Python's values, with the array that batches of them are made of."""
 
     def __init__(self, key: Any, values: Any) -> None:
         self.key = key
         self.values: Any
         self._array: np.ndarray | None
         if isinstance(values, np.ndarray) and values.ndim:
-            # What subclasses add (masks, say) a batch has never had.
+            # Batches never have what subclasses of arrays add (masks, say).
             self.values = self._array = np.asarray(values)
         elif isinstance(values, (list, tuple, range)):
             self.values = values
-            self._array = _packed(values)
+            self._array = _as_batched(values)
         else:
             raise ArgumentTypeError(
                 f"component {key!r} of DataFromArrays is "
@@ -120,8 +122,8 @@ class _Component:
         value = self.values[index]
         return value.copy() if isinstance(value, np.ndarray) else value
 
-    def field(self) -> tuple[tuple[int, ...], np.dtype] | None:
-        """Shape and dtype of a row in a batch; `None` if that depends on what else is in the batch."""
+    def field(self) -> Field | None:
+        """Returns shape and dtype of a row in a batch; `None` if they depend on the rest of the batch."""
         array = self._array
         if array is None or array.dtype.hasobject or array.dtype.kind not in _STACKABLE:
             return None
@@ -140,8 +142,8 @@ class _Component:
             out[...] = array[rows]  # take() would make a contiguous copy of all of the array
 
 
-def _packed(values: Sequence[Any]) -> np.ndarray | None:
-    """Python numbers as batches have them, if that is the same dtype in each batch."""
+def _as_batched(values: Sequence[Any]) -> np.ndarray | None:
+    """Returns Python numbers as an array, if they have the same dtype in each batch."""
     kinds = set(map(type, values))
     if len(kinds) != 1:
         return None

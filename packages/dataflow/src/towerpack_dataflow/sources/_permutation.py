@@ -1,8 +1,12 @@
-"""The order of a shuffled epoch, without holding all of it."""
+"""The order of a shuffled epoch, in little memory."""
 
 from __future__ import annotations
 
+from typing import final
+
 import numpy as np
+
+__all__ = ["Permutation"]
 
 # Below this a real permutation costs under a millisecond; above it, the computed one is as good.
 _TABLE_SIZE = 2**16
@@ -13,13 +17,14 @@ _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bit
 _HALF = np.uint64(32)
 
 
+@final
 class Permutation:
-    """A random order of `0 .. size - 1`, of which any stretch can be had by itself.
+    """A random order of `0 .. size - 1`, of which any stretch can be computed by itself.
 
-    Small orders are a table. Large ones are computed where they are asked for, so that resuming at index 10⁶
-    of a list of 10⁷ costs microseconds and every worker can hold the order of its epoch for nothing: a
-    Feistel network permutes the smallest power of two that is large enough, and numbers outside `size` are
-    sent through again until they land inside ("cycle walking").
+    Small orders are a table. Large ones are computed piece by piece on demand, so that resuming in the middle
+    of a long list costs next to nothing and every worker can hold the order of its epoch: a Feistel network
+    permutes the smallest power of two that is large enough, and numbers outside `size` are sent through again
+    until they land inside ("cycle walking").
 
     Args:
         size: how many numbers to permute.
@@ -44,12 +49,12 @@ class Permutation:
         self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
 
     def stretch(self, start: int, stop: int) -> list[int]:
-        """The numbers at positions `start` to `stop - 1`."""
+        """Returns the numbers at positions `start` to `stop - 1`."""
         numbers: list[int] = self._computed(range(start, stop)).tolist()
         return numbers
 
     def indices(self, wanted: range) -> np.ndarray:
-        """The numbers at some positions, as what NumPy takes for indices; cheap if the next follow on."""
+        """Returns the numbers at some positions as an index array; cheap if the next call goes on there."""
         if self._table is not None:
             return self._table[wanted.start : wanted.stop : wanted.step]
         positions, numbers = self._ahead
@@ -61,7 +66,7 @@ class Permutation:
         return numbers[first : first + len(wanted)]
 
     def at(self, position: int) -> int:
-        """The number at one position; cheap if the positions asked for lie near each other."""
+        """Returns the number at one position; cheap if positions of successive calls lie near each other."""
         low, numbers = self._window
         if not low <= position < low + len(numbers):
             low = position - position % _WINDOW
@@ -78,7 +83,7 @@ class Permutation:
         return values
 
     def _encrypt(self, values: np.ndarray) -> np.ndarray:
-        """One pass through the network, a bijection of the power of two around `size`."""
+        """Sends values through the network once: a bijection of the power of two around `size`."""
         low = values & self._low_mask
         high = values >> self._low_bits
         for turn, key in enumerate(self._keys):
@@ -91,7 +96,7 @@ class Permutation:
 
     @staticmethod
     def _mixed(half: np.ndarray, key: np.uint64) -> np.ndarray:
-        """A hash of one half under a round's key; unsigned arithmetic wraps, as it should."""
+        """Hashes one half under a round's key; unsigned arithmetic wraps, as it should."""
         mixed: np.ndarray = (half ^ key) * _MIX
         mixed ^= mixed >> _HALF
         mixed *= _MIX

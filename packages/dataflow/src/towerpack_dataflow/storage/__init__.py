@@ -1,1 +1,15 @@
-"""Memory that several processes read: shared memory, and long lists packed into it."""
+"""Memory: aligned, shared between processes, and with long lists packed into it."""
+
+from ._aligned_memory import aligned_memory, aligned_size
+from ._shared_list import PackedList, SharedListPickle, list_to_pickle
+from ._shared_memory import anonymous_file, mapped
+
+__all__ = [
+    "PackedList",
+    "SharedListPickle",
+    "aligned_memory",
+    "aligned_size",
+    "anonymous_file",
+    "list_to_pickle",
+    "mapped",
+]

@@ -1,9 +1,10 @@
-"""Long lists as one stretch of shared memory, which all workers read.
+"""Long lists in shared memory that all workers read.
 
-A list of a million (path, label) pairs is 4 million Python objects. Pickling it for each worker takes
-seconds and gives each a copy; inheriting it by fork copies it too, page by page, as reference counts change.
-So what travels to workers is a `Parcel`: the pickle of the flow says where a list lies, and the members lie
-in anonymous memory, pickled a few at a time, with the offsets of these blocks behind them.
+A list of a million (path, label) pairs is 4 million Python objects. Pickling it for each worker takes seconds
+and gives each a copy; inheriting it by fork copies it too, page by page, as reference counts change. So a
+flow that is pickled within `SharedListPickle.packing()` leaves its long lists outside: the pickle says where
+a list lies, and the members lie in anonymous memory, pickled a few at a time, with the offsets of these
+blocks behind them.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, BinaryIO, NamedTuple, overload
+from typing import Any, BinaryIO, NamedTuple, final, overload
 
 from .._errors import ParcelError
+
+__all__ = ["PackedList", "Place", "SharedListPickle", "list_to_pickle"]
 
 _LEAST_BYTES = 2**18  # less than this goes into the pickle itself
 _BLOCK_BYTES = 4096
@@ -28,47 +31,53 @@ _SAMPLE = 16
 _SHARED = 4
 _FRAME_BYTES = 16  # what a pickle adds to a member
 
-_parcel: ContextVar[Parcel | None] = ContextVar("towerpack_dataflow_parcel", default=None)
+_being_filled: ContextVar[SharedListPickle | None] = ContextVar(
+    "towerpack_dataflow_shared_lists", default=None
+)
 
 
-class Parcel:
-    """What a pickle for workers leaves outside: the long lists, packed once for all of them.
+@final
+class SharedListPickle:
+    """The long lists that a pickle for workers leaves outside, packed once for all of them.
 
     The runtime pickles a flow inside `packing()`, sends the pickle to as many workers as it likes, and keeps
-    the parcel until the last of them has unpickled it. Where lists lie is said by the number of this process
-    and of a descriptor in it, so workers need nothing but the pickle. Nothing is packed on systems without
+    this object until the last of them has unpickled it. The pickle names a list by the number of this process
+    and of a descriptor in it, so workers need nothing else. Nothing is packed on systems without
     `memfd_create`, where lists travel inside the pickle.
 
     Example:
         >>> import cloudpickle
         >>> from towerpack_dataflow import DataFromList
-        >>> parcel = Parcel()
-        >>> with parcel.packing():
+        >>> lists = SharedListPickle()
+        >>> with lists.packing():
         ...     pickled = cloudpickle.dumps(DataFromList(list(range(10**6)), shuffle=False))
         >>> len(pickled) < 1000, next(iter(cloudpickle.loads(pickled)))
         (True, 0)
-        >>> parcel.close()
+        >>> lists.close()
     """
 
     def __init__(self, pickler: Callable[..., Any] | None = None) -> None:
-        """Holds nothing yet; `pickler` makes the pickler for members, else it is cloudpickle's."""
+        """Holds nothing yet; `pickler` makes the pickler for members, cloudpickle's if not given."""
         self._pickler = pickler
         self._places: dict[int, tuple[Sequence[Any], Place]] = {}
 
     @contextmanager
     def packing(self) -> Iterator[None]:
-        """While inside, in this thread, flows that are pickled put their long lists into this parcel."""
-        token = _parcel.set(self)
+        """Packs the long lists of flows that are pickled inside the `with` block, in this thread."""
+        token = _being_filled.set(self)
         try:
             yield
         finally:
-            _parcel.reset(token)
+            _being_filled.reset(token)
 
     def pack(self, members: Sequence[Any]) -> Any:
-        """`members` itself, or what unpickles as the same members in shared memory, if that is worth it.
+        """Packs members, if that is worth it: returns a place that unpickles as the same members.
+
+        Returns:
+            `members` itself if it is short, no list, or cannot be packed on this system.
 
         Raises:
-            Exception: what pickling a member raises, with a note that says which.
+            Exception: pickling a member raised it; a note says which member it was.
         """
         if isinstance(members, PackedList):
             return members.place(os.getpid())
@@ -82,24 +91,24 @@ class Parcel:
         return self._places[id(members)][1]
 
     def close(self) -> None:
-        """Lets the memory go, as far as this process is concerned; workers that have mapped it keep it."""
+        """Releases this process's hold on the memory; workers that have mapped it keep it."""
         while self._places:
             _, (_, place) = self._places.popitem()
             os.close(place.descriptor)
 
     def __del__(self) -> None:
-        """Closes it."""
+        """Closes the lists."""
         self.close()
 
 
-def outgoing_list(members: Sequence[Any]) -> Any:
-    """`members` as they are pickled: packed if a parcel is being filled."""
-    parcel = _parcel.get()
-    return members if parcel is None else parcel.pack(members)
+def list_to_pickle(members: Sequence[Any]) -> Any:
+    """Returns the object to pickle in place of `members`: packed members inside `packing()`."""
+    lists = _being_filled.get()
+    return members if lists is None else lists.pack(members)
 
 
 class Place(NamedTuple):
-    """Where packed members lie; a few integers, and unpickled a `PackedList`."""
+    """Where packed members lie: a few integers, which unpickle as a `PackedList`."""
 
     process: int
     descriptor: int
@@ -109,17 +118,18 @@ class Place(NamedTuple):
     offsets: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, tuple(self)
+        return _unpickled, tuple(self)
 
 
+@final
 class PackedList(Sequence[Any]):
-    """Members in shared memory; each is unpickled when it is asked for.
+    """Members in shared memory; each is unpickled when it is read.
 
     Args:
         place: where the members lie.
 
     Raises:
-        ParcelError: if they do not, any more.
+        ParcelError: the memory is gone.
     """
 
     def __init__(self, place: Place) -> None:
@@ -135,11 +145,11 @@ class PackedList(Sequence[Any]):
         self._last: tuple[int, list[Any]] = (-1, [])
 
     def place(self, process: int) -> Place:
-        """Where the members lie, as seen from the workers of `process`, which holds this list."""
+        """Returns where the members lie, for workers of `process`, which holds this list."""
         return self._place._replace(process=process)
 
     def __len__(self) -> int:
-        """How many members there are."""
+        """Returns the number of members."""
         return self._length
 
     @overload
@@ -147,7 +157,7 @@ class PackedList(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        """One member, or a list of some."""
+        """Unpickles one member, or a list of some."""
         if isinstance(index, slice):
             return [self[number] for number in range(self._length)[index]]
         if not 0 <= index < self._length:
@@ -161,16 +171,16 @@ class PackedList(Sequence[Any]):
         return members[rest]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Outside a parcel a copy must not depend on this process.
+        # A copy that is not for workers must not depend on this process.
         return list, (list(self),)
 
 
-def _arrived(*fields: int) -> PackedList:
+def _unpickled(*fields: int) -> PackedList:
     return PackedList(Place(*fields))
 
 
 def _members_per_block(members: Sequence[Any]) -> int:
-    """How many members to pickle together; 0 if the list had better stay whole."""
+    """Returns how many members to pickle together; 0 if the list had better stay whole."""
     from cloudpickle import dumps
 
     sample = list(islice(members, 0, None, max(len(members) // _SAMPLE, 1)))
@@ -187,7 +197,7 @@ def _members_per_block(members: Sequence[Any]) -> int:
 
 
 def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | None) -> Place:
-    """New anonymous memory with `members` in it, which nobody can change any more."""
+    """Allocates anonymous memory with `members` in it, and seals it against changes."""
     descriptor = os.memfd_create("towerpack-list", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -203,7 +213,7 @@ def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | 
 def _write(
     members: Sequence[Any], per_block: int, file: BinaryIO, make_pickler: Callable[..., Any] | None
 ) -> int:
-    """Blocks of members, then the blocks' offsets (int64); returns where these begin."""
+    """Writes blocks of members, then the blocks' offsets (int64); returns where the offsets begin."""
     from cloudpickle import CloudPickler
 
     # One pickler for all blocks: making one costs more than a block does.
@@ -230,11 +240,7 @@ def _name_the_member(error: Exception, members: Sequence[Any], start: int) -> No
         try:
             dumps(member)
         except Exception:
-            note = f"this is member {number} of a list of {len(members)}, a {type(member).__name__}"
-            if hasattr(error, "add_note"):
-                error.add_note(note)
-            else:
-                error.__notes__ = [note]  # type: ignore[attr-defined]
+            error.add_note(f"this is member {number} of a list of {len(members)}, a {type(member).__name__}")
             return
 
 
@@ -246,7 +252,7 @@ def _seal(descriptor: int) -> None:
 
 
 def _reopened(place: Place) -> int:
-    """A descriptor of this process for the memory that another one holds."""
+    """Opens a descriptor of this process for memory that another process holds."""
     path = f"/proc/{place.process}/fd/{place.descriptor}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,24 +1,19 @@
-"""Shared memory without a name: with the last descriptor and mapping it is gone, whoever is killed."""
+"""Shared memory without a name, which ends with its last descriptor and mapping, even after a kill."""
 
 from __future__ import annotations
 
 import ctypes
 import mmap
 import os
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
-
-
-def aligned(size: int) -> int:
-    """`size` rounded up, so that what follows begins on a cache line."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+__all__ = ["anonymous_file", "mapped"]
 
 
 def anonymous_file(size: int) -> int:
-    """A descriptor of new shared memory.
+    """Makes new shared memory, and returns a descriptor of it.
 
     Nothing in `/dev/shm` is used where `memfd_create` exists, so a container's 64 MB there do not matter, and
     a killed process leaves nothing behind.
@@ -29,7 +24,7 @@ def anonymous_file(size: int) -> int:
 
 
 def _unlinked_file() -> int:
-    # What multiprocessing.shared_memory stands on, without its names that outlive a crash.
+    # multiprocessing.shared_memory is built on this too; its names outlive a crash.
     import _posixshmem  # type: ignore[import-not-found]  # noqa: PLC2701 (there is no public way)
 
     name = f"/towerpack-{os.getpid()}-{os.urandom(6).hex()}"
@@ -39,19 +34,20 @@ def _unlinked_file() -> int:
 
 
 def mapped(descriptor: int, size: int, private: bool = False) -> np.ndarray:
-    """All of that memory, for as long as anything refers to it.
+    """Maps all of that memory, for as long as anything refers to the array.
 
     Args:
-        descriptor: of the memory; may be closed afterwards.
+        descriptor: of the memory; it may be closed afterwards.
         size: in bytes.
-        private: whether what is written stays in this process.
+        private: whether writes stay in this process.
 
     Raises:
-        OSError: if the system does not map it.
+        OSError: the system does not map the memory.
     """
     return np.asarray(_Mapping(descriptor, size, mmap.MAP_PRIVATE if private else mmap.MAP_SHARED))
 
 
+@final
 class _Mapping:
     """A piece of this process's memory.
 

@@ -1,1 +1,8 @@
-"""The workers of one flow, as the consumer controls them."""
+"""The workers of one flow, and the passes that they work on, on the parent's side."""
+
+from ._active_pass import ActivePass, Chunk
+from ._dispatcher import Dispatcher, Pace
+from ._worker_handle import PoolOptions
+from ._worker_pool import WorkerPool
+
+__all__ = ["ActivePass", "Chunk", "Dispatcher", "Pace", "PoolOptions", "WorkerPool"]

@@ -1,68 +1,73 @@
-"""One pass over a flow, as the parent knows it: what was asked for, what goes in, and what has come back."""
+"""One pass over a flow on the parent's side: its tasks, their inputs, and their results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 from weakref import WeakMethod
 
-from ..transport._channel import Delivery
-from ..worker._task_messages import Answer, Marks, Spec, copied, marks_for
-from ..worker._worker_thread import Handed
+from ...flow._marks import Marks, as_lists
+from ..transport import ReceivedMessage
+from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
+from ..worker._worker_thread import InProcessMessage
 from ._dispatcher import Dispatcher
 
+__all__ = ["ActivePass", "Chunk"]
 
+
+@final
 class Chunk(NamedTuple):
-    """An answer, and the datapoints in it, not unpacked yet; `None` if no worker has given it."""
+    """The result of a task, and its datapoints, not unpacked yet; `None` if they come from no worker."""
 
-    answer: Answer
-    delivery: Delivery | Handed | None
+    result: TaskResult
+    message: ReceivedMessage | InProcessMessage | None
 
     def open(self, read_only: bool) -> list[Any]:
-        """The datapoints; views of shared memory may be asked to be read-only."""
-        if self.delivery is None or not self.delivery.size:
+        """Returns the datapoints, if need be as read-only views of shared memory."""
+        if self.message is None or not self.message.size:
             return []
-        datapoints: list[Any] = self.delivery.open(read_only)
+        datapoints: list[Any] = self.message.open(read_only)
         return datapoints
 
 
-class Pass:
+@final
+class ActivePass:
     """One pass.
 
     Args:
-        spec: which one.
-        dispatcher: what has been handed out.
-        source: where the inputs come from that travel with the stretches, if any do; from the datapoint on
+        spec: what its datapoints are a function of.
+        dispatcher: hands out its stretches.
+        source: gives the inputs that travel with the stretches, if any do; from the datapoint on
             that the dispatcher begins with.
         source_marks: those of the flow that `source` iterates over, as they change.
         follower: makes the pass after this one, to be prefetched when this one is all handed out.
         pinned: the only worker that may have its stretches; else any may, or one if it is a stream.
 
     Attributes:
-        number: what the workers call it.
+        number: its name in messages.
         next: the pass after this one, if it has begun.
-        final_marks: where a stream that has ended stands.
-        source_error: what `source` raised.
+        final_marks: the marks of a stream that has ended.
+        source_error: the error that `source` raised.
     """
 
     def __init__(
         self,
-        spec: Spec,
+        spec: PassSpec,
         dispatcher: Dispatcher[Chunk],
         source: Iterator[Any] | None = None,
         source_marks: Marks | None = None,
-        follower: WeakMethod[Callable[[Pass], Pass]] | None = None,
+        follower: WeakMethod[Callable[[ActivePass], ActivePass]] | None = None,
         pinned: int | None = None,
     ) -> None:
-        """Nothing is asked for yet."""
+        """Begins with nothing handed out."""
         self.spec = spec
         self.dispatcher = dispatcher
         self.source = source
         self.follower = follower
         self.pinned = pinned
         self.number = -1
-        self.next: Pass | None = None
+        self.next: ActivePass | None = None
         self.final_marks: Marks | None = None
         self.source_error: Exception | None = None
         self._source_at = dispatcher.due
@@ -70,11 +75,11 @@ class Pass:
         self._marks_before: dict[int, Marks] = {}
 
     def inputs(self, begin: int, end: int) -> list[Any]:
-        """What the source gives for a stretch: less if it ends there, and then so does the pass."""
+        """Returns the inputs of a stretch: fewer if the source ends there, and then the pass does, too."""
         assert self.source is not None
         inputs: list[Any] = []
-        before = copied(self.source_marks)
-        skipped = begin - self._source_at  # what the consumer has had already
+        before = as_lists(self.source_marks)
+        skipped = begin - self._source_at  # the consumer has had these already
         try:
             for datapoint in islice(self.source, skipped, skipped + end - begin):
                 inputs.append(datapoint)
@@ -84,19 +89,19 @@ class Pass:
         if len(inputs) < end - begin:
             self.dispatcher.end_at(self._source_at)
         if self.source_marks:
-            self._marks_before[begin] = marks_for(before, self.source_marks)
+            self._marks_before[begin] = marks_throughout(before, self.source_marks)
         return inputs
 
-    def answer(self, answer: Answer, delivery: Delivery | Handed | None) -> None:
-        """What has become of a stretch."""
+    def add_result(self, result: TaskResult, message: ReceivedMessage | InProcessMessage | None) -> None:
+        """Passes the result of a task on to the dispatcher."""
         if self._marks_before:
-            answer = answer._replace(marks=self._marks_before.pop(answer.begin, None))
-        if answer.ended or answer.surprise or answer.failure is not None:
-            self.dispatcher.end_at(answer.end)
-        if answer.ended:
-            self.final_marks = answer.final_marks
-        size = 0 if delivery is None else delivery.size
-        chunk = Chunk(answer, delivery)
-        self.dispatcher.answer(
-            answer.begin, answer.end, chunk, size, answer.seconds, going_on=answer.going_on
+            result = result._replace(marks=self._marks_before.pop(result.begin, None))
+        if result.ended or result.unexpected_drop or result.failure is not None:
+            self.dispatcher.end_at(result.end)
+        if result.ended:
+            self.final_marks = result.final_marks
+        size = 0 if message is None else message.size
+        chunk = Chunk(result, message)
+        self.dispatcher.complete(
+            result.begin, result.end, chunk, size, result.seconds, going_on=result.going_on
         )

@@ -1,10 +1,12 @@
-"""Who makes which datapoints, and in which order they leave; no process is involved here."""
+"""Which datapoints are made next, and in which order they leave; no process is involved here."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, final
+
+__all__ = ["Dispatcher", "Pace"]
 
 T = TypeVar("T")
 
@@ -13,8 +15,9 @@ _BYTES = 2**20  # beyond this, more datapoints in a message save nothing
 _MOST = 4096
 
 
+@final
 class Pace:
-    """How many datapoints to ask for at once, learned from how long they take and how large they are."""
+    """The number of datapoints in a task, learned from how long they take and how large they are."""
 
     def __init__(self) -> None:
         """Begins with one at a time."""
@@ -24,11 +27,11 @@ class Pace:
 
     @property
     def count(self) -> int:
-        """Datapoints for the next task."""
+        """How many datapoints the next task should have."""
         return int(self._count)
 
     def learn(self, count: int, seconds: float, size: int) -> None:
-        """A task of `count` datapoints took `seconds` and gave `size` bytes."""
+        """Learns from a task of `count` datapoints, which took `seconds` and gave `size` bytes."""
         if not count:
             return
         new = self.seconds == 0.0
@@ -40,20 +43,21 @@ class Pace:
         self._count = max(1.0, min(fitting, self._count * 2))
 
 
+@final
 class Dispatcher(Generic[T]):
-    """Hands out stretches of one pass, and gives back what was made of them, in order.
+    """Hands out stretches of one pass, and gives their datapoints to the consumer, in order.
 
-    A stretch may be answered in part; its rest is handed out again before anything else. What has been
-    handed out and not been taken is bounded in stretches and in bytes, except for the stretch that the
-    consumer waits for: so it can always go on, and neither a slow stretch nor a slow consumer piles anything
-    up.
+    A stretch may be completed in part; its rest is handed out again before anything else. The stretches that
+    were handed out and not taken yet are bounded in number and in bytes, except for the one that the
+    consumer waits for: so the consumer can always go on, and neither a slow stretch nor a slow consumer piles
+    anything up.
 
     Args:
         start: the first datapoint.
         stop: the one after the last; `None` if that is not known.
         window: how many stretches may be under way or ready.
         budget: how many bytes may be.
-        ordered: whether they leave in order, or as they come.
+        ordered: whether datapoints leave in order, or as they come.
         done: stretches `(begin, end)` behind `start` that the consumer has had already.
     """
 
@@ -67,14 +71,14 @@ class Dispatcher(Generic[T]):
         ordered: bool = True,
         done: Iterable[tuple[int, int]] = (),
     ) -> None:
-        """Hands out nothing yet."""
+        """Begins with nothing handed out."""
         self._stop = stop
         self._window = window
         self._budget = budget
         self._ordered = ordered
         self._rests: list[tuple[int, int]] = []
         self._flying: dict[int, int] = {}
-        self._ready: dict[int, tuple[int, int, T]] = {}  # begin: end, bytes, what was made
+        self._ready: dict[int, tuple[int, int, T]] = {}  # begin: end, bytes, datapoints
         self._ready_bytes = 0
         self._due = start
         self._fresh = start
@@ -91,12 +95,12 @@ class Dispatcher(Generic[T]):
 
     @property
     def exhausted(self) -> bool:
-        """Whether all has been handed out, as far as one can know."""
+        """Whether all stretches are handed out, as far as the end is known."""
         return not self._rests and self._stop is not None and self._fresh >= self._stop
 
     @property
     def finished(self) -> bool:
-        """Whether all has been taken."""
+        """Whether all datapoints are taken."""
         stop = self._stop
         if stop is None or self._ready or not self.exhausted:
             return False
@@ -104,15 +108,15 @@ class Dispatcher(Generic[T]):
 
     @property
     def ready(self) -> bool:
-        """Whether the consumer can take something."""
+        """Whether `take` has something for the consumer."""
         return self._due in self._ready if self._ordered else bool(self._ready)
 
     def held_bytes(self) -> float:
-        """What is ready, and an estimate of what is under way."""
+        """Returns the bytes of all that is ready, and an estimate for all that is under way."""
         return self._ready_bytes + sum(self._flying.values()) * self.pace.bytes
 
     def hand_out(self, budget: int | None = None) -> tuple[int, int] | None:
-        """The next stretch `(begin, end)`, or `None` if there is none or no room for it."""
+        """Returns the next stretch `(begin, end)`; `None` if there is none, or no room for it."""
         if self._rests:
             begin, rest = heapq.heappop(self._rests)
             end = min(begin + self.pace.count, rest)
@@ -128,18 +132,18 @@ class Dispatcher(Generic[T]):
         self._flying[begin] = end - begin
         return begin, end
 
-    def answer(
+    def complete(
         self, begin: int, end: int, made: T, size: int = 0, seconds: float = 0.0, going_on: bool = False
     ) -> None:
-        """`made` is what became of `begin` to `end`, which may be short of what was asked for.
+        """Takes `made`, the datapoints from `begin` to `end`, which may be a part of the stretch.
 
-        The rest is handed out again, unless whoever has it is `going_on`.
+        The rest is handed out again, unless its worker is `going_on`.
         """
-        asked = begin + self._flying.pop(begin)
+        limit = begin + self._flying.pop(begin)
         if going_on:
-            self._flying[end] = asked - end
-        elif end < asked and (self._stop is None or end < self._stop):
-            heapq.heappush(self._rests, (end, asked))
+            self._flying[end] = limit - end
+        elif end < limit and (self._stop is None or end < self._stop):
+            heapq.heappush(self._rests, (end, limit))
         self.pace.learn(end - begin, seconds, size)
         if self._stop is not None and begin > self._stop:
             return
@@ -147,14 +151,14 @@ class Dispatcher(Generic[T]):
         self._ready_bytes += size
 
     def end_at(self, stop: int) -> None:
-        """The pass turned out to end before `stop`; whatever lies behind is forgotten."""
+        """Ends the pass before `stop`, and forgets all that lies behind."""
         self._stop = stop if self._stop is None else min(self._stop, stop)
         self._rests = [(begin, min(end, stop)) for begin, end in self._rests if begin < stop]
         for begin in [begin for begin in self._ready if begin > stop]:
             self._ready_bytes -= self._ready.pop(begin)[1]
 
     def take(self) -> T | None:
-        """What the consumer gets next, if it is ready."""
+        """Returns the next datapoints for the consumer; `None` if they are not ready."""
         begin = self._due if self._ordered else next(iter(self._ready), None)
         if begin is None or begin not in self._ready:
             return None
@@ -164,7 +168,7 @@ class Dispatcher(Generic[T]):
         return made
 
     def clear(self) -> None:
-        """Nobody wants the rest."""
+        """Forgets the rest, which the consumer does not want."""
         self._ready.clear()
         self._ready_bytes = 0
         self.end_at(-1)

@@ -1,1 +1,31 @@
 """Datapoints, flows and errors on their way between two processes."""
+
+from ._channel import Channel, PeerGoneError, ReceivedMessage
+from ._flow_pickle import WorkerPayload, load_payload
+from ._large_copies import CopyThread, StagedRows, bypass_environment, caches_are_bypassed
+from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
+from ._slot_reuse import SlotReusePolicy
+from ._slots import SlotBlock, SlotPool
+from ._small_datapoints import ColumnTable, from_table, to_table
+
+__all__ = [
+    "Channel",
+    "ColumnTable",
+    "CopyThread",
+    "Failure",
+    "PeerGoneError",
+    "ReceivedMessage",
+    "SlotBlock",
+    "SlotPool",
+    "SlotReusePolicy",
+    "StagedRows",
+    "WorkerPayload",
+    "WorkerTraceback",
+    "bypass_environment",
+    "caches_are_bypassed",
+    "from_table",
+    "load_payload",
+    "pack_error",
+    "to_table",
+    "unpack_error",
+]

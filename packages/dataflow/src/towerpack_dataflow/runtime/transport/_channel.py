@@ -11,15 +11,18 @@ import struct
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...storage._shared_memory import aligned
-from ._slots import Borrowed, Lease, Sheaf, SlotPool
-from ._small_datapoints import packed, unpacked
+from ...batch import freeze
+from ...storage import aligned_memory, aligned_size
+from ._slots import BorrowedSlots, SlotBlock, SlotLease, SlotPool
+from ._small_datapoints import from_table, to_table
 
-# Below these sizes a copy through the socket or the pickle is cheaper than keeping a view's books.
+__all__ = ["Channel", "Message", "PeerGoneError", "ReceivedMessage", "dump_out_of_band"]
+
+# Below these sizes a copy through the socket or the pickle is cheaper than a lease.
 _INLINE_PICKLE = 2**14
 _INLINE_ARRAY = 2**12
 _HEADER = struct.Struct("<I")
@@ -33,39 +36,50 @@ class PeerGoneError(EOFError):
     """The process at the other end has closed its socket, or died."""
 
 
-class _Letter(NamedTuple):
-    """What goes over the socket."""
+@final
+class Message(NamedTuple):
+    """The part of a message that goes over the socket.
+
+    Attributes:
+        head: any small value.
+        pickled: the pickle itself, or where it lies: slot, offset, size.
+        buffers: where its buffers lie.
+        returned: slots of the receiver that the sender is done with.
+        blocks: new slots, as the fields of `SlotBlock`; their descriptors travel along.
+        retired: slots of the sender that it will not use again.
+    """
 
     head: Any
-    pickled: bytes | tuple[int, int, int]  # as it is, or (slot, offset, size)
+    pickled: bytes | tuple[int, int, int]
     buffers: list[tuple[int, int, int]]
-    returned: list[int]  # slots of the receiver that the sender is done with
-    sheaves: list[tuple[int, ...]]  # new slots; their descriptors travel along
+    returned: list[int]
+    blocks: list[tuple[int, ...]]
     retired: list[int]
 
 
-class Delivery:
-    """The contents of a message, not unpacked yet; throwing it away frees its slots.
+@final
+class ReceivedMessage:
+    """The contents of a message, not unpacked yet; dropping it frees its slots.
 
     Attributes:
         size: bytes of pickle and buffers.
     """
 
-    def __init__(self, letter: _Letter, borrowed: Borrowed) -> None:
-        """Holds on to the slots that the letter names."""
+    def __init__(self, message: Message, borrowed: BorrowedSlots) -> None:
+        """Takes a lease of each slot that the message names."""
         self._borrowed = borrowed
-        self._pickled = letter.pickled
-        self._buffers = letter.buffers
-        inside = [*letter.buffers, *([letter.pickled] if isinstance(letter.pickled, tuple) else [])]
+        self._pickled = message.pickled
+        self._buffers = message.buffers
+        inside = [*message.buffers, *([message.pickled] if isinstance(message.pickled, tuple) else [])]
         self._leases = {number: borrowed.lease(number) for number in {place[0] for place in inside}}
-        inline = 0 if isinstance(letter.pickled, tuple) else len(letter.pickled)
+        inline = 0 if isinstance(message.pickled, tuple) else len(message.pickled)
         self.size = inline + sum(size for _, _, size in inside)
 
     def open(self, read_only: bool = False) -> Any:
-        """What was sent. Large arrays are views, or copies if the consumer holds too many views already.
+        """Returns the sent value. Large arrays are views, or copies if the consumer holds too many views.
 
         Args:
-            read_only: whether nobody may write to them.
+            read_only: whether views are read-only.
         """
         leases, self._leases = self._leases, {}
         for lease in leases.values():
@@ -73,9 +87,9 @@ class Delivery:
         pickled: Any = self._pickled
         if isinstance(pickled, tuple):
             pickled = _view(leases, pickled)
-        return unpacked(pickle.loads(pickled, buffers=self._arrays(leases)))
+        return from_table(pickle.loads(pickled, buffers=self._arrays(leases)))
 
-    def _arrays(self, leases: dict[int, Lease]) -> list[np.ndarray]:
+    def _arrays(self, leases: dict[int, SlotLease]) -> list[np.ndarray]:
         sizes: dict[int, int] = {}
         for number, _, size in self._buffers:
             sizes[number] = sizes.get(number, 0) + size
@@ -84,37 +98,42 @@ class Delivery:
         return [view if number in lent else _aligned_copy(view) for number, view in views]
 
 
-def _view(leases: dict[int, Lease], place: tuple[int, int, int]) -> np.ndarray:
+def _view(leases: dict[int, SlotLease], place: tuple[int, int, int]) -> np.ndarray:
     number, offset, size = place
     view: np.ndarray = np.asarray(leases[number])[offset : offset + size]
     return view
 
 
 def _aligned_copy(view: np.ndarray) -> np.ndarray:
-    memory = np.empty(view.size + 64, np.uint8)
-    begin = -memory.__array_interface__["data"][0] % 64
-    memory[begin : begin + view.size] = view
-    memory.flags.writeable = view.flags.writeable
-    return memory[begin : begin + view.size]
+    memory = aligned_memory(view.size)
+    memory[:] = view
+    if not view.flags.writeable:
+        freeze(memory)
+    return memory
 
 
+@final
 class Channel:
     """One end of the connection between a parent and its worker.
 
-    Whatever is large goes through slots, and those who send bound the number of messages under way, so that a
+    All large values go through slots, and both ends bound the number of messages under way, so that a
     socket's buffer never fills up: neither end ever waits for the other one to read.
 
     Args:
         end: one of a pair of connected unix sockets.
         lend: bytes that may be held on this side before messages are copied out.
-        pool: where this side's messages are put; one of its own if `None`.
+        slots: where this side's messages are put; a new pool if `None`.
+
+    Attributes:
+        socket: the end.
+        slots: the pool.
     """
 
-    def __init__(self, end: socket.socket, lend: int = 2**28, pool: SlotPool | None = None) -> None:
+    def __init__(self, end: socket.socket, lend: int = 2**28, slots: SlotPool | None = None) -> None:
         """Takes the socket."""
         self.socket = end
-        self.pool = pool or SlotPool()
-        self._borrowed = Borrowed(lend)
+        self.slots = slots or SlotPool()
+        self._borrowed = BorrowedSlots(lend)
         self._received = bytearray()
         self._descriptors: deque[int] = deque()
 
@@ -122,30 +141,30 @@ class Channel:
         """Sends `head`, which is small, and `value`, which may be of any size.
 
         Raises:
-            PeerGoneError: if nobody is there to receive it.
-            pickle.PicklingError, TypeError, AttributeError: if `value` cannot be pickled; nothing was sent.
+            PeerGoneError: the other end is closed.
+            pickle.PicklingError, TypeError, AttributeError: `value` cannot be pickled; nothing was sent.
         """
-        pickled, buffers = self._pack(packed(value) if type(value) is list else value)
-        pool = self.pool
-        letter = _Letter(
+        pickled, buffers = self._pack(to_table(value) if type(value) is list else value)
+        slots = self.slots
+        message = Message(
             head,
             pickled,
             buffers,
             self._borrowed.returned(),
-            [tuple(sheaf) for sheaf, _ in pool.unannounced],
-            pool.retired,
+            [tuple(block) for block, _ in slots.unannounced],
+            slots.retired,
         )
-        descriptors = [descriptor for _, descriptor in pool.unannounced]
-        pool.unannounced, pool.retired = [], []
+        descriptors = [descriptor for _, descriptor in slots.unannounced]
+        slots.unannounced, slots.retired = [], []
         try:
-            self._write(pickle.dumps(tuple(letter), 5), descriptors)
+            self._write(pickle.dumps(tuple(message), 5), descriptors)
         finally:
             for descriptor in descriptors:
                 os.close(descriptor)
 
     @property
     def owed(self) -> int:
-        """Bytes of slots that nobody here sees any longer."""
+        """Bytes of the peer's slots whose last view here has died."""
         return self._borrowed.owed
 
     def give_back(self) -> None:
@@ -156,43 +175,43 @@ class Channel:
         self.send(None)
 
     def wait(self, seconds: float) -> bool:
-        """Whether something arrives within that time, or the other end is closed."""
+        """Says whether a message arrives within that time, or the other end is closed."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         return bool(poll.poll(max(seconds, 0.0) * 1000))
 
-    def receive(self, wait: bool = True) -> tuple[Any, Delivery] | None:
-        """The next message; `None` if there is none yet and `wait` is false.
+    def receive(self, wait: bool = True) -> tuple[Any, ReceivedMessage] | None:
+        """Returns the next message, its head apart; `None` if there is none yet and `wait` is false.
 
         Raises:
-            PeerGoneError: if there will be none.
-            OSError: if this process is out of file descriptors.
+            PeerGoneError: the other end is closed, and all its messages are read.
+            OSError: this process is out of file descriptors.
         """
-        while not (message := self._parse()):
+        while not (fields := self._parse()):
             if not self._read(wait):
                 return None
-        letter = _Letter(*message)
-        for sheaf in letter.sheaves:
-            self._borrowed.adopt(Sheaf(*sheaf), self._next_descriptor())
-        self._borrowed.drop(letter.retired)
-        self.pool.give_back(letter.returned)
-        return letter.head, Delivery(letter, self._borrowed)
+        message = Message(*fields)
+        for block in message.blocks:
+            self._borrowed.adopt(SlotBlock(*block), self._next_descriptor())
+        self._borrowed.drop(message.retired)
+        self.slots.take_back(message.returned)
+        return message.head, ReceivedMessage(message, self._borrowed)
 
     def close(self) -> None:
-        """Hangs up; views that were handed out stay valid."""
+        """Closes the connection; views that were handed out stay valid."""
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())
-        for _, descriptor in self.pool.unannounced:
+        for _, descriptor in self.slots.unannounced:
             os.close(descriptor)
-        self.pool.unannounced = []
+        self.slots.unannounced = []
 
     def _pack(self, value: Any) -> tuple[bytes | tuple[int, int, int], list[tuple[int, int, int]]]:
         if value is None:
             return _NOTHING, []
         raws: list[memoryview] = []
-        pickled = dump(value, raws)
-        places = [self.pool.where(raw) for raw in raws]
+        pickled = dump_out_of_band(value, raws)
+        places = [self.slots.locate(raw) for raw in raws]
         loose = [raw for raw, place in zip(raws, places) if place is None]
         if len(pickled) > _INLINE_PICKLE:
             loose.append(memoryview(pickled))
@@ -200,20 +219,20 @@ class Channel:
         wrapped = put.pop() if len(pickled) > _INLINE_PICKLE else pickled
         rest = iter(put)
         buffers = [(*place, raw.nbytes) if place else next(rest) for raw, place in zip(raws, places)]
-        self.pool.settle({number for number, _, _ in buffers})
+        self.slots.settle({number for number, _, _ in buffers})
         return wrapped, buffers
 
     def _put(self, raws: Sequence[memoryview]) -> list[tuple[int, int, int]]:
-        """Copies everything into one slot; where each part lies."""
+        """Copies all parts into one slot, and returns where each lies."""
         if not raws:
             return []
-        slot = self.pool.take(sum(aligned(raw.nbytes) for raw in raws))
+        slot = self.slots.take(sum(aligned_size(raw.nbytes) for raw in raws))
         places = []
         begin = 0
         for raw in raws:
-            self.pool.copy(np.frombuffer(raw, np.uint8), slot.memory[begin : begin + raw.nbytes])
+            self.slots.copy(np.frombuffer(raw, np.uint8), slot.memory[begin : begin + raw.nbytes])
             places.append((slot.number, begin, raw.nbytes))
-            begin += aligned(raw.nbytes)
+            begin += aligned_size(raw.nbytes)
         return places
 
     def _write(self, data: bytes, descriptors: list[int]) -> None:
@@ -229,7 +248,7 @@ class Channel:
             raise PeerGoneError from error
 
     def _read(self, wait: bool) -> bool:
-        # Asked first, not told by a BlockingIOError: Ctrl-C amid that one would come with its traceback, too.
+        # Polled first, without waiting for a BlockingIOError: Ctrl-C amid one would show its traceback, too.
         if not wait and not self.wait(0):
             return False
         # Not socket.recv_fds(), which forgets to pass the flags on (Python 3.13 still does).
@@ -262,17 +281,22 @@ class Channel:
     def _next_descriptor(self) -> int:
         if not self._descriptors:
             raise OSError(
-                "a descriptor of shared memory got lost on its way, because this process has as many files "
+                "a descriptor of shared memory was lost on its way, because this process has as many files "
                 "open as it may; raise the limit (ulimit -n), or use fewer workers"
             )
         return self._descriptors.popleft()
 
 
-def dump(value: Any, raws: list[memoryview], pickler: Any = None) -> bytes:
-    """`value` pickled; its large buffers are appended to `raws` instead.
+def dump_out_of_band(value: Any, raws: list[memoryview], pickler: Any = None) -> bytes:
+    """Pickles `value`, and appends its large buffers to `raws` in place of pickling them.
 
     What pickle cannot send by name, such as an object whose class the user defined in a function, cloudpickle
-    sends by value. Another `pickler` class may be asked to do everything.
+    sends by value.
+
+    Args:
+        value: what to pickle.
+        raws: takes the buffers.
+        pickler: a class of picklers to use for everything instead.
     """
 
     def keep_in_band(buffer: pickle.PickleBuffer) -> bool:

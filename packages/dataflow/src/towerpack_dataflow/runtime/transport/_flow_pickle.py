@@ -1,4 +1,4 @@
-"""A flow, packed once for all workers; what cannot be packed is called by its place."""
+"""Flows pickled for workers, once for all of them; an error names the part that cannot be pickled."""
 
 from __future__ import annotations
 
@@ -7,34 +7,40 @@ import pickle
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from ..._errors import SendError
 from ...flow._flow import DataFlow
-from ...storage._shared_list import Parcel
-from ...storage._shared_memory import aligned, anonymous_file, mapped
-from ._channel import dump
+from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
+from ._channel import dump_out_of_band
+
+__all__ = ["WorkerPayload", "load_payload"]
 
 _DEEPEST = 12
 
 
-class Package:
-    """Something pickled by value, its large arrays in one piece of shared memory.
+@final
+class WorkerPayload:
+    """A value pickled for workers, its large arrays in one piece of shared memory.
 
     Every worker maps that memory copy-on-write: a large list or table is there once, however many workers
-    there are, and still nobody can change it for the others.
+    there are, and still no worker can change it for the others.
+
+    Attributes:
+        descriptor: of the shared memory.
+        sizes: bytes of the parts that lie in it.
     """
 
     def __init__(self, value: Any, contents: Mapping[str, Any]) -> None:
-        """Packs `value`, whose `contents` an error message calls by their names.
+        """Packs `value`; `contents` are its parts under the names that error messages use.
 
         Raises:
-            SendError: naming the part that cannot be pickled.
+            SendError: a part of `value` cannot be pickled; the text names it.
         """
         raws: list[memoryview] = []
-        self._lists = Parcel()
+        self._lists = SharedListPickle()
         try:
             with self._lists.packing():
                 pickled = _dump_by_value(value, raws)
@@ -42,42 +48,42 @@ class Package:
             raise _explained(contents, error) from error
         raws.append(memoryview(pickled))
         sizes = [raw.nbytes for raw in raws]
-        total = sum(map(aligned, sizes))
+        total = sum(map(aligned_size, sizes))
         self.descriptor = anonymous_file(total)
         memory = mapped(self.descriptor, total)
         begin = 0
         for size, raw in zip(sizes, raws):
             memory[begin : begin + size] = np.frombuffer(raw, np.uint8)
-            begin += aligned(size)
+            begin += aligned_size(size)
         self.sizes = sizes
 
     def close(self) -> None:
-        """No other worker will need it."""
+        """Lets the memory go, once all workers have mapped it."""
         self._lists.close()
         os.close(self.descriptor)
 
 
-def unpack(descriptor: int, sizes: list[int]) -> Any:
-    """What was packed, in a worker; uses up the descriptor."""
-    memory = mapped(descriptor, sum(map(aligned, sizes)), private=True)
+def load_payload(descriptor: int, sizes: list[int]) -> Any:
+    """Returns the packed value, in a worker, and closes the descriptor."""
+    memory = mapped(descriptor, sum(map(aligned_size, sizes)), private=True)
     os.close(descriptor)
     parts: list[Any] = []
     begin = 0
     for size in sizes:
         parts.append(memory[begin : begin + size])
-        begin += aligned(size)
+        begin += aligned_size(size)
     return pickle.loads(parts.pop(), buffers=parts)
 
 
 def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
-    """Like cloudpickle, which sends what `__main__` defines by value; and so other modules, if need be.
+    """Pickles as cloudpickle does, which sends definitions of `__main__` by value; so for lost modules, too.
 
     A fresh interpreter with the same `sys.path` would not find a module that was loaded from elsewhere.
     """
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
-        """Notes modules that the other side would not find, and sends them by value."""
+        """Sends modules by value that the other side would not find."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, (type, types.FunctionType)):
@@ -90,14 +96,14 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
     registered: list[types.ModuleType] = []
     found = set(sys.stdlib_module_names) | set(cloudpickle.list_registry_pickle_by_value())
     try:
-        return dump(value, raws, Pickler)
+        return dump_out_of_band(value, raws, Pickler)
     finally:
         for module in registered:
             cloudpickle.unregister_pickle_by_value(module)
 
 
 def _lost_module(name: str | None, found: set[str]) -> types.ModuleType | None:
-    """The module of that name, if an `import` in a worker would not find it; else notes that it would."""
+    """Returns the module of that name if an `import` in a worker would not find it; else adds to `found`."""
     if name is None or name in found:
         return None
     top = name.partition(".")[0]
@@ -124,7 +130,7 @@ def _explained(contents: Mapping[str, Any], error: Exception) -> SendError:
 
 
 def _failing(parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Exception]]:
-    """Those that cannot be pickled."""
+    """Yields the parts that cannot be pickled, with the errors."""
     for name, part in parts:
         try:
             _dump_by_value(part, [])
@@ -133,7 +139,7 @@ def _failing(parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Excep
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What `value` consists of, with the way there as text."""
+    """Yields the parts of `value`, each after the way there as text."""
     if isinstance(value, types.FunctionType):
         for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
             yield f" > variable {name!r} of {value.__qualname__}", cell.cell_contents

@@ -1,16 +1,20 @@
-"""Errors that cross from a worker to its parent and stay what they were."""
+"""Errors that cross from a worker to its parent and keep their type, traceback and place."""
 
 from __future__ import annotations
 
 import contextlib
 import pickle
 import traceback
-from typing import NamedTuple
+from typing import NamedTuple, final
 
-from ..._errors import WorkerError, blame, blamed_place
+from ..._errors import WorkerError
+from ...flow._error_location import blame, blamed_place
 from ...flow._flow import DataFlow
 
+__all__ = ["Failure", "WorkerTraceback", "pack_error", "unpack_error"]
 
+
+@final
 class Failure(NamedTuple):
     """An exception, ready to travel.
 
@@ -18,7 +22,7 @@ class Failure(NamedTuple):
         pickled: the exception; empty if it cannot be pickled, or not be rebuilt from its pickle.
         summary: its type and message.
         trace: the worker's traceback, as text.
-        place: child numbers on the way to the flow it came out of.
+        place: child numbers on the way to the flow that raised it.
     """
 
     pickled: bytes
@@ -36,16 +40,32 @@ class WorkerTraceback(Exception):
         self.trace = trace
 
     def __str__(self) -> str:
-        """As the traceback module would print it there."""
+        """Returns the text as the traceback module would print it there."""
         return f"in the worker\n\n{self.trace}"
 
 
-def pack(error: BaseException, flow: DataFlow | None = None) -> Failure:
-    """`error`, raised while `flow` was iterated in this process."""
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+def pack_error(error: BaseException, flow: DataFlow | None = None) -> Failure:
+    """Packs `error`, raised while `flow` was iterated in this process."""
+    trace = "".join(traceback.format_exception(error))
     place = blamed_place(error, flow) if flow is not None else ()
-    summary = traceback.format_exception_only(type(error), error)[-1].strip()
+    summary = traceback.format_exception_only(error)[-1].strip()
     return Failure(_pickled(error), summary, trace, place)
+
+
+def unpack_error(failure: Failure, flow: DataFlow | None = None) -> BaseException:
+    """Returns the exception, of its own type, with the worker's traceback as its cause.
+
+    Args:
+        failure: from the worker.
+        flow: this process's copy of the flow there; the error remembers which part of it is to blame.
+    """
+    error = _rebuilt(failure)
+    error.__cause__ = WorkerTraceback(failure.trace)
+    if flow is not None and isinstance(error, Exception):
+        for number in failure.place:
+            flow = flow._children()[number]
+        blame(error, flow)
+    return error
 
 
 def _pickled(error: BaseException) -> bytes:
@@ -65,22 +85,6 @@ def _dumps(error: BaseException) -> bytes:
 
         pickled: bytes = cloudpickle.dumps(error, 5)
         return pickled
-
-
-def unpack(failure: Failure, flow: DataFlow | None = None) -> BaseException:
-    """The exception, of its own type, with the worker's traceback as its cause.
-
-    Args:
-        failure: from the worker.
-        flow: this process's copy of the flow there; the error remembers which part of it is to blame.
-    """
-    error = _rebuilt(failure)
-    error.__cause__ = WorkerTraceback(failure.trace)
-    if flow is not None and isinstance(error, Exception):
-        for number in failure.place:
-            flow = flow._children()[number]
-        blame(error, flow)
-    return error
 
 
 def _rebuilt(failure: Failure) -> BaseException:

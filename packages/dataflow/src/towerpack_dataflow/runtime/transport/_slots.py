@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...batch._collate import Field, Memory, Rows
-from ...storage._shared_memory import aligned, anonymous_file, mapped
-from ._copy_threads import Copies
+from ...batch import BatchAllocator, Rows
+from ...flow._columns import Field
+from ...storage import aligned_size, anonymous_file, mapped
+from ._large_copies import CopyThread
 
-_SMALLEST = 2**16
-_SHEAF = 2**20
+__all__ = ["BorrowedSlots", "Slot", "SlotBlock", "SlotLease", "SlotPool"]
+
+_SMALLEST = 2**16  # bytes of a slot
+_BLOCK = 2**20  # bytes that small slots are made in
 
 
+@final
 class Slot:
     """One piece of shared memory.
 
@@ -28,44 +32,54 @@ class Slot:
     """
 
     def __init__(self, number: int, memory: np.ndarray) -> None:
-        """Takes its memory."""
+        """Names the memory."""
         self.number = number
         self.size = memory.size
         self.memory = memory
         self.address: int = memory.__array_interface__["data"][0]
 
 
-class Sheaf(NamedTuple):
-    """Slots of one size that were made together: a mapping costs a descriptor, and small ones are many."""
+@final
+class SlotBlock(NamedTuple):
+    """Slots of one size that were made together: a mapping costs a descriptor, and small slots are many.
+
+    Attributes:
+        first: number of the first slot.
+        size: bytes of each.
+        length: how many there are.
+    """
 
     first: int
     size: int
     length: int
 
     def slots(self, descriptor: int) -> list[Slot]:
-        """Maps them."""
+        """Maps the slots into this process."""
         memory = mapped(descriptor, self.size * self.length)
         begins = range(0, memory.size, self.size)
         return [Slot(number, memory[at : at + self.size]) for number, at in enumerate(begins, self.first)]
 
 
-class SlotPool(Memory):
+@final
+class SlotPool(BatchAllocator):
     """The slots that this process fills for its peer.
 
-    A slot is free, open (being filled), or out. It comes back when the peer says that nobody there sees it
-    any longer; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
+    A slot is free, open (being filled), or out. It comes back when the peer returns it, where its last view
+    has died then; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
 
     Args:
-        copies: helps with large ones; `None`: nobody does.
+        copies: the thread that helps with large ones; `None` for no help.
         keep: bytes of free slots to keep for later; what exceeds them is unmapped on both sides.
 
     Attributes:
         trusts_caches: whether a slot that is used twice in a row is written row by row the second time: a
             cache may hold it still.
+        unannounced: blocks that the peer has not been told of, with their descriptors.
+        retired: numbers of slots that were given up and that the peer has not been told of.
     """
 
-    def __init__(self, copies: Copies | None = None, keep: int = 2**28) -> None:
-        """Starts without any memory."""
+    def __init__(self, copies: CopyThread | None = None, keep: int = 2**28) -> None:
+        """Begins without memory."""
         self._copies = copies
         self._keep = keep
         self._free: list[Slot] = []
@@ -75,11 +89,11 @@ class SlotPool(Memory):
         self._newest: Slot | None = None
         self._again = False
         self.trusts_caches = False
-        self.unannounced: list[tuple[Sheaf, int]] = []  # with descriptors
+        self.unannounced: list[tuple[SlotBlock, int]] = []
         self.retired: list[int] = []
 
     def take(self, size: int) -> Slot:
-        """A slot of at least `size` bytes, to be filled and sent at once: it counts as out."""
+        """Returns a slot of at least `size` bytes, to be filled and sent at once: it counts as out."""
         slot = self._fitting(max(1 << (size - 1).bit_length(), _SMALLEST))
         self._out[slot.number] = slot
         self._again = slot is self._newest
@@ -88,24 +102,24 @@ class SlotPool(Memory):
 
     @property
     def newest(self) -> int:
-        """Bytes of the slot that was taken last: it is the one still in the caches."""
+        """Bytes of the slot that was taken last, which is still in the caches."""
         return 0 if self._newest is None else self._newest.size
 
     @property
     def lent(self) -> int:
-        """Slots that are out."""
+        """Number of slots that are out."""
         return len(self._out)
 
-    def give_back(self, numbers: Sequence[int]) -> None:
-        """The peer is done with these."""
+    def take_back(self, numbers: Sequence[int]) -> None:
+        """Marks slots as free: the peer is done with them."""
         self._free.extend(self._out.pop(number) for number in numbers)
 
     def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
-        """Buffers of one batch inside a slot, open until it is sent or `settle()` is called.
+        """Returns buffers of one batch inside a slot, open until it is sent or `settle()` is called.
 
-        What is written there needs no copy on its way to the peer.
+        A batch that is made there needs no copy on its way to the peer.
         """
-        sizes = [aligned(_bytes_of(field)) for field in fields]
+        sizes = [aligned_size(_bytes_of(field)) for field in fields]
         if sum(sizes) < _SMALLEST or any(dtype.hasobject for _, dtype in fields):
             return super().allocate(fields)
         slot = self.take(sum(sizes))
@@ -116,19 +130,19 @@ class SlotPool(Memory):
         ]
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """Those of a large batch are collected, and copied by another thread, past the caches."""
+        """Collects the rows of a large batch, which another thread copies past the caches."""
         warm = self.trusts_caches and self._again
         return super().rows(buffer) if self._copies is None or warm else self._copies.rows(buffer)
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Fills a stretch of a slot with bytes that are there already."""
+        """Copies bytes that exist elsewhere into a stretch of a slot."""
         if self._copies is None:
             target[:] = source
         else:
             self._copies.copy(source, target)
 
-    def where(self, raw: memoryview) -> tuple[int, int] | None:
-        """In which open slot, and at which offset, `raw` lies."""
+    def locate(self, raw: memoryview) -> tuple[int, int] | None:
+        """Returns the open slot and the offset at which `raw` lies; `None` if it lies in none."""
         if not self._open or not raw.nbytes:
             return None
         address = np.frombuffer(raw, np.uint8).__array_interface__["data"][0]
@@ -138,7 +152,7 @@ class SlotPool(Memory):
         return None
 
     def settle(self, sent: set[int]) -> None:
-        """Nothing is open any longer: slots that were not sent are free again."""
+        """Closes all open slots; those that were not sent are free again."""
         if self._copies is not None:
             self._copies.wait()  # for those of a batch that was never finished
         for slot in self._open:
@@ -151,39 +165,42 @@ class SlotPool(Memory):
             if self._free[place].size == size:
                 return self._free.pop(place)
         self._trim()
-        sheaf = Sheaf(self._made, size, max(_SHEAF // size, 1))
-        descriptor = anonymous_file(size * sheaf.length)
-        slots = sheaf.slots(descriptor)
-        self.unannounced.append((sheaf, descriptor))
-        self._made += sheaf.length
+        block = SlotBlock(self._made, size, max(_BLOCK // size, 1))
+        descriptor = anonymous_file(size * block.length)
+        slots = block.slots(descriptor)
+        self.unannounced.append((block, descriptor))
+        self._made += block.length
         self._free.extend(slots[1:])
         return slots[0]
 
     def _trim(self) -> None:
-        """Lets go of large slots that were made for messages of another size."""
-        large = [slot for slot in self._free if slot.size >= _SHEAF]
+        """Retires large slots that were made for messages of another size."""
+        large = [slot for slot in self._free if slot.size >= _BLOCK]
         while sum(slot.size for slot in large) > self._keep:
             gone = large.pop(0)
             self._free.remove(gone)
             self.retired.append(gone.number)
 
 
-class Lease:
-    """What the views of one received message stand on; the slot goes back when the last of them dies.
+@final
+class SlotLease:
+    """The base of all views of one received message; the slot goes back when the last of them dies.
 
     NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array.
-    This is none, so every slice, reshape and transpose keeps it alive, wherever it was passed on to.
+    A lease is none, so every slice, reshape and transpose keeps it alive, wherever it was passed on to.
 
     Attributes:
-        towerpack_lease: the name by which whoever takes memory without a copy knows that it stays as it is
-            for as long as this object lives.
+        towerpack_lease: tells code that takes memory without a copy that the memory stays as it is for as
+            long as this object lives.
+        slot: the slot.
+        lent: bytes that the consumer has been charged for.
         read_only: whether views come read-only; to be decided before there are any.
     """
 
     towerpack_lease = True
 
     def __init__(self, slot: Slot, returned: deque[tuple[int, int]]) -> None:
-        """Takes the slot; nothing is lent to the consumer yet."""
+        """Takes the slot, of which nothing is lent to the consumer yet."""
         self.slot = slot
         self.lent = 0
         self.read_only = False
@@ -191,7 +208,7 @@ class Lease:
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        """All of the slot, as NumPy asks for it."""
+        """The whole slot, in the form that NumPy reads."""
         data = (self.slot.address, self.read_only)
         return {"shape": (self.slot.size,), "typestr": "|u1", "data": data, "version": 3}
 
@@ -200,18 +217,19 @@ class Lease:
         self._returned.append((self.slot.number, self.lent))
 
 
-class Borrowed:
-    """The peer's slots, as seen from the reading side.
+@final
+class BorrowedSlots:
+    """The peer's slots, on the reading side.
 
     Args:
         limit: bytes that the consumer may hold on to before messages are copied out of their slots.
     """
 
     _FREE_OF_CHARGE = 4  # messages that a consumer may hold however large they are
-    _QUEUE = 4  # limits' worth: who takes views read-only has a queue, and lets go of all that is in it
+    _QUEUE = 4  # limits' worth: a consumer of read-only views has a queue, and lets go of all that is in it
 
     def __init__(self, limit: int) -> None:
-        """Knows no slots yet."""
+        """Begins without slots."""
         self._slots: dict[int, Slot] = {}
         self._returned: deque[tuple[int, int]] = deque()
         self._home: deque[int] = deque()
@@ -219,24 +237,24 @@ class Borrowed:
         self._lent = 0
         self._messages = 0
 
-    def adopt(self, sheaf: Sheaf, descriptor: int) -> None:
-        """Maps slots that the peer has made; the descriptor is used up."""
+    def adopt(self, block: SlotBlock, descriptor: int) -> None:
+        """Maps slots that the peer has made, and closes the descriptor."""
         try:
-            self._slots.update({slot.number: slot for slot in sheaf.slots(descriptor)})
+            self._slots.update({slot.number: slot for slot in block.slots(descriptor)})
         finally:
             os.close(descriptor)
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """The peer will not use these again."""
+        """Forgets slots that the peer will not use again."""
         for number in numbers:
             del self._slots[number]
 
-    def lease(self, number: int) -> Lease:
-        """Keeps slot `number` from going back for as long as the lease lives."""
-        return Lease(self._slots[number], self._returned)
+    def lease(self, number: int) -> SlotLease:
+        """Returns a lease, which keeps slot `number` from going back for as long as it lives."""
+        return SlotLease(self._slots[number], self._returned)
 
-    def lend(self, lease: Lease, size: int) -> bool:
-        """Whether the consumer may have views of `size` bytes; if not, it should get a copy."""
+    def lend(self, lease: SlotLease, size: int) -> bool:
+        """Says whether the consumer may have views of `size` bytes; if not, it should get a copy."""
         self._settle()
         limit = self._limit * (self._QUEUE if lease.read_only else 1)
         if self._messages >= self._FREE_OF_CHARGE and self._lent + size > limit:
@@ -248,17 +266,17 @@ class Borrowed:
 
     @property
     def owed(self) -> int:
-        """Bytes of slots that could go back now."""
+        """Bytes of the slots that could go back now."""
         self._settle()
         return sum(self._slots[number].size for number in self._home.copy())
 
     def returned(self) -> list[int]:
-        """The slots that nobody here sees any longer, since the last call."""
+        """Returns the numbers of slots whose last view has died since the last call."""
         self._settle()
         return [self._home.popleft() for _ in range(len(self._home))]
 
     def _settle(self) -> None:
-        """Strikes what came back off the books. Leases may die meanwhile, so nothing iterates over them."""
+        """Books returned slots. Leases may die meanwhile, so nothing iterates over the deque."""
         while self._returned:
             number, lent = self._returned.popleft()
             self._lent -= lent

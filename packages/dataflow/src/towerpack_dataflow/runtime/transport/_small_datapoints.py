@@ -1,4 +1,4 @@
-"""Many small datapoints as a few columns: one array to send where there were hundreds."""
+"""Many small datapoints as a few columns: one array to send in place of hundreds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+__all__ = ["ColumnTable", "from_table", "to_table"]
+
 _FEWEST = 8  # below that, finding out costs as much as it saves
 _PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 
 
-class Table(NamedTuple):
+class ColumnTable(NamedTuple):
     """Datapoints of one outline, by component.
 
     Attributes:
@@ -25,7 +27,7 @@ class Table(NamedTuple):
     columns: tuple[Any, ...]
 
     def rows(self) -> list[Any]:
-        """The datapoints again. Arrays in them are views of the columns."""
+        """Returns the datapoints again. Arrays in them are views of the columns."""
         rows: Iterable[tuple[Any, ...]] = zip(*self.columns)
         if self.kind is tuple:
             return list(rows)
@@ -35,8 +37,8 @@ class Table(NamedTuple):
         return [dict(zip(keys, row)) for row in rows]
 
 
-def packed(datapoints: list[Any]) -> Any:
-    """`datapoints` as a `Table` if they are alike and simple enough, else themselves."""
+def to_table(datapoints: list[Any]) -> Any:
+    """Returns `datapoints` as a `ColumnTable` if they are alike and simple enough, else unchanged."""
     if len(datapoints) < _FEWEST or len(set(map(type, datapoints))) > 1:
         return datapoints
     first = datapoints[0]
@@ -54,16 +56,16 @@ def packed(datapoints: list[Any]) -> Any:
     columns = [_column(part) for part in parts]
     if not columns or any(column is None for column in columns):
         return datapoints
-    return Table(kind, keys, tuple(columns))
+    return ColumnTable(kind, keys, tuple(columns))
 
 
-def unpacked(value: Any) -> Any:
-    """What `packed` was given."""
-    return value.rows() if type(value) is Table else value
+def from_table(value: Any) -> Any:
+    """Undoes `to_table`."""
+    return value.rows() if type(value) is ColumnTable else value
 
 
 def _column(values: list[Any]) -> Any:
-    """The values of one component together; `None` if they do not go together."""
+    """Puts the values of one component together; `None` if they do not go together."""
     kinds = set(map(type, values))
     if kinds <= _PLAIN:
         return values

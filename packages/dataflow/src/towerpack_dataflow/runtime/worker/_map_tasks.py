@@ -1,37 +1,41 @@
-"""A worker that calls a function with what the parent sends."""
+"""Tasks of `MultiProcessMapData`: a worker calls a function with inputs that the parent sends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
-from ...batch._collate import Collator, Memory
+from ...batch import BatchAllocator, Collator
 from ...flow._epoch import Epoch
-from ..transport import _remote_errors as _failures
-from ._task_handler import ATTEMPTS, Work
-from ._task_messages import Answer, Spec
+from ..transport import pack_error
+from ._task_handler import ATTEMPTS, TaskHandler
+from ._task_messages import PassSpec, TaskResult
+
+__all__ = ["BatchInputs", "MapTaskHandler"]
 
 
-class Group(NamedTuple):
+@final
+class BatchInputs(NamedTuple):
     """Inputs whose outputs make up a batch.
 
     Attributes:
-        first: number of the first one.
-        datapoints: all of them.
+        first: number of the first input.
+        datapoints: all inputs.
     """
 
     first: int
     datapoints: list[Any]
 
 
-class Mapping(Work):
+@final
+class MapTaskHandler(TaskHandler):
     """Calls a function with datapoints that the parent sends, one by one or for a batch.
 
     Args:
         func: of a datapoint, and of a generator with `rng`.
-        rng: whether it takes one.
-        on_error: see `Work`.
+        rng: whether `func` takes one.
+        on_error: see `TaskHandler`.
     """
 
     def __init__(self, func: Callable[..., Any], rng: bool, on_error: str) -> None:
@@ -39,66 +43,68 @@ class Mapping(Work):
         super().__init__(on_error)
         self._func = func
         self._rng = rng
-        self._memory = Memory()
+        self._memory = BatchAllocator()
         self._epochs: dict[int, Epoch] = {}
 
     def contents(self) -> dict[str, Any]:
-        """The function."""
+        """Returns the function."""
         return {"func": self._func}
 
-    def in_thread(self) -> Mapping:
-        """With epochs of its own."""
+    def in_thread(self) -> MapTaskHandler:
+        """Gives this handler epochs of its own."""
         self._epochs = {}
         return self
 
-    def prepare(self, memory: Memory) -> None:
-        """Batches are built right where they are sent from."""
+    def prepare(self, memory: BatchAllocator) -> None:
+        """Takes the memory that batches are sent from, so that they are built there."""
         self._memory = memory
 
-    def open(self, number: int, spec: Spec) -> None:
-        """Remembers the epoch, for its random numbers."""
-        self._epochs[number] = spec.made()
+    def open(self, number: int, spec: PassSpec) -> None:
+        """Stores the epoch, for its random numbers."""
+        self._epochs[number] = spec.to_epoch()
 
     def close(self, number: int) -> None:
-        """Forgets it."""
+        """Forgets the epoch."""
         del self._epochs[number]
 
-    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[Answer, list[Any]]:
-        """Calls the function with each of the inputs, or of the groups of inputs."""
+    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
+        """Calls the function with each of the inputs, or with the inputs of each batch."""
         clock = perf_counter()
-        calls = _Calls(self._func, self._epochs[number] if self._rng else None, self._on_error)
+        attempts = _Attempts(self._func, self._epochs[number] if self._rng else None, self._on_error)
         made: list[Any] = []
         failure = None
         for index, datapoint in enumerate(inputs, begin):
             try:
                 made.append(
-                    self._batch(calls, datapoint)
-                    if type(datapoint) is Group
-                    else calls.call(datapoint, index)
+                    self._batch(attempts, datapoint)
+                    if type(datapoint) is BatchInputs
+                    else attempts.call(datapoint, index)
                 )
             except Exception as error:
-                end, failure = index, _failures.pack(error)
+                end, failure = index, pack_error(error)
                 break
-            if made[-1] is None and type(datapoint) is Group:
-                return Answer(number, begin, index, perf_counter() - clock, surprise=True), made[:-1]
+            if made[-1] is None and type(datapoint) is BatchInputs:
+                seconds = perf_counter() - clock
+                return TaskResult(number, begin, index, seconds, unexpected_drop=True), made[:-1]
         dropped = sum(datapoint is None for datapoint in made)
-        answer = Answer(number, begin, end, perf_counter() - clock, dropped=dropped)
-        skipped = tuple(calls.skipped)
-        return answer._replace(skipped=skipped, retried=calls.retried, failure=failure), made
+        result = TaskResult(number, begin, end, perf_counter() - clock, dropped=dropped)
+        skipped = tuple(attempts.skipped)
+        return result._replace(skipped=skipped, retried=attempts.retried, failure=failure), made
 
-    def _batch(self, calls: _Calls, group: Group) -> Any:
-        """A batch of what comes of a group; `None` if the function drops any of it."""
-        collator = Collator(len(group.datapoints), memory=self._memory, number=group.first)
-        for number, datapoint in enumerate(group.datapoints, group.first):
-            made = calls.call(datapoint, number)
+    def _batch(self, attempts: _Attempts, inputs: BatchInputs) -> Any:
+        """Makes the batch of some inputs; `None` if the function drops any of them."""
+        collator = Collator(len(inputs.datapoints), memory=self._memory, number=inputs.first)
+        for number, datapoint in enumerate(inputs.datapoints, inputs.first):
+            made = attempts.call(datapoint, number)
             if made is None:
                 return None
             collator.add(made)
         return collator.take()
 
 
-class _Calls:
-    """Calls of the function, made again or left out if they fail, as the user wants it."""
+@final
+class _Attempts:
+    """Calls of the function, repeated or left out if they fail, as `on_error` says."""
 
     def __init__(self, func: Callable[..., Any], epoch: Epoch | None, on_error: str) -> None:
         self._func = func
@@ -113,7 +119,7 @@ class _Calls:
                 return self._once(datapoint, index)
             except Exception as error:
                 if self._on_error == "skip":
-                    self.skipped.append((index, _failures.pack(error).summary))
+                    self.skipped.append((index, pack_error(error).summary))
                     return None
                 if self._on_error == "raise" or attempt == ATTEMPTS:
                     raise

@@ -1,29 +1,32 @@
-"""A worker that reads a flow."""
+"""Tasks of `MultiProcessRunner`: a worker iterates over a flow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
 from time import perf_counter
-from typing import Any
+from typing import Any, final
 
-from ...batch._batch_data import BatchData
-from ...batch._collate import Memory
+from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
 from ...flow._flow_state import set_seeds_below
-from ..transport import _remote_errors as _failures
-from ._task_handler import ATTEMPTS, Work
-from ._task_messages import Answer, Marks, Spec, copied, marks_for
+from ...flow._marks import Marks, as_lists
+from ..transport import pack_error
+from ._task_handler import ATTEMPTS, TaskHandler
+from ._task_messages import PassSpec, TaskResult, marks_throughout
 
-_PATIENCE = 0.02  # seconds after which a stretch is answered in part, so that others may take the rest
+__all__ = ["ReadTaskHandler"]
+
+_PATIENCE = 0.02  # seconds after which a part of a stretch is sent, so that other workers may take the rest
 
 
-class Reading(Work):
+@final
+class ReadTaskHandler(TaskHandler):
     """Iterates over a flow.
 
     Args:
         flow: the flow.
-        on_error: see `Work`.
+        on_error: see `TaskHandler`.
     """
 
     def __init__(self, flow: DataFlow, on_error: str) -> None:
@@ -35,18 +38,18 @@ class Reading(Work):
         self._shared = False
 
     def contents(self) -> dict[str, Any]:
-        """The flow."""
+        """Returns the flow."""
         return {self._flow._name(): self._flow}
 
-    def in_thread(self) -> Reading:
-        """With passes of its own; the flow has its seeds already."""
+    def in_thread(self) -> ReadTaskHandler:
+        """Gives this handler passes of its own; the flow has its seeds already."""
         self._passes = {}
         self._seeded = None
         self._shared = True
         return self
 
-    def prepare(self, memory: Memory) -> None:
-        """Opens files and so on; a batch on top of the flow is built right where it is sent from."""
+    def prepare(self, memory: BatchAllocator) -> None:
+        """Resets the flow; a batch on top of it is built in the memory that it is sent from."""
         self._flow.reset_state()
         top = self._flow
         while top._transparent and top._children():
@@ -54,16 +57,16 @@ class Reading(Work):
         if type(top) is BatchData:
             top._memory = memory
 
-    def open(self, number: int, spec: Spec) -> None:
-        """Remembers what the pass is; iterates when asked to."""
+    def open(self, number: int, spec: PassSpec) -> None:
+        """Stores the pass, and reads nothing yet."""
         self._passes[number] = _ReadPass(self._flow, spec)
 
     def close(self, number: int) -> None:
         """Forgets the pass and its iterator."""
         del self._passes[number]
 
-    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[Answer, list[Any]]:
-        """Iterates over the stretch, for as long as patience lasts."""
+    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
+        """Reads the stretch, or as much of it as a task's time allows."""
         this = self._passes[number]
         if self._seeded is not this and not self._shared:
             set_seeds_below(self._flow, this.spec.seeds)
@@ -85,42 +88,43 @@ class Reading(Work):
                 if self._on_error == "retry" and failed_at.count(position) < ATTEMPTS:
                     continue
                 if self._on_error == "skip":
-                    skipped.append((position, _failures.pack(error).summary))
+                    skipped.append((position, pack_error(error).summary))
                     position += 1
                 else:
-                    failure = _failures.pack(error, self._flow)
+                    failure = pack_error(error, self._flow)
         retried = len(failed_at) if self._on_error == "retry" else 0
         seconds = perf_counter() - clock
         going_on = before is not None and position < end and not this.ended and failure is None
-        marks = None if before is None else marks_for(before, this.marks())
-        answer = Answer(number, begin, position, seconds, this.ended, going_on, marks)
+        marks = None if before is None else marks_throughout(before, this.marks())
+        result = TaskResult(number, begin, position, seconds, this.ended, going_on, marks)
         if this.spec.addressable and not self._flow.addressable:
             marks = this.marks() if not this.lost else None
             this.lost = True
-            return answer._replace(end=begin, ended=False, surprise=True, marks=marks), []
+            return result._replace(end=begin, ended=False, unexpected_drop=True, marks=marks), []
         final = this.marks() if this.ended and before is not None else None
         return (
-            answer._replace(final_marks=final, skipped=tuple(skipped), retried=retried, failure=failure),
+            result._replace(final_marks=final, skipped=tuple(skipped), retried=retried, failure=failure),
             made,
         )
 
 
+@final
 class _ReadPass:
-    """One pass over a flow, wherever in it the worker stands."""
+    """One pass over a flow, and the place in it where the worker stands."""
 
-    def __init__(self, flow: DataFlow, spec: Spec) -> None:
+    def __init__(self, flow: DataFlow, spec: PassSpec) -> None:
         self.spec = spec
         self.position = -1
         self._begun = False
         self.ended = False
-        self.lost = False  # the flow dropped a datapoint, and what comes here has no number any longer
+        self.lost = False  # the flow dropped a datapoint, so that later ones have no number any longer
         self._flow = flow
-        self._epoch = spec.made()
+        self._epoch = spec.to_epoch()
         self._datapoints: Iterator[Any] = iter(())
 
     def marks(self) -> Marks:
-        """A copy of where the operators stand."""
-        return copied(self._epoch.marks)
+        """Copies the marks of all operators."""
+        return as_lists(self._epoch.marks)
 
     def read(self, begin: int, end: int, made: list[Any], late: float) -> int:
         """Appends datapoints `begin` to `end` to `made`, or fewer; returns the number of the next one."""

@@ -1,28 +1,30 @@
-"""What is asked of a worker, and what it answers: the notes that travel beside the datapoints."""
+"""The notes between parent and worker that travel beside the datapoints: passes and results of tasks."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
-from ..transport._remote_errors import Failure
+from ...flow._marks import Marks, as_lists
+from ..transport import Failure
 
-Marks = dict[str, list[int]]
+__all__ = ["PassSpec", "TaskResult", "marks_throughout"]
 
 
-class Spec(NamedTuple):
-    """Which pass: everything that its datapoints are a function of.
+@final
+class PassSpec(NamedTuple):
+    """Everything that the datapoints of a pass are a function of.
 
     Attributes:
-        epoch, era, seed, path, marks: what an `Epoch` is made of.
+        epoch, outer_epoch, seed, path, marks: the arguments of an `Epoch`.
         seeds: those given to flows further down, by their places.
-        addressable: whether stretches may be asked for in any order.
+        addressable: whether tasks may be handed out in any order.
     """
 
     epoch: int
-    era: int
+    outer_epoch: int
     seed: int
     path: tuple[int, ...]
     marks: Marks
@@ -30,38 +32,39 @@ class Spec(NamedTuple):
     addressable: bool
 
     @classmethod
-    def of(cls, epoch: Epoch, flow: DataFlow | None) -> Spec:
-        """The pass `epoch` over `flow`."""
+    def of(cls, epoch: Epoch, flow: DataFlow | None) -> PassSpec:
+        """Describes the pass `epoch` over `flow`."""
         seeds = {} if flow is None else seeds_below(flow)
         addressable = flow is None or flow.addressable
-        marks = copied(epoch.marks)
-        return cls(int(epoch), epoch.era, epoch.seed, epoch.path, marks, seeds, addressable)
+        marks = as_lists(epoch.marks)
+        return cls(int(epoch), epoch.outer_epoch, epoch.seed, epoch.path, marks, seeds, addressable)
 
-    def made(self) -> Epoch:
-        """The epoch, with marks of its own."""
-        return Epoch(self.epoch, self.seed, self.path, copied(self.marks), self.era)
+    def to_epoch(self) -> Epoch:
+        """Makes the epoch, with marks of its own."""
+        return Epoch(self.epoch, self.seed, self.path, as_lists(self.marks), self.outer_epoch)
 
-    def same_pass(self, other: Spec) -> bool:
-        """Whether the datapoints are the same; marks only say how to get there."""
+    def same_pass(self, other: PassSpec) -> bool:
+        """Says whether the datapoints are the same; marks only tell how to get there."""
         return self._replace(marks={}) == other._replace(marks={})
 
 
-class Answer(NamedTuple):
-    """What became of a stretch; the datapoints travel beside it.
+@final
+class TaskResult(NamedTuple):
+    """What became of a task: a stretch of datapoints of one pass. The datapoints travel beside the result.
 
     Attributes:
         number: of the pass.
-        begin, end: the datapoints that were asked for and are dealt with.
+        begin, end: the datapoints that are dealt with.
         seconds: how long they took.
         ended: whether the pass has no more.
         going_on: whether the rest of the stretch follows by itself: a stream cannot be handed to others.
-        marks: of a stream: where to go on from anywhere among these datapoints; see `marks_for`.
+        marks: of a stream: where to go on from anywhere among these datapoints; see `marks_throughout`.
         final_marks: of a stream that has ended: where it stands now.
-        surprise: an addressable flow dropped a datapoint here, so that these indices mean nothing.
+        unexpected_drop: an addressable flow dropped a datapoint here, so that these indices mean nothing.
         dropped: how many of the datapoints are `None`.
         skipped: numbers and errors of those left out because of an error.
-        retried: how many came only after an error.
-        failure: what came instead of datapoint `end`.
+        retried: how many were made only after an error.
+        failure: the error that took the place of datapoint `end`.
         logs: warnings, as (level, text).
     """
 
@@ -73,7 +76,7 @@ class Answer(NamedTuple):
     going_on: bool = False
     marks: Marks | None = None
     final_marks: Marks | None = None
-    surprise: bool = False
+    unexpected_drop: bool = False
     dropped: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
     retried: int = 0
@@ -81,15 +84,10 @@ class Answer(NamedTuple):
     logs: tuple[tuple[int, str], ...] = ()
 
 
-def marks_for(before: Marks, after: Marks) -> Marks:
-    """What is true all the way from `before` a stretch to `after` it.
+def marks_throughout(before: Marks, after: Marks) -> Marks:
+    """Returns the marks that hold all the way from `before` a stretch to `after` it.
 
     Marks made before serve any later place. Those that are new say that a flow turned out to drop datapoints,
     which a reader of the state has to know even if they stand too far ahead to be of use.
     """
-    return {**copied(after), **before}
-
-
-def copied(marks: Marks) -> Marks:
-    """Marks that stay as they are now."""
-    return {place: list(mark) for place, mark in marks.items()}
+    return {**as_lists(after), **before}

@@ -1,13 +1,16 @@
-"""Which worker this is."""
+"""Which worker the running code is in."""
 
 from __future__ import annotations
 
 import threading
-from typing import NamedTuple
+from typing import NamedTuple, final
+
+__all__ = ["WorkerInfo", "get_worker_info", "set_thread_info", "set_worker_info"]
 
 
+@final
 class WorkerInfo(NamedTuple):
-    """Tells code that runs in a worker where it is.
+    """The number of a worker, for code that runs in it.
 
     Attributes:
         number: from 0 to `num_workers - 1`.
@@ -18,21 +21,23 @@ class WorkerInfo(NamedTuple):
     num_workers: int
 
 
+@final
 class _Here(threading.local):
-    """What is true of this thread alone."""
+    """What holds for this thread alone."""
 
     info: WorkerInfo | None = None
 
 
+@final
 class _Process:
-    """What is true of a worker process, in all of its threads; it learns that once, when it starts."""
+    """What holds for all threads of a worker process; set once, when it starts."""
 
     info: WorkerInfo | None = None
     here = _Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The worker, a process or a thread, that this code runs in; `None` outside of workers.
+    """Returns the worker, a process or a thread, that the calling code runs in; `None` outside of workers.
 
     Datapoints do not depend on it, since the same ones come whatever the number of workers. It is good for
     file names, log messages and the choice of a device.
@@ -45,10 +50,10 @@ def get_worker_info() -> WorkerInfo | None:
 
 
 def set_worker_info(info: WorkerInfo) -> None:
-    """Called once in each worker process."""
+    """Sets the worker of this process; called once in each worker process."""
     _Process.info = info
 
 
 def set_thread_info(info: WorkerInfo) -> None:
-    """Called once in each worker thread."""
+    """Sets the worker of this thread; called once in each worker thread."""
     _Process.here.info = info

@@ -1,4 +1,4 @@
-"""The worker process: a loop that answers, and a guard that ends it together with its parent."""
+"""The life of a worker: a loop that does tasks, and for a process a guard that ends it with its parent."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
-from ..transport import _remote_errors as _failures
-from ..transport._channel import Channel, Delivery, PeerGoneError
-from ..transport._copy_threads import Copies
-from ..transport._slot_reuse import Warmth
-from ..transport._slots import SlotPool
-from ._task_handler import Work
-from ._task_messages import Answer, Spec
+from ..transport import (
+    Channel,
+    CopyThread,
+    PeerGoneError,
+    ReceivedMessage,
+    SlotPool,
+    SlotReusePolicy,
+    load_payload,
+    pack_error,
+)
+from ._task_handler import TaskHandler
+from ._task_messages import PassSpec, TaskResult
 from ._worker_info import WorkerInfo, set_worker_info
-from ._worker_thread import Handed, ThreadEnd
+from ._worker_thread import InProcessMessage, ThreadChannel
+
+__all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]
 
 _GRACE = 0.2  # seconds that a worker may take to leave by itself once its parent is gone
 _PR_SET_PDEATHSIG = 1
@@ -33,52 +40,51 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MOST_FROM_HEAP = 2**25  # the most that glibc accepts
 
 
-class Start(NamedTuple):
-    """What a worker has to know about itself.
+@final
+class WorkerStart(NamedTuple):
+    """What a worker needs to begin.
 
     Attributes:
-        info: its number, and how many there are.
-        init: called before the flow is prepared.
-        work: what to do; `None` stands for "as packed".
+        info: its number, and how many workers there are.
+        init: called before the handler is prepared.
+        handler: does the tasks.
     """
 
     info: WorkerInfo
     init: Callable[[int], Any] | None
-    work: Work
+    handler: TaskHandler
 
 
 def main(
-    connection: int, package: int, sizes: str, number: int, total: int, parent: int, guarded: int
+    connection: int, payload: int, sizes: str, number: int, total: int, parent: int, guarded: int
 ) -> None:
-    """The life of a worker in a fresh interpreter; see `_process.spawn` for the arguments."""
+    """Runs a worker in a fresh interpreter; see `_worker_process.spawn` for the arguments."""
     _ignore_interrupts()
     _keep_freed_memory()
     end = socket.socket(fileno=connection)
     _die_with(parent, end, bool(guarded))
-    channel = Channel(end, pool=SlotPool(Copies()))
+    channel = Channel(end, slots=SlotPool(CopyThread()))
     info = WorkerInfo(number, total)
 
-    def arrive() -> Start:
-        from ..transport._flow_pickle import unpack
+    def arrive() -> WorkerStart:
+        init, handler = load_payload(payload, [int(size) for size in sizes.split(",")])
+        return WorkerStart(info, init, handler)
 
-        init, work = unpack(package, [int(size) for size in sizes.split(",")])
-        return Start(info, init, work)
-
-    run(channel, arrive)
+    _run(channel, arrive)
 
 
-def main_forked(end: socket.socket, parent: int, guarded: bool, start: Start) -> None:
-    """The same in a copy of the parent."""
+def main_forked(end: socket.socket, parent: int, guarded: bool, start: WorkerStart) -> None:
+    """Runs a worker in a copy of the parent."""
     _ignore_interrupts()
     _die_with(parent, end, guarded)
-    run(Channel(end, pool=SlotPool(Copies())), lambda: start)
+    _run(Channel(end, slots=SlotPool(CopyThread())), lambda: start)
 
 
-def run(channel: Channel, arrive: Callable[[], Start]) -> None:
-    """Answers until nobody asks any more, then ends the process."""
+def _run(channel: Channel, arrive: Callable[[], WorkerStart]) -> None:
+    """Does tasks until the parent closes the connection, then ends the process."""
     code = 0
     try:
-        Loop(channel, _prepared(channel, arrive), _Logs().take).run()
+        WorkerLoop(channel, _prepared(channel, arrive), _Logs().take).run()
     except PeerGoneError:
         pass
     except SystemExit as request:
@@ -90,23 +96,24 @@ def run(channel: Channel, arrive: Callable[[], Start]) -> None:
         _leave(code)
 
 
-def _prepared(channel: Channel, arrive: Callable[[], Start]) -> Work:
+def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandler:
     try:
         start = arrive()
         set_worker_info(start.info)
         _one_thread_for_opencv()
         if start.init is not None:
             start.init(start.info.number)
-        start.work.prepare(channel.pool)
+        start.handler.prepare(channel.slots)
         _one_thread_for_opencv()
     except Exception as error:
-        channel.send(_failures.pack(error))
-        raise PeerGoneError from error  # the parent hangs up now
-    return start.work
+        channel.send(pack_error(error))
+        raise PeerGoneError from error  # the parent closes the connection now
+    return start.handler
 
 
+@final
 class _Logs(logging.Handler):
-    """Keeps what this library logs, for the parent to log: nobody has set up logging in here."""
+    """Keeps the log records of this library, for the parent to log: logging is not set up in here."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -123,94 +130,102 @@ class _Logs(logging.Handler):
         return tuple(records)
 
 
-class Loop:
-    """Takes stretches in the order they were asked for, but listens before each one.
+@final
+class WorkerLoop:
+    """Does tasks in the order they were sent, but reads all messages before each.
 
     Args:
         channel: the connection to the parent.
-        work: what to do with them.
-        logs: gives what was logged since it was called last.
+        handler: does the tasks.
+        logs: returns the records that were logged since its last call.
+        slot_reuse: decides when to wait for a slot.
     """
 
     def __init__(
         self,
-        channel: Channel | ThreadEnd,
-        work: Work,
+        channel: Channel | ThreadChannel,
+        handler: TaskHandler,
         logs: Callable[[], tuple[tuple[int, str], ...]] = tuple,
+        slot_reuse: SlotReusePolicy | None = None,
     ) -> None:
-        """Has nothing to do yet."""
+        """Begins without tasks."""
         self._channel = channel
-        self._work = work
+        self._handler = handler
         self._logs = logs
-        self._tasks: deque[tuple[int, int, int, Delivery | Handed]] = deque()
+        self._tasks: deque[tuple[int, int, int, ReceivedMessage | InProcessMessage]] = deque()
         self._open: set[int] = set()
-        self._warmth = Warmth()
+        self._slot_reuse = slot_reuse or SlotReusePolicy()
 
     def run(self) -> None:
-        """Goes on until the parent hangs up, which is a `PeerGoneError`."""
-        while True:
-            self._hear(wait=not self._tasks)
-            if self._tasks:
-                self._answer(*self._tasks.popleft())
+        """Goes on until the parent closes the connection.
 
-    def _hear(self, wait: bool = False) -> None:
-        """Everything that the parent has to say."""
-        while (message := self._channel.receive(wait)) is not None:
-            self._note(*message)
+        Raises:
+            PeerGoneError: the parent has closed the connection.
+        """
+        while True:
+            self._receive_all(wait=not self._tasks)
+            if self._tasks:
+                self._do(*self._tasks.popleft())
+
+    def _receive_all(self, wait: bool = False) -> None:
+        """Reads all messages of the parent."""
+        while (received := self._channel.receive(wait)) is not None:
+            self._accept(*received)
             wait = False
 
-    def _note(self, head: Any, delivery: Delivery | Handed) -> None:
-        if head is None:  # only slots came back
+    def _accept(self, head: Any, message: ReceivedMessage | InProcessMessage) -> None:
+        if head is None:  # the message only returned slots
             return
         kind, number, *rest = head
         if kind == "task":
             begin, end = rest
-            self._tasks.append((number, begin, end, delivery))
+            self._tasks.append((number, begin, end, message))
         elif kind == "open":
             self._open.add(number)
-            self._work.open(number, Spec(*rest[0]))
+            self._handler.open(number, PassSpec(*rest[0]))
         elif kind == "close" and number in self._open:
             self._open.remove(number)
-            self._work.close(number)
+            self._handler.close(number)
 
-    def _answer(self, number: int, begin: int, end: int, delivery: Delivery | Handed) -> None:
+    def _do(self, number: int, begin: int, end: int, message: ReceivedMessage | InProcessMessage) -> None:
         clock = perf_counter()
-        behind = self._channel.pool.lent > 1
+        behind = self._channel.slots.lent > 1
         waited = not behind and self._await_slot(clock)
         if number not in self._open:  # the consumer has left in the meantime
-            self._channel.send(tuple(Answer(number, begin, begin)))
+            self._channel.send(tuple(TaskResult(number, begin, begin)))
             return
-        inputs = delivery.open() if delivery.size else None
-        answer, made = self._work.make(number, begin, end, inputs)
+        inputs = message.open() if message.size else None
+        result, made = self._handler.make(number, begin, end, inputs)
         del inputs
         if behind:
-            self._warmth.interrupt()
+            self._slot_reuse.interrupt()
         else:
-            self._warmth.learn(waited, perf_counter() - clock)
-        if answer.going_on:
-            self._tasks.appendleft((number, answer.end, end, delivery))
-        answer = answer._replace(logs=self._logs())
+            self._slot_reuse.learn(waited, perf_counter() - clock)
+        if result.going_on:
+            self._tasks.appendleft((number, result.end, end, message))
+        result = result._replace(logs=self._logs())
         try:
-            self._send(answer, made)
+            self._send(result, made)
         except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
-            self._send_what_goes(answer, made, error)
+            self._send_picklable(result, made, error)
 
     def _await_slot(self, clock: float) -> bool:
-        """Listens until the slot that was taken last is back, if that is worth it; whether it was tried."""
-        pool = self._channel.pool
-        patience = self._warmth.patience(pool.newest)
-        pool.trusts_caches = patience > 0
-        while patience and pool.lent and self._channel.wait(clock + patience - perf_counter()):
-            self._hear()
+        """Reads messages until the slot taken last is back, if that pays; returns whether it waited."""
+        slots = self._channel.slots
+        patience = self._slot_reuse.patience(slots.newest)
+        slots.trusts_caches = patience > 0
+        while patience and slots.lent and self._channel.wait(clock + patience - perf_counter()):
+            self._receive_all()
         return patience > 0
 
-    def _send(self, answer: Answer, made: list[Any]) -> None:
+    def _send(self, result: TaskResult, made: list[Any]) -> None:
         try:
-            self._channel.send(tuple(answer), made or None)
+            self._channel.send(tuple(result), made or None)
         finally:
-            self._channel.pool.settle(set())
+            self._channel.slots.settle(set())
 
-    def _send_what_goes(self, answer: Answer, made: list[Any], error: Exception) -> None:
+    def _send_picklable(self, result: TaskResult, made: list[Any], error: Exception) -> None:
+        """Sends the datapoints before the first that cannot be pickled, and the error."""
         import cloudpickle
 
         for place, datapoint in enumerate(made):
@@ -220,23 +235,23 @@ class Loop:
                 error = reason
                 made = made[:place]
                 break
-        unsent = _failures.pack(error)
-        answer = answer._replace(end=answer.begin + len(made), ended=False, going_on=False, failure=unsent)
-        self._send(answer, made)
+        failure = pack_error(error)
+        end = result.begin + len(made)
+        self._send(result._replace(end=end, ended=False, going_on=False, failure=failure), made)
 
 
 def _ignore_interrupts() -> None:
-    # Ctrl-C reaches the whole process group; it is the parent's to deal with. The parent blocks the signal
-    # while it starts us, so that it cannot hit the interpreter's own start either.
+    # Ctrl-C reaches the whole process group, and the parent handles it. The parent blocks the signal while it
+    # starts this process, so that it cannot hit the interpreter's own start either.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _die_with(parent: int, end: socket.socket, guarded: bool) -> None:
-    """Ends this process when the parent is gone, whatever it is doing.
+    """Ends this process when the parent is gone, even in the middle of a datapoint.
 
     The kernel's own signal works even inside C code that never returns, but it is sent when the *thread*
-    ends that started us; so it is asked for only if that was the main thread.
+    ends that started this process; so it is requested only if that was the main thread.
     """
     if guarded and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -247,8 +262,8 @@ def _die_with(parent: int, end: socket.socket, guarded: bool) -> None:
 
 def _watch(parent: int, connection: int) -> None:
     poll = select.poll()
-    poll.register(connection, 0)  # only that the other end is closed
-    # On an old kernel, or another system, the connection alone has to tell.
+    poll.register(connection, 0)  # reports only that the other end is closed
+    # On an old kernel, or another system, the connection alone shows the parent's end.
     with contextlib.suppress(AttributeError, OSError):
         poll.register(os.pidfd_open(parent), select.POLLIN)
     poll.poll()
@@ -257,7 +272,7 @@ def _watch(parent: int, connection: int) -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Lets what a datapoint is made in serve the next one, still warm.
+    """Has malloc keep freed blocks, which serve the next datapoint while still warm.
 
     By default glibc gives blocks of this size back to the system when they are freed, and gets them again,
     page by page and zeroed: for images, a tenth of a worker's time.
@@ -275,8 +290,8 @@ def _one_thread_for_opencv() -> None:
 
 
 def _leave(code: int) -> None:
-    # As multiprocessing does: without the interpreter's long good-bye, and without hooks a fork inherited.
-    # Workers of this worker notice by themselves.
+    # As multiprocessing does: without the interpreter's long shutdown, and without hooks that a fork
+    # inherited. Workers of this worker end by themselves.
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):
             stream.flush()

@@ -12,10 +12,12 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, final
 
-from ..transport import _streaming
-from ._worker_thread import Thread
+from ..transport import bypass_environment
+from ._worker_thread import WorkerThread
+
+__all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "spawn"]
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -27,8 +29,9 @@ _ONE_THREAD = (
 )
 
 
-class Process:
-    """A child process.
+@final
+class WorkerProcess:
+    """The process of a worker, as its parent controls it.
 
     Attributes:
         pid: its number.
@@ -37,7 +40,7 @@ class Process:
     """
 
     def __init__(self, pid: int) -> None:
-        """Takes a process that has just been started."""
+        """Takes over a process that has just been started."""
         self.pid = pid
         self._code: int | None = None
         try:
@@ -46,7 +49,7 @@ class Process:
             self.sentinel = -1
 
     def ended(self, wait: float = 0.0) -> bool:
-        """Whether it has ended, or does so within `wait` seconds."""
+        """Says whether it has ended, or ends within `wait` seconds."""
         if self._code is None and wait > 0 and self.sentinel >= 0:
             poll = select.poll()
             poll.register(self.sentinel, select.POLLIN)
@@ -56,19 +59,19 @@ class Process:
         return self._code is not None
 
     def kill(self) -> None:
-        """Ends it, and waits until it is gone."""
+        """Kills the process, and waits until it is gone."""
         if not self.ended():
             os.kill(self.pid, signal.SIGKILL)
             self._reap(0)
 
     def close(self) -> None:
-        """Forgets it, once it has ended."""
+        """Closes the descriptor, once the process has ended."""
         if self.sentinel >= 0:
             os.close(self.sentinel)
             self.sentinel = -1
 
     def how_it_ended(self) -> str:
-        """In words."""
+        """Describes the end of the process, for messages."""
         code = self._code or 0
         if code >= 0:
             return f"ended by itself with exit code {code}"
@@ -80,31 +83,31 @@ class Process:
         return f"was killed by {name}{hint}"
 
     def __str__(self) -> str:
-        """For messages."""
+        """Names the process, for messages."""
         return f"process {self.pid}"
 
     def _reap(self, flags: int) -> None:
         try:
             pid, status = os.waitpid(self.pid, flags)
-        except ChildProcessError:  # somebody else's waitpid(-1) has had it
+        except ChildProcessError:  # a waitpid(-1) elsewhere in this process has reaped it
             self._code = 0
             return
         if pid:
             self._code = os.waitstatus_to_exitcode(status)
 
 
-def spawn(end: socket.socket, package: int, sizes: Sequence[int], number: int, total: int) -> Process:
-    """A fresh interpreter that never sees the user's main module.
+def spawn(end: socket.socket, payload: int, sizes: Sequence[int], number: int, total: int) -> WorkerProcess:
+    """Starts a fresh interpreter, which never runs the user's main module.
 
     Args:
         end: its end of the connection.
-        package: descriptor of what it is to do; see `Package`.
-        sizes: of the parts in there.
+        payload: descriptor of its `WorkerPayload`.
+        sizes: of the parts in the payload.
         number: of the worker.
-        total: how many there are.
+        total: how many workers there are.
     """
     guarded = int(threading.current_thread() is threading.main_thread())
-    arguments = (end.fileno(), package, ",".join(map(str, sizes)), number, total, os.getpid(), guarded)
+    arguments = (end.fileno(), payload, ",".join(map(str, sizes)), number, total, os.getpid(), guarded)
     code = (
         f"import sys; sys.path[:] = {sys.path!r}; "
         f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"
@@ -114,20 +117,22 @@ def spawn(end: socket.socket, package: int, sizes: Sequence[int], number: int, t
         popen = subprocess.Popen(
             [sys.executable, *flags, "-c", code],
             stdin=subprocess.DEVNULL,
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **_streaming.environment()},
-            pass_fds=(end.fileno(), package),
+            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **bypass_environment()},
+            pass_fds=(end.fileno(), payload),
         )
-        popen.returncode = 0  # from here on Process waits for it, and Popen must not warn that nobody does
-    return Process(popen.pid)
+        popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
+    return WorkerProcess(popen.pid)
 
 
-def fork(end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[int, bool], None]) -> Process:
-    """A copy of this process, which inherits all of its memory.
+def fork(
+    end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[int, bool], None]
+) -> WorkerProcess:
+    """Starts a copy of this process, which inherits all of its memory.
 
     Args:
         end: its end of the connection.
         foreign: this process's ends of its workers' connections, which the copy must not keep open.
-        live: what the copy does; does not return.
+        live: runs in the copy; does not return.
     """
     parent = os.getpid()
     guarded = threading.current_thread() is threading.main_thread()
@@ -142,11 +147,11 @@ def fork(end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[i
                 live(parent, guarded)
             finally:
                 os._exit(1)
-    return Process(pid)
+    return WorkerProcess(pid)
 
 
-def end_all(processes: Sequence[Process | Thread], patience: float = 0.5) -> None:
-    """Waits until all have ended by themselves, but not for long."""
+def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float = 0.5) -> None:
+    """Waits until all have ended by themselves, and kills those that take longer than `patience` seconds."""
     deadline = monotonic() + patience
     for process in processes:
         if not process.ended(max(deadline - monotonic(), 0.001)):
@@ -156,9 +161,9 @@ def end_all(processes: Sequence[Process | Thread], patience: float = 0.5) -> Non
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Holds Ctrl-C back for a moment.
+    """Blocks Ctrl-C while inside.
 
-    A child inherits that, so Ctrl-C cannot hit it before it has said that it ignores it.
+    A child inherits the block, so Ctrl-C cannot hit it before it ignores the signal.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

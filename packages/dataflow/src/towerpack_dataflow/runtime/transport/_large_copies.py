@@ -1,34 +1,70 @@
-"""Copies of a worker on a second thread, while its own one goes on."""
+"""Large copies: at once, by a second thread of the worker, or past the processor's caches."""
 
 from __future__ import annotations
 
+import functools
+import os
+import platform
 import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
-from ...batch._collate import Rows, nothing
-from ._streaming import STREAMED, in_effect
+from ...batch import Rows, noop
 
-__all__ = ["Copies"]
+__all__ = ["CACHE_BYPASS", "CopyThread", "StagedRows", "bypass_environment", "caches_are_bypassed"]
+
+CACHE_BYPASS = 2**22  # bytes; a copy of at least this size in one piece goes past the caches
 
 _LEAST_ROW = 2**14  # bytes; smaller ones take longer to hand over than to copy
-_LEAST_BATCH = 4 * STREAMED
 _STAGES = 4  # one is filled, one is copied, two give both some air
+_SETTING = "glibc.cpu.x86_non_temporal_threshold"
+_TUNABLES = "GLIBC_TUNABLES"
 
 
-class Copies:
+def bypass_environment() -> dict[str, str]:
+    """Returns the environment variables with which a fresh process copies past the caches.
+
+    A setting of the user's stays. The C library does it by itself from three quarters of the cache on, but
+    takes all of a host's cache for its own, so that on a virtual machine it hardly ever does. In a worker,
+    large blocks are on their way to another process.
+    """
+    tunables = os.environ.get(_TUNABLES, "")
+    if _SETTING not in tunables:
+        tunables = ":".join(filter(None, (tunables, f"{_SETTING}={CACHE_BYPASS}")))
+    return {_TUNABLES: tunables}
+
+
+@functools.cache
+def caches_are_bypassed() -> bool:
+    """Says whether this process was started with that environment, and the C library knows the setting."""
+    ours = f"{_SETTING}={CACHE_BYPASS}" in os.environ.get(_TUNABLES, "").split(":")
+    return ours and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
+
+
+@final
+class CopyThread:
     """Writes to memory as fast as it goes, which one thread alone does not on most machines.
 
     NumPy copies without the interpreter lock, so the thread that makes datapoints can go on meanwhile. Where
     no processor is idle both ways take about the same time.
+
+    Args:
+        piece: bytes of a piece that goes past the caches.
+        least_row: bytes of the smallest row that is worth handing over.
+        bypasses: whether pieces do go past the caches; `None` for what this process was started with.
     """
 
-    def __init__(self) -> None:
-        """Starts the thread when there is something to copy."""
+    def __init__(
+        self, piece: int = CACHE_BYPASS, least_row: int = _LEAST_ROW, bypasses: bool | None = None
+    ) -> None:
+        """Prepares; the thread starts when there is something to copy."""
+        self._piece = piece
+        self._least_row = least_row
+        self._bypasses = bypasses
         self._orders: SimpleQueue[tuple[np.ndarray, np.ndarray]] = SimpleQueue()
         self._done: SimpleQueue[None] = SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -37,28 +73,28 @@ class Copies:
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
         """Copies flat arrays, large ones in two halves at the same time."""
-        half = source.size // 2 if source.nbytes >= 2 * STREAMED else 0
+        half = source.size // 2 if source.nbytes >= 2 * self._piece else 0
         if half:
-            self.wait()  # what is done next is the half
+            self.wait()  # the next copy to be done is then the half
             self._order(source[:half], target[:half])
         target[half:] = source[half:]
         if half:
             self._done.get()
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """See `Memory.rows`: how the rows of a batch get into `buffer`."""
+        """Returns what takes the rows of a batch on their way into `buffer`, and what finishes the batch."""
         row = buffer.nbytes // max(len(buffer), 1)
-        fits = buffer.nbytes >= _LEAST_BATCH and _LEAST_ROW <= row < STREAMED
-        if not fits or buffer.dtype.hasobject or not in_effect():
-            return buffer, nothing
-        staged = StagedRows(buffer, -(-STREAMED // row), self)
+        fits = buffer.nbytes >= 4 * self._piece and self._least_row <= row < self._piece
+        if not fits or buffer.dtype.hasobject or not self._past_the_caches():
+            return buffer, noop
+        staged = StagedRows(buffer, -(-self._piece // row), self)
         return staged, staged.finish
 
     def stage(self) -> np.ndarray:
-        """Memory for the rows of one copy."""
+        """Returns memory for the rows of one copy."""
         if len(self._under_way) == _STAGES - 1:
             self._collect()
-        return self._free.pop() if self._free else np.empty(2 * STREAMED, np.uint8)
+        return self._free.pop() if self._free else np.empty(2 * self._piece, np.uint8)
 
     def carry(self, stage: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
         """Copies `source`, which lies in `stage`, some time before `wait` returns."""
@@ -66,13 +102,16 @@ class Copies:
         self._order(source, target)
 
     def release(self, stage: np.ndarray) -> None:
-        """Takes a stage back that nothing is copied from."""
+        """Takes back a stage from which nothing is copied."""
         self._free.append(stage)
 
     def wait(self) -> None:
-        """Until all that is carried is there."""
+        """Waits until all that is carried has arrived."""
         while self._under_way:
             self._collect()
+
+    def _past_the_caches(self) -> bool:
+        return caches_are_bypassed() if self._bypasses is None else self._bypasses
 
     def _collect(self) -> None:
         self._done.get()
@@ -80,18 +119,19 @@ class Copies:
 
     def _order(self, source: np.ndarray, target: np.ndarray) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="towerpack copies", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="towerpack copies", daemon=True)
             self._thread.start()
         self._orders.put((source, target))
 
-    def _work(self) -> None:
+    def _run(self) -> None:
         while True:
             source, target = self._orders.get()
             np.copyto(target, source)
-            del source, target  # a batch that nobody sees any longer is not kept by this one
+            del source, target  # a batch that the consumer has let go of is not kept alive here
             self._done.put(None)
 
 
+@final
 class StagedRows:
     """The rows of a batch, on their way there in pieces that are large enough to go past the caches.
 
@@ -101,11 +141,11 @@ class StagedRows:
     Args:
         buffer: the batch.
         length: rows in a piece.
-        copies: carries them.
+        copies: the thread that carries pieces.
     """
 
-    def __init__(self, buffer: np.ndarray, length: int, copies: Copies) -> None:
-        """Has no row yet."""
+    def __init__(self, buffer: np.ndarray, length: int, copies: CopyThread) -> None:
+        """Takes memory for the first piece."""
         self._buffer = buffer
         self._length = length
         self._copies = copies
@@ -123,7 +163,7 @@ class StagedRows:
         self._end = row + 1
 
     def finish(self) -> None:
-        """Everything is in the batch."""
+        """Waits until all rows are in the batch."""
         rest = self._end - self._begin
         self._buffer[self._begin : self._end] = self._rows[:rest]
         self._copies.release(self._memory)

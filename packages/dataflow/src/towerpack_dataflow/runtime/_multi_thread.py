@@ -1,15 +1,18 @@
-"""Runners whose workers are threads of this process."""
+"""`MultiThreadRunner` and `MultiThreadMapData`: work done by threads of this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
-from ._multi_process_runner import MultiProcessRunner
-from ._parallel_map import MultiProcessMapData
+from ._parallel_map import ParallelMap
+from ._parallel_runner import ParallelRunner
+
+__all__ = ["MultiThreadMapData", "MultiThreadRunner"]
 
 
-class MultiThreadRunner(MultiProcessRunner):
+@final
+class MultiThreadRunner(ParallelRunner):
     """`MultiProcessRunner` with threads: for work that releases the interpreter's lock.
 
     Decoding images, decompressing and reading files do; loops in Python do not, unless the build is
@@ -26,7 +29,7 @@ class MultiThreadRunner(MultiProcessRunner):
         stall_warning: as in `MultiProcessRunner`.
 
     Raises:
-        ArgumentError: if an argument cannot work.
+        ArgumentError: an argument has a value that cannot work.
 
     Example:
         >>> from towerpack_dataflow import DataFromList, MapData
@@ -60,7 +63,8 @@ class MultiThreadRunner(MultiProcessRunner):
         return f"MultiThreadRunner({self._num_workers})"
 
 
-class MultiThreadMapData(MultiProcessMapData):
+@final
+class MultiThreadMapData(ParallelMap):
     """`MultiProcessMapData` with threads: for functions that release the interpreter's lock.
 
     Args:
@@ -75,7 +79,7 @@ class MultiThreadMapData(MultiProcessMapData):
         stall_warning: as in `MultiProcessRunner`.
 
     Raises:
-        ArgumentError: if an argument cannot work.
+        ArgumentError: an argument has a value that cannot work.
 
     Example:
         >>> list(MultiThreadMapData([[1], [2], [3]], 2, lambda dp: [dp[0] * 10]))

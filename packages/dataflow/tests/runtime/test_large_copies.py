@@ -1,4 +1,4 @@
-"""Copies on a worker's second thread: everything is there when it is said to be, and nothing comes later."""
+"""Copies on a worker's second thread: all are there when it says so, and none comes later."""
 
 import os
 import platform
@@ -9,33 +9,40 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from towerpack_dataflow import BatchData, BatchError, DataFromList, MapData, MultiProcessRunner
-from towerpack_dataflow.batch._collate import Collator
-from towerpack_dataflow.runtime.transport import _copy_threads as _copies
-from towerpack_dataflow.runtime.transport._copy_threads import Copies, StagedRows
-from towerpack_dataflow.runtime.transport._slots import SlotPool
-from towerpack_dataflow.runtime.transport._streaming import in_effect
+from towerpack_dataflow.runtime.transport import CopyThread, SlotPool, StagedRows, caches_are_bypassed
 
 PIECE = 2**12
 STREAMS = platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _small_pieces():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_copies, "STREAMED", PIECE)
-        patch.setattr(_copies, "_LEAST_ROW", 16)
-        patch.setattr(_copies, "_LEAST_BATCH", 4 * PIECE)
-        patch.setattr(_copies, "in_effect", lambda: True)
-        yield
+def copy_thread():
+    """Has small pieces."""
+    return CopyThread(piece=PIECE, least_row=16, bypasses=True)
 
 
 @given(st.sampled_from([PIECE, 2 * PIECE - 1, 2 * PIECE, 50_001]), st.integers(0, 3))
 def test_halves_make_a_whole(size, odd):
     source = np.random.default_rng(size).integers(0, 255, size + odd, np.uint8)
     target = np.zeros(size + odd + 2, np.uint8)
-    Copies().copy(source, target[1:-1])
+    copy_thread().copy(source, target[1:-1])
     assert (target[1:-1] == source).all()
     assert target[0] == target[-1] == 0
+
+
+GIVEN_UP = -1
+
+
+def batches_of(numbers, shape, dtype, pool):
+    """A flow that builds batches of up to 91 arrays in `pool`, as those of a worker do."""
+
+    def array(number):
+        if number == GIVEN_UP:
+            raise InterruptedError
+        return [np.full(shape, number, dtype)]
+
+    flow = BatchData(MapData(DataFromList(numbers, shuffle=False), array), 91, remainder=True)
+    flow._memory = pool
+    return flow
 
 
 @settings(deadline=None)
@@ -45,23 +52,22 @@ def test_halves_make_a_whole(size, odd):
     st.sampled_from([np.uint16, np.float64, np.dtype(">i4")]),
 )
 def test_batches_hold_what_was_put_in(batches, shape, dtype):
-    pool = SlotPool(Copies())
-    collator = Collator(90, memory=pool)
-    for number, (count, given_up) in enumerate(batches):
-        for row in range(count):
-            collator.add([np.full(shape, number * 90 + row, dtype)])
+    pool = SlotPool(copy_thread())
+    for turn, (count, given_up) in enumerate(batches):
+        numbers = np.arange(turn * 90, turn * 90 + count)
         if given_up:
-            collator = Collator(90, memory=pool)
+            with pytest.raises(InterruptedError):
+                list(batches_of([*numbers, GIVEN_UP], shape, dtype, pool))
         else:
-            (batch,) = collator.take()
+            ((batch,),) = batches_of(list(numbers), shape, dtype, pool)
             assert batch.shape == (count, *shape)
-            numbers = np.arange(number * 90, number * 90 + count)
+            assert batch.dtype == dtype
             assert (batch.reshape(count, -1) == numbers[:, None]).all()
         pool.settle(set())
 
 
 def test_what_a_batch_that_was_given_up_still_copies_does_not_reach_the_next_one():
-    pool = SlotPool(Copies())
+    pool = SlotPool(copy_thread())
     for _ in range(50):
         (buffer,) = pool.allocate([((400, 512), np.dtype(np.uint8))])
         rows, _ = pool.rows(buffer)
@@ -79,7 +85,7 @@ def test_what_a_batch_that_was_given_up_still_copies_does_not_reach_the_next_one
 
 def test_a_row_may_be_given_again():
     (buffer,) = np.zeros((1, 100, 512), np.uint8)
-    rows, finish = Copies().rows(buffer)
+    rows, finish = copy_thread().rows(buffer)
     for row in range(100):
         rows[row] = 9
         rows[row] = row
@@ -99,7 +105,7 @@ def test_a_row_may_be_given_again():
 )
 def test_other_batches_are_written_as_ever(shape, dtype):
     buffer = np.zeros(shape, dtype)
-    rows, finish = Copies().rows(buffer)
+    rows, finish = copy_thread().rows(buffer)
     assert rows is buffer
     finish()
 
@@ -117,7 +123,7 @@ def rows(count):
 
 @pytest.mark.parametrize("start_method", ["spawn", "fork"])
 def test_workers_batch_large_rows(start_method):
-    assert not in_effect()
+    assert not caches_are_bypassed()
     flow = BatchData(rows(500), 150, remainder=True)
     runner = MultiProcessRunner(flow, 2, start_method=start_method)
     for _ in range(2):
@@ -144,5 +150,5 @@ def test_a_batch_that_fails_leaves_nothing_for_the_next_one(tmp_path):
 
 
 def test_fresh_workers_copy_past_the_caches():
-    flow = MultiProcessRunner(MapData(DataFromList([[0]]), lambda _: [in_effect()]), 1)
+    flow = MultiProcessRunner(MapData(DataFromList([[0]]), lambda _: [caches_are_bypassed()]), 1)
     assert list(flow) == [[STREAMS]]

@@ -1,0 +1,34 @@
+"""How large a datapoint is, and how long something takes, for measurements and their reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["duration", "payload"]
+
+_NUMBER_BYTES = 8
+
+
+def payload(value: Any) -> int:
+    """Counts the bytes of a datapoint's values, without Python's overhead: a number counts for 8."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return int(value.nbytes)
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(payload, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(payload, value))
+    return _NUMBER_BYTES
+
+
+def duration(seconds: float) -> str:
+    """Formats seconds as text, in ms or us.
+
+    Example:
+        >>> duration(0.0025), duration(3e-6)
+        ('2.5 ms', '3.0 us')
+    """
+    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} us"

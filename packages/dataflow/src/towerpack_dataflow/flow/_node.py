@@ -1,0 +1,50 @@
+"""`Node`: a flow's place in a tree, its seed, position and passes, for the modules below `DataFlow`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from ._epoch import Epoch
+from ._position import Position
+
+__all__ = ["Node"]
+
+
+class Node(Protocol):
+    """A flow, as a node of a tree of flows; `DataFlow` is one, and explains the members.
+
+    The modules that walk trees, write states and adopt methods stand below `DataFlow`, which uses them. They
+    are written against this protocol, so that no import leads back up.
+    """
+
+    _seed: int | None
+    _position: Position | None
+    _transparent: bool
+    _running: Epoch | None
+
+    def __iter__(self) -> Iterator[Any]:
+        """Starts the next pass."""
+
+    def __len__(self) -> int:
+        """Returns the number of datapoints in a pass."""
+
+    def datapoint(self, epoch: int, index: int) -> Any:
+        """Makes one datapoint."""
+
+    def seed(self, seed: int) -> None:
+        """Sets the seed of this flow and of all below it."""
+
+    def _name(self) -> str: ...
+
+    def _children(self) -> Sequence[Node]: ...
+
+    def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch: ...
+
+    def _rooted(self, epoch: int) -> Epoch: ...
+
+    def _enter(self, epoch: Epoch) -> None: ...
+
+    def _begin(self) -> Iterator[Any]: ...
+
+    def _load_mark(self, numbers: Iterable[int]) -> None: ...

@@ -1,0 +1,86 @@
+"""`MapDataComponent`: a function of one component of each datapoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import ComponentError
+from ._map_data import MapData
+
+__all__ = ["MapDataComponent"]
+
+
+class MapDataComponent(MapData):
+    """Replaces one component of each datapoint; `None` drops the datapoint.
+
+    The datapoint keeps its type: a tuple stays a tuple.
+
+    Args:
+        ds: the flow below.
+        func: called with the component, and with `rng=True` with a `numpy.random.Generator` too.
+        index: which component: a position in a list or tuple, a key of a dict.
+        rng: as in `MapData`.
+        drops: as in `MapData`.
+
+    Raises:
+        ArgumentTypeError: `func` cannot be called.
+        ComponentError: a datapoint has no such component; raised while iterating.
+
+    Example:
+        >>> list(MapDataComponent([[1, "a"], [2, "b"]], str.upper, index=1))
+        [[1, 'A'], [2, 'B']]
+    """
+
+    _holds = ("ds",)
+
+    def __init__(
+        self,
+        ds: Any,
+        func: Callable[..., Any],
+        index: Hashable = 0,
+        *,
+        rng: bool = False,
+        drops: bool = False,
+    ) -> None:
+        """Puts `func` over component `index` of the datapoints of `ds`."""
+        super().__init__(ds, _OfComponent(func, index) if callable(func) else func, rng=rng, drops=drops)
+
+
+@final
+class _OfComponent:
+    """A function of a component as a function of a datapoint."""
+
+    def __init__(self, func: Callable[..., Any], index: Any) -> None:
+        self._func = func
+        self._index = index
+        self.__qualname__ = f"{getattr(func, '__qualname__', type(func).__name__)}, index={index!r}"
+
+    def __call__(self, datapoint: Any, *rng: np.random.Generator) -> Any:
+        index = self._index
+        try:
+            component = datapoint[index]
+        except (LookupError, TypeError) as error:
+            raise ComponentError(
+                f"no component {index!r} in this datapoint, which is {_shape_of(datapoint)}; "
+                "index= is a position in a list or tuple, a key of a dict"
+            ) from error
+        component = self._func(component, *rng)
+        if component is None:
+            return None
+        if not isinstance(datapoint, tuple):
+            datapoint[index] = component  # the list or dict is this pass's own: sources hand out copies
+            return datapoint
+        members = list(datapoint)
+        members[index] = component
+        return type(datapoint)._make(members) if hasattr(datapoint, "_make") else tuple(members)
+
+
+def _shape_of(datapoint: Any) -> str:
+    if isinstance(datapoint, dict):
+        return f"a dict with the keys {list(datapoint)!r}"
+    if isinstance(datapoint, (list, tuple)):
+        return f"a {type(datapoint).__name__} of {len(datapoint)}"
+    return f"of type {type(datapoint).__name__}, not list, tuple or dict"

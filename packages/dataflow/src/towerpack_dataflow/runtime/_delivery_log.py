@@ -1,0 +1,217 @@
+"""Which datapoints of a pass the consumer has had, and the marks from which a later pass goes on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, final
+
+from ..flow._epoch import Epoch
+from ..operators._map_data import FilterMark
+from ._delivery_marks import SkippingMark, Stretch, UnorderedMark, first_gap, own_mark, with_stretch
+
+if TYPE_CHECKING:
+    from ..flow._marks import Marks
+    from .worker._task_messages import TaskResult
+
+__all__ = [
+    "DeliveryLog",
+    "MapDeliveryLog",
+    "OrderedLog",
+    "OrderedMapLog",
+    "SkippingLog",
+    "UnorderedLog",
+    "UnorderedMapLog",
+]
+
+
+class DeliveryLog(ABC):
+    """The log of one pass of a runner.
+
+    Attributes:
+        start: the first datapoint to make.
+        done: stretches behind it that the consumer has had already.
+    """
+
+    def __init__(self, start: int, done: list[Stretch]) -> None:
+        """Goes on at `start`."""
+        self.start = start
+        self.done = done
+
+    @abstractmethod
+    def enter(self, result: TaskResult) -> int:
+        """Notes which datapoints come next; returns how many of them the consumer has had already."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Notes that the consumer has had all of them."""
+
+
+@final
+class OrderedLog(DeliveryLog):
+    """The log of a pass in order without gaps, whose position is just the number of datapoints."""
+
+    def __init__(self, start: int) -> None:
+        """Goes on at `start`."""
+        super().__init__(start, [])
+
+    def enter(self, result: TaskResult) -> int:
+        """Returns 0; see `DeliveryLog`."""
+        return 0
+
+    def leave(self) -> None:
+        """Does nothing; see `DeliveryLog`."""
+
+
+@final
+class SkippingLog(DeliveryLog):
+    """The log of a pass in which errors leave gaps."""
+
+    def __init__(self, epoch: Epoch, start: int) -> None:
+        """Goes on at the mark in `epoch`; at the beginning if there is none up to `start`."""
+        self._mark = mark = own_mark(SkippingMark, epoch)
+        if mark.given > start:
+            mark.given = mark.dealt_with = 0
+        super().__init__(mark.dealt_with, [])
+        self._unseen = start - mark.given
+        self._next = mark.given, mark.dealt_with
+
+    def enter(self, result: TaskResult) -> int:
+        """See `DeliveryLog`."""
+        made = result.end - result.begin - len(result.skipped)
+        self._next = self._mark.given + made, result.end
+        unseen = min(self._unseen, made)
+        self._unseen -= unseen
+        return unseen
+
+    def leave(self) -> None:
+        """See `DeliveryLog`."""
+        self._mark.given, self._mark.dealt_with = self._next
+
+
+@final
+class UnorderedLog(DeliveryLog):
+    """The log of a pass without order."""
+
+    def __init__(self, epoch: Epoch, start: int) -> None:
+        """Goes on at the mark in `epoch`; if there is none for `start`, all was in order so far."""
+        self._mark = mark = own_mark(UnorderedMark, epoch)
+        if not 0 <= start - mark.given <= mark.end - mark.begin:
+            mark.restart(start)
+        done = with_stretch(mark.done, (mark.begin, mark.begin + start - mark.given))
+        super().__init__(first_gap(done), done)
+        self._write()
+
+    def enter(self, result: TaskResult) -> int:
+        """See `DeliveryLog`."""
+        self._mark.begin, self._mark.end = result.begin, result.end
+        return 0
+
+    def leave(self) -> None:
+        """See `DeliveryLog`."""
+        self.done = with_stretch(self.done, (self._mark.begin, self._mark.end))
+        self._write()
+
+    def _write(self) -> None:
+        mark = self._mark
+        mark.given = sum(end - begin for begin, end in self.done)
+        mark.begin = mark.end = 0
+        mark.done = self.done
+
+
+class MapDeliveryLog(ABC):
+    """The log of one pass of a parallel map, which may drop inputs.
+
+    Attributes:
+        start: the first input to read below.
+        done: stretches behind it that were dealt with already.
+        of_map: the mark that a `MapData` would need to go on from here, or earlier.
+    """
+
+    def __init__(self, start: int, done: list[Stretch], of_map: FilterMark) -> None:
+        """Goes on at `start`."""
+        self.start = start
+        self.done = done
+        self.of_map = of_map
+
+    @abstractmethod
+    def enter(self, result: TaskResult) -> Marks:
+        """Notes which inputs come next; returns the marks of the flows below that a state then needs."""
+
+    @abstractmethod
+    def step(self, dropped: bool) -> bool:
+        """Notes one more input; returns whether the consumer gets its datapoint."""
+
+    @abstractmethod
+    def leave(self, result: TaskResult) -> None:
+        """Notes that the consumer has had the datapoints of all these inputs."""
+
+
+@final
+class OrderedMapLog(MapDeliveryLog):
+    """The log of a map's pass in order; its mark is that of a `MapData`."""
+
+    def __init__(self, mark: FilterMark, start: int) -> None:
+        """Goes on at the mark; what the consumer has had since then is made again."""
+        super().__init__(mark.read, [], mark)
+        self._mark = mark
+        self._wanted = start
+
+    def enter(self, result: TaskResult) -> Marks:
+        """See `MapDeliveryLog`."""
+        return result.marks or {}
+
+    def step(self, dropped: bool) -> bool:
+        """See `MapDeliveryLog`."""
+        mark = self._mark
+        mark.read += 1
+        mark.given += not dropped
+        return not dropped and mark.given > self._wanted
+
+    def leave(self, result: TaskResult) -> None:
+        """See `MapDeliveryLog`."""
+        self._mark.read = result.end
+
+
+@final
+class UnorderedMapLog(MapDeliveryLog):
+    """The log of a map's pass without order."""
+
+    def __init__(self, epoch: Epoch, start: int) -> None:
+        """Goes on at the mark in `epoch`; without one for `start`, all was in order and nothing dropped."""
+        self._mark = mark = own_mark(UnorderedMark, epoch)
+        if mark.given != start:
+            mark.restart(start)
+        done = with_stretch(mark.done, (mark.begin, mark.end))
+        super().__init__(first_gap(done), done, FilterMark(epoch.outer_epoch, int(epoch)))
+        self._marks: dict[int, Marks] = {}
+        self._write()
+
+    @staticmethod
+    def knows(epoch: Epoch, start: int) -> bool:
+        """Says whether the mark in `epoch` tells which inputs were read for the first `start` datapoints."""
+        return own_mark(UnorderedMark, epoch).given == start
+
+    def enter(self, result: TaskResult) -> Marks:
+        """See `MapDeliveryLog`: a later pass reads on from the first input that was not dealt with."""
+        self._mark.begin = self._mark.end = result.begin
+        self._marks[result.begin] = result.marks or {}
+        known = [begin for begin in self._marks if begin <= first_gap(self.done)]
+        for begin in sorted(known)[:-1]:
+            del self._marks[begin]
+        return self._marks[max(known)] if known else {}
+
+    def step(self, dropped: bool) -> bool:
+        """See `MapDeliveryLog`."""
+        self._mark.end += 1
+        self._mark.given += not dropped
+        return not dropped
+
+    def leave(self, result: TaskResult) -> None:
+        """See `MapDeliveryLog`."""
+        self.done = with_stretch(self.done, (result.begin, result.end))
+        self._write()
+
+    def _write(self) -> None:
+        mark = self._mark
+        mark.begin = mark.end = 0
+        mark.done = self.done

@@ -1,0 +1,200 @@
+"""`ParallelRunner`: how a flow is run by several workers, with exactly the datapoints of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import TYPE_CHECKING, Any
+from weakref import WeakMethod
+
+import numpy as np
+
+from .._errors import ArgumentError, NotAddressableError
+from ..flow._epoch import Epoch
+from ..flow._flow import known_length
+from ..flow._flow_state import load_marks
+from ..operators._repeat import RepeatedData
+from ._delivery_log import DeliveryLog, OrderedLog, SkippingLog, UnorderedLog
+from ._parallel_flow import ErrorCounts, ParallelFlow, drain
+
+if TYPE_CHECKING:
+    from .pool import ActivePass
+    from .worker._task_handler import TaskHandler
+    from .worker._task_messages import PassSpec, TaskResult
+
+__all__ = ["ParallelRunner"]
+
+
+class ParallelRunner(ParallelFlow):
+    """Runs the flow below in workers; see `MultiProcessRunner`.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many workers, or "auto".
+        replicate: whether each worker runs the whole flow, with a seed of its own.
+        options: the other arguments of `ParallelFlow`.
+
+    Raises:
+        ArgumentError: the arguments do not fit each other, or the flow.
+    """
+
+    def __init__(self, ds: Any, num_workers: int | str, *, replicate: bool = False, **options: Any) -> None:
+        """Checks the arguments; starts nothing."""
+        super().__init__(ds, num_workers, **options)
+        self._replicate = replicate
+        on_error = self._on_error
+        if replicate and self._start_method == "thread":
+            raise ArgumentError(
+                'replicate=True needs start_method="spawn" or "fork": threads share one flow instead'
+            )
+        if on_error != "raise" and (replicate or not self.ds.addressable):
+            raise ArgumentError(
+                f"on_error={on_error!r} needs an addressable flow, of which one datapoint can be left out or "
+                f"made again; {self.ds._name()} is a stream. Put what may fail into MultiProcessMapData"
+            )
+        if on_error == "skip" and not self._ordered:
+            raise ArgumentError(
+                'on_error="skip" needs ordered=True: only then can a state say which datapoints were left out'
+            )
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The batch size of the flow below, if all its batches have it."""
+        return self.ds.fixed_batch_size
+
+    @property
+    def addressable(self) -> bool:
+        """Whether `datapoint(epoch, index)` works: as below, unless replicated or errors are skipped."""
+        return not self._replicate and super().addressable
+
+    def reset_state(self) -> None:
+        """Resets the flow below if workers are threads; in processes, each worker does so when it starts."""
+        if self._start_method == "thread":
+            super().reset_state()
+        self._ready = True
+
+    def _handler(self) -> TaskHandler:
+        from .worker._read_tasks import ReadTaskHandler
+
+        return ReadTaskHandler(RepeatedData(self.ds, -1) if self._replicate else self.ds, self._on_error)
+
+    def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
+        if self._replicate:
+            return self._replicas(epoch, start)
+        return self._exact(epoch, start, stop)
+
+    def _exact(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
+        from .worker._task_messages import PassSpec
+
+        spec = PassSpec.of(epoch, self.ds)
+        while True:
+            drop = yield from self._pass(epoch, spec, start, stop)
+            if drop is None:
+                return
+            # A flow that was said to drop nothing has dropped something. All datapoints so far are right;
+            # from here on indices mean nothing, and the rest of the pass is read in order, by one worker.
+            start = drop.begin
+            spec = PassSpec.of(epoch, self.ds)._replace(addressable=False)
+
+    def _pass(self, epoch: Epoch, spec: PassSpec, start: int, stop: int | None) -> Any:
+        """Yields the datapoints of a pass; returns the result with an unexpected drop if there is one."""
+        log = self._delivery_log(spec, epoch, start)
+        counts = ErrorCounts()
+        for chunk in self._running_pool().chunks(self._planned(spec, log, stop)):
+            result = chunk.result
+            if result.marks:
+                epoch.marks.update(result.marks)
+                load_marks(self.ds, result.marks, epoch.path)
+            if result.unexpected_drop:
+                self._check_order(log, result)
+                return result
+            counts.add(result)
+            unseen = log.enter(result)
+            datapoints = chunk.open(self._read_only)
+            del chunk  # slots that the consumer lets go of must not be held here
+            yield from drain(datapoints[unseen:] if unseen else datapoints)
+            log.leave()
+            if result.final_marks:
+                epoch.marks.update(result.final_marks)
+            if result.failure is not None:
+                self._raise(result)
+        counts.log(self)
+        return None
+
+    def _delivery_log(self, spec: PassSpec, epoch: Epoch, start: int) -> DeliveryLog:
+        if self._on_error == "skip":
+            return SkippingLog(epoch, start)
+        return OrderedLog(start) if self._in_order(spec) else UnorderedLog(epoch, start)
+
+    def _planned(self, spec: PassSpec, log: DeliveryLog, stop: int | None) -> ActivePass:
+        from .pool import ActivePass
+
+        # Weak, because the pool must not keep alive the flow with which it ends.
+        follower: Any = WeakMethod(self._following) if stop is None else None
+        spec, end = self._bounded(spec)
+        dispatcher = self._dispatcher(
+            log.start, end if stop is None else stop, self._in_order(spec), log.done
+        )
+        return ActivePass(spec, dispatcher, follower=follower)
+
+    def _following(self, this: ActivePass) -> ActivePass:
+        """Makes the next epoch's pass, to be run while the consumer is still busy with this one."""
+        from .pool import ActivePass
+
+        marks = this.spec.marks if this.final_marks is None else this.final_marks
+        spec, end = self._bounded(this.spec._replace(epoch=this.spec.epoch + 1, marks=marks))
+        return ActivePass(spec, self._dispatcher(0, end, self._in_order(spec)), follower=this.follower)
+
+    def _bounded(self, spec: PassSpec) -> tuple[PassSpec, int | None]:
+        """Returns the end of the pass, too; a flow that loses its length in this very moment is a stream."""
+        stop = known_length(self.ds) if spec.addressable else None
+        return spec._replace(addressable=stop is not None), stop
+
+    def _in_order(self, spec: PassSpec) -> bool:
+        return self._ordered or not spec.addressable
+
+    def _check_order(self, log: DeliveryLog, result: TaskResult) -> None:
+        if any(end > result.begin for _, end in log.done):
+            raise NotAddressableError(
+                f"{self.ds._name()} dropped datapoint {result.begin} or one soon after it, although nothing "
+                "said that it would, and later ones are out already; say drops=True in the MapData that "
+                "drops, or use ordered=True"
+            )
+
+    def _raise(self, result: TaskResult) -> None:
+        from .transport import unpack_error
+
+        assert result.failure is not None
+        raise unpack_error(result.failure, self if self._replicate else self.ds)
+
+    def _replicas(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        size = known_length(self.ds)
+        # Copies run on from pass to pass; without a length there is only one pass, which never ends.
+        first = start if size is None else int(epoch) * size + start
+        streams = [self._replica(epoch, number, first, size) for number in range(self._num_workers)]
+        turns = count(first) if size is None else range(first, first + size - start)
+        for turn in turns:
+            yield next(streams[turn % self._num_workers])
+
+    def _replica(self, epoch: Epoch, number: int, first: int, size: int | None) -> Iterator[Any]:
+        from .pool import ActivePass
+        from .worker._task_messages import PassSpec
+
+        workers = self._num_workers
+        seed = _seed_of_copy(epoch.seed, number)
+        own = Epoch(int(epoch) if size is None else 0, seed, epoch.path, None, epoch.outer_epoch)
+        spec = PassSpec.of(own, None)._replace(addressable=False)
+        start = (first - number + workers - 1) // workers
+        this = ActivePass(spec, self._dispatcher(start, None, True), pinned=number)
+        for chunk in self._running_pool().chunks(this):
+            result = chunk.result
+            datapoints = chunk.open(self._read_only)
+            del chunk
+            yield from drain(datapoints)
+            if result.failure is not None:
+                self._raise(result)
+
+
+def _seed_of_copy(seed: int, number: int) -> int:
+    state = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(2, np.uint32)
+    return int(state[0]) | int(state[1] & 0xFFFF) << 32

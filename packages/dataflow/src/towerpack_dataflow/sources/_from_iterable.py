@@ -1,0 +1,135 @@
+"""`DataFromIterable` and `DataFromGenerator`: streams out of anything that can be iterated over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from types import GeneratorType
+from typing import Any
+
+from .._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError
+from ..flow._container_copies import copied_containers
+from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
+
+__all__ = ["DataFromGenerator", "DataFromIterable"]
+
+
+class DataFromIterable(DataFlow):
+    """Yields the members of anything that can be iterated over; a stream.
+
+    Its passes are as alike as the iterable makes them. `len()` is the iterable's, if it has one. An iterator
+    or a generator object can be read once: it gives one pass, which `FixedSizeData` may cut into several.
+
+    Args:
+        iterable: what to iterate over, once a pass. Its `reset_state()` is called if it has one, so that an
+            object with the methods of a flow may be passed too.
+
+    Raises:
+        ArgumentTypeError: `iterable` cannot be iterated over, or is a `DataFlow` already.
+
+    Example:
+        >>> list(DataFromIterable({"a": 0, "b": 1}.items()))
+        [('a', 0), ('b', 1)]
+    """
+
+    _holds = ()
+
+    def __init__(self, iterable: Iterable[Any]) -> None:
+        """Keeps `iterable`; reads nothing yet."""
+        if isinstance(iterable, DataFlow):
+            raise ArgumentTypeError(f"{iterable._name()} is a flow already; use it as it is")
+        if not hasattr(iterable, "__iter__"):
+            raise ArgumentTypeError(
+                f"{type(self).__name__} takes something to iterate over; received {type(iterable).__name__}"
+            )
+        self._iterable = iterable
+        self._one_shot = isinstance(iterable, Iterator)
+        self._epoch_read: int | None = None
+        self._taken = 0
+
+    def __len__(self) -> int:
+        """Returns the iterable's own length.
+
+        Raises:
+            UnknownLengthError: the iterable has no length.
+        """
+        try:
+            return len(self._iterable)  # type: ignore[arg-type]
+        except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
+            raise UnknownLengthError(
+                f"{self._name()} has no length, since what it iterates over has none; fix the length "
+                "of a pass with FixedSizeData(flow, size)"
+            ) from None
+
+    def reset_state(self) -> None:
+        """Calls the iterable's `reset_state()`, if it has one."""
+        super().reset_state()
+        reset = getattr(self._iterable, "reset_state", None)
+        if callable(reset):
+            reset()
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        if self._one_shot:
+            return copied_containers(self, self._continued(epoch, start))
+        return copied_containers(self, islice(self._open(), start, None))
+
+    def _open(self) -> Iterator[Any]:
+        return iter(self._iterable)
+
+    def _continued(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        """Runs the only pass of a one-shot iterator, which can go on but not back."""
+        if self._epoch_read not in {None, int(epoch)} or start < self._taken:
+            raise ExhaustedError(
+                f"{self._name()} holds a {type(self._iterable).__name__}, which can be read once, and "
+                f"{self._taken} datapoints of epoch {self._epoch_read} are out; datapoint {start} of epoch "
+                f"{int(epoch)} cannot be had. Pass a function that returns a new one to DataFromGenerator"
+            )
+        self._epoch_read = int(epoch)
+        iterator = iter(self._iterable)
+        for datapoint in iterator:
+            self._taken += 1
+            if self._taken > start:
+                yield datapoint
+
+
+class DataFromGenerator(DataFromIterable):
+    """Yields the datapoints of a generator; a stream without length.
+
+    Args:
+        gen: a function that returns a new generator (or any iterable) for each pass; or a generator object,
+            which can be read once (see `DataFromIterable`).
+
+    Raises:
+        ArgumentTypeError: `gen` is neither.
+
+    Example:
+        >>> def letters():
+        ...     yield ["a"]
+        ...     yield ["b"]
+        >>> flow = DataFromGenerator(letters)
+        >>> list(flow) == list(flow)
+        True
+    """
+
+    _holds = ()
+
+    def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
+        """Keeps `gen`; calls nothing yet."""
+        super().__init__(_GeneratorFunction(gen) if callable(gen) and not isinstance(gen, Iterator) else gen)
+
+
+class _GeneratorFunction:
+    """A generator function as an iterable: each pass calls it."""
+
+    def __init__(self, gen: Callable[[], Iterable[Any]]) -> None:
+        self._gen = gen
+
+    def __iter__(self) -> Iterator[Any]:
+        made = self._gen()
+        if isinstance(made, GeneratorType) and made.gi_frame is None:
+            raise ExhaustedError(
+                f"{self._gen!r} returned a generator that is exhausted already; it must make a new one at "
+                "each call"
+            )
+        return iter(made)
