@@ -1,23 +1,18 @@
 import logging
-from collections import namedtuple
 
 import pytest
 
 from towerpack_dataflow import (
     ArgumentTypeError,
     BatchData,
-    ComponentError,
     DataFromGenerator,
     DataFromList,
     FixedSizeData,
     MapData,
-    MapDataComponent,
     NotAddressableError,
     RepeatedData,
 )
 from towerpack_dataflow.testing import check_dataflow
-
-Point = namedtuple("Point", "x y")
 
 
 def source(size=12):
@@ -58,10 +53,6 @@ FLOWS = {
     ),
     "drops all": lambda: MapData(source(), lambda dp: None, drops=True),
     "batches of what is left": lambda: BatchData(MapData(source(23), odd, drops=True), 3, remainder=True),
-    "component": lambda: MapDataComponent(source(), lambda x: x + 1),
-    "component of a dict": lambda: MapDataComponent([{"a": 1}, {"a": 2}], lambda x: -x, "a"),
-    "random component": lambda: MapDataComponent(source(), lambda x, rng: x + rng.random(), rng=True),
-    "component drops": lambda: MapDataComponent(source(), lambda x: x if x % 3 else None, drops=True),
 }
 
 
@@ -177,28 +168,22 @@ def test_in_place_changes_do_not_reach_the_source():
 def test_func_must_be_callable():
     with pytest.raises(ArgumentTypeError, match="MapData takes a function of a datapoint; received int"):
         MapData([[1]], 5)
-    with pytest.raises(
-        ArgumentTypeError, match="MapDataComponent takes a function of a datapoint; received str"
-    ):
-        MapDataComponent([[1]], "f")
 
 
-def test_a_component_keeps_the_type_of_the_datapoint():
-    assert list(MapDataComponent([(1, 2)], str, 1)) == [(1, "2")]
-    (point,) = MapDataComponent([Point(1, 2)], str, 0)
-    assert point == Point("1", 2)
-    assert type(point) is Point
+@pytest.mark.parametrize("numbers", [[0, 0, 1, 4, 3], [0, 0, 1], [0, 7, 1, 4], [3, 0, 1, 4], [0, 0, 5, 9]])
+def test_a_mark_that_is_not_of_this_map_and_pass_is_of_no_use(numbers):
+    flow = MapData(range(9), lambda number: number if number % 2 else None, drops=True)
+    flow.load_state_dict({"seed": 0, "epoch": 0, "index": 2, "marks": {"": numbers}})
+    assert list(flow) == [5, 7]
 
 
-@pytest.mark.parametrize(
-    ("datapoint", "index", "message"),
-    [
-        ([1], 3, "no component 3 in this datapoint, which is a list of 1"),
-        ({"a": 1}, "b", r"no component 'b' in this datapoint, which is a dict with the keys \['a'\]"),
-        (7, 0, "no component 0 in this datapoint, which is of type int"),
-    ],
-)
-def test_missing_component(datapoint, index, message):
-    with pytest.raises(ComponentError, match=message) as caught:
-        list(MapDataComponent([datapoint], str, index))
-    assert isinstance(caught.value, LookupError)
+def test_a_mark_saves_making_what_was_given():
+    read = []
+    flow = MapData(
+        range(9), lambda number: read.append(number) or (number if number % 2 else None), drops=True
+    )
+    flow.load_state_dict({"seed": 0, "epoch": 0, "index": 2, "marks": {"": [0, 0, 2, 4]}})
+    iterator = iter(flow)
+    assert next(iterator) == 5
+    assert read == [4, 5]
+    assert flow.state_dict()["marks"] == {"": [0, 0, 3, 6]}
