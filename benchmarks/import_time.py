@@ -15,7 +15,7 @@ from statistics import median
 import _rounds  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
 
 ROUNDS = 21
-LIMIT = 1.4
+LIMIT = 1.25
 
 
 def seconds_to_import(module: str, environment: dict[str, str]) -> float:

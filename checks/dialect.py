@@ -13,6 +13,8 @@ from itertools import chain
 from source_files import Module, modules, report
 
 _ABSTRACT = {"ABC", "Protocol", "Enum", "StrEnum", "IntEnum", "TypedDict", "NamedTuple", "ABCMeta", "Generic"}
+# To subclass a flow is a promise: docs/decisions/24-methods-of-flows-are-wrapped.md.
+_OPEN = {"DataFlow", "ProxyDataFlow", "DataFromList", "DataFromIterable", "DataFromArrays", "MapData"}
 _ERRORS = ("Error", "Exception", "Warning", "StopTraining")
 _RAISES_IF = re.compile(r"^\s+\w+(Error|Exception)?: [Ii]f ")
 _GOT = re.compile(r"\bgot\b")
@@ -93,8 +95,10 @@ def _finals(module: Module, bases: set[str]) -> Iterator[str]:
         is_error = any(
             name.endswith(("Error", "Exception", "Warning", "StopTraining")) for name in (*parents, node.name)
         )
-        is_abstract = parents & _ABSTRACT or any("abstract" in ast.unparse(d) for d in _decorators(node))
-        if not (is_error or is_abstract or "final" in {_last(d) for d in node.decorator_list}):
+        is_open = parents & (_ABSTRACT | _OPEN) or any(
+            "abstract" in ast.unparse(d) for d in _decorators(node)
+        )
+        if not (is_error or is_open or "final" in {_last(d) for d in node.decorator_list}):
             yield f"{module.at(node)}: class {node.name} is neither abstract, nor subclassed here, nor @final"
 
 

@@ -20,10 +20,17 @@ _UNCOUNTED = {"__init__.py", "__main__.py", "_errors.py", "testing.py", "testing
 # What every wheel or command has, under the same name and with the same meaning.
 _SAME_EVERYWHERE = {"__init__", "__main__", "_errors", "testing", "_argument_checks"}
 # Files that are small for a reason.
-_SMALL = {"_activation.py": "where `BNReLU` is looked for, and where the next activations go"}
+_SMALL = {
+    "_activation.py": "where `BNReLU` is looked for, and where the next activations go",
+    "_aligned_memory.py": "serves batches, slots and messages, on the lowest floor that all of them see",
+    "_as_dataflow.py": "serves operators and runtime; one of the sources would be above another one in it",
+    "_batch_allocator.py": "serves buffers and collating, which do not know each other",
+    "_container_copies.py": "serves flows and operators; cuts a circle between them",
+    "_datapoint_size.py": "serves measurements and workers, which do not know each other",
+}
 _SAYS_NOTHING = re.compile(r"^_?(utils?|common|misc|helpers?|base\d*|tools?|stuff|core)$")
 _PRIVATE_IMPORT = re.compile(
-    r"^\s*from towerpack_\w+(\.\w+)*\.?\b_\w+ import|^\s*from towerpack_[\w.]+ import .*\b_[a-z]",
+    r"^\s*from towerpack_\w+(\.\w+)*\.?\b_(?!_main__)\w+ import|^\s*from towerpack_[\w.]+ import .*\b_[a-z]",
     re.MULTILINE,
 )
 _MOST_PRIVATE = 0.1
