@@ -16,10 +16,7 @@ from .actions._reseed import Seed
 from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
 from .actions._start_process import StartProcOrThread
 from .actions._weight_averages import EMA, averaged_variables
-from .callback._callback import Callback, ProxyCallback, StepFetch
-from .callback._every import Every
-from .callback._loop_state import LoopState
-from .callback._trainer_protocol import InferenceTower, TrainerProtocol
+from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .callback._callback import Callback
-from .callback._every import EVERY_STEP
+from .callback import EVERY_STEP, Callback
 from .loop._callbacks import Callbacks
 from .loop._plain_loop import PlainLoop
 from .monitors import Monitor
