@@ -14,7 +14,7 @@ from ._every import EVERY_EPOCH, EVERY_STEP, Every
 from ._step_fetch import StepFetch
 from ._trainer_protocol import TrainerProtocol
 
-__all__ = ["Callback"]
+__all__ = ["Callback", "output_directory"]
 
 
 class Callback:
@@ -195,3 +195,21 @@ class Callback:
 
     def __str__(self) -> str:
         return type(self).__name__
+
+
+def output_directory(callback: Callback, given: Path | None = None, parameter: str = "") -> Path:
+    """Returns the directory for a callback's files: the one given to it, or else the run's.
+
+    Args:
+        callback: the callback, which is set up.
+        given: the directory that the callback was given, or None.
+        parameter: name of the callback's parameter for it; "" if it has none.
+
+    Raises:
+        ValueError: there is neither.
+    """
+    directory = given or callback.log_dir
+    if directory is None:
+        here = f", or {parameter}= here" if parameter else ""
+        raise ValueError(f"{callback} has nowhere to write: give log_dir= to the run{here}.")
+    return directory

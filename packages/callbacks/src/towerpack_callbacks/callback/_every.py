@@ -8,6 +8,7 @@ from typing import final
 import attrs
 
 from .._errors import PeriodError
+from ._argument_checks import check_count, check_number_above_zero
 
 __all__ = ["EVERY_EPOCH", "EVERY_STEP", "Every", "as_every"]
 
@@ -77,14 +78,9 @@ class Every:
             )
         name, number = given[0]
         if name == "seconds":
-            if (
-                not isinstance(number, (int, float))
-                or isinstance(number, bool)
-                or not 0 < number < float("inf")
-            ):
-                raise PeriodError(f"Every(seconds={number!r}): expected a number above 0.")
-        elif not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise PeriodError(f"Every({name}={number!r}): expected a whole number of at least 1.")
+            check_number_above_zero(f"Every(seconds={number!r})", number, error=PeriodError)
+        else:
+            check_count(f"Every({name}={number!r})", number, error=PeriodError)
 
     @classmethod
     def parse(cls, text: str) -> Every:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback, ProxyCallback
-from ._checkpoint_layout import LATEST, all_checkpoints, checkpoint_name, linked, step_of
-from ._publish import discard
+from ..callback import Callback, ProxyCallback, StatisticWatch, output_directory
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
 from ._snapshot_ops import add_copies
-from ._write_checkpoint import point_to
+from .format import LATEST, all_checkpoints, checkpoint_name, discard, linked, point_to, step_of
 
 __all__ = ["ModelSaver", "save_now"]
-
-_log = logging.getLogger("towerpack_callbacks")
 
 
 @final
@@ -83,13 +78,8 @@ class ModelSaver(Callback):
         return () if best is None else [best.stat]
 
     def _setup_graph(self) -> None:
-        directory = self._given_dir or self.log_dir
-        if directory is None:
-            raise ValueError(
-                "ModelSaver has nowhere to write: give log_dir= to the run, or checkpoint_dir= here."
-            )
-        self._dir = directory
-        # An earlier run of the same object is another training.
+        self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
+        # Reset: this object may have served an earlier training.
         self._values, self._wanted, self._saved_step, self._writer = {}, False, None, None
         add_copies(self.graph, self._collections)
 
@@ -129,10 +119,10 @@ class ModelSaver(Callback):
 
     def _note_value(self) -> None:
         best = self._retention.keep_best
-        if best is not None and best.stat in self.trainer.monitors:
-            step, value = self.trainer.monitors.get_history(best.stat)[-1]
-            if step == self.global_step:
-                self._values[step] = value
+        if best is not None:
+            value = StatisticWatch(best.stat).value_at(self.trainer.monitors, self.global_step)
+            if value is not None:
+                self._values[self.global_step] = value
 
     def _finish(self, path: Path, step: int) -> None:
         point_to(self._dir / LATEST, path)
@@ -142,14 +132,7 @@ class ModelSaver(Callback):
         linked_to = linked(self._dir)
         for number, other in mine.items():
             if number not in kept and other.resolve() not in linked_to:
-                self._remove(other)
-
-    def _remove(self, path: Path) -> None:
-        try:
-            discard(path)
-        except OSError as error:
-            # Nothing is lost; if it is the disk, the next write says so.
-            _log.warning("The old checkpoint %s could not be removed: %s.", path, error)
+                discard(other)
 
     def state_dict(self) -> dict[str, Any]:
         # A list of pairs, as the keys of a JSON object are strings.

@@ -1,21 +1,18 @@
-"""What all savers do: copy the run now, write it beside the training, tell what went wrong."""
+"""Copies the run as it is now and writes it beside the training, for all savers."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from .._errors import CheckpointWriteError
 from ..callback import Callback
-from ._background_job import BackgroundJob
-from ._checkpoint_layout import aside_prefix
+from ..writing import BackgroundJob
 from ._random_state import random_state
 from ._snapshot_ops import copies_or_variables
-from ._tensor_file import TensorFile
-from ._write_checkpoint import encode_state, write_files
+from .format import TensorFile, encode_state, remove_unfinished, write_files
 
 __all__ = ["RunWriter", "check_on_error"]
 
@@ -35,6 +32,7 @@ def check_on_error(saver: Callback, on_error: str) -> str:
     return on_error
 
 
+@final
 class RunWriter:
     """Writes checkpoints of one run for one saver. The step loop waits for the copy alone.
 
@@ -65,7 +63,7 @@ class RunWriter:
         self._copy: Callable[[], dict[str, Any]] = saver.trainer.sess.make_callable(copies)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(directory)
+            remove_unfinished(directory)
         except OSError as error:
             raise CheckpointWriteError(
                 f"{saver} cannot write to {directory}: {error}. Give a directory that this process may "
@@ -136,11 +134,3 @@ class RunWriter:
     def _raise(self, error: CheckpointWriteError) -> None:
         if not self._warns:
             raise error
-
-
-def _remove_leftovers(directory: Path) -> None:
-    for leftover in directory.glob(f"{aside_prefix}*"):
-        if leftover.is_symlink():
-            leftover.unlink()
-        else:
-            shutil.rmtree(leftover)

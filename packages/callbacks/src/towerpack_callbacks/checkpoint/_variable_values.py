@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._aligned import aligned_copies
-
 __all__ = ["assign_variables", "initial_feeds", "snapshot_variables", "variables_in"]
 
-# What a session initialises, and values can be assigned to.
+# Where an array begins at a multiple of it, a feed needs no copy of TensorFlow's own.
+_ALIGNMENT = 64
+
+# Variables that a session initialises, and that values can be assigned to.
 _INITIALIZED = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
 
 
@@ -111,4 +112,25 @@ def _feeds(
         arrays.append(np.asarray(value, dtype=initials[-1].dtype.as_numpy_dtype))
     # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable would
     # be one.
-    return dict(zip(initials, aligned_copies(arrays)))
+    return dict(zip(initials, _aligned_copies(arrays)))
+
+
+def _aligned_copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Copies arrays into one block of memory, each at an address from which TensorFlow takes it as it is.
+
+    One block, because its pages are large ones then: many blocks of a few megabytes take longer to write for
+    the first time. An array of objects (strings) is returned as it is.
+    """
+    sizes = [0 if array.dtype.hasobject else -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
+    block = np.empty(sum(sizes) + _ALIGNMENT, np.uint8)
+    place = -block.ctypes.data % _ALIGNMENT
+    copies = []
+    for array, size in zip(arrays, sizes):
+        if array.dtype.hasobject:
+            copies.append(array)
+            continue
+        copy = block[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+        np.copyto(copy, array)
+        copies.append(copy)
+        place += size
+    return copies

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, read_checkpoint
 from ..monitors import ScalarHistory
-from ._command_error import CommandError
-from ._table import align
+from ._command_line import CommandError, align
 
 __all__ = ["difference"]
 

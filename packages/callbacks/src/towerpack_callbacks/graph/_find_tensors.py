@@ -9,7 +9,18 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TensorNotFoundError
 
-__all__ = ["find_tensors"]
+__all__ = ["as_names", "find_tensors"]
+
+
+def as_names(names: Sequence[str]) -> list[str]:
+    """Returns names as a list.
+
+    Raises:
+        TypeError: `names` is one string, whose letters would be taken for names.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
+    return list(names)
 
 
 def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] = ("",)) -> list[tf.Tensor]:
@@ -24,9 +35,7 @@ def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] 
         TypeError: `names` is one string.
         TensorNotFoundError: no such tensor; the message lists names that are close.
     """
-    if isinstance(names, str):
-        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-    return [_find(graph, name, prefixes) for name in names]
+    return [_find(graph, name, prefixes) for name in as_names(names)]
 
 
 def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:

@@ -41,6 +41,11 @@ class Monitor(Callback):
         self.flush()
 
     def _directory(self) -> Path:
+        """Returns the run's directory.
+
+        Raises:
+            ValueError: the run has none.
+        """
         if self.log_dir is None:
             raise ValueError(
                 f"{self} writes files, but this run has no log directory. Give log_dir=, or leave {self} out."

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import StatisticError
 from ..callback import LoopState
-from ..summaries._add_summary import summary_tag
+from ..summaries import summary_tag
 from ._media_summaries import histogram_summary, image_summary
 from ._monitor import Monitor
 from ._scalar_history import ScalarHistory

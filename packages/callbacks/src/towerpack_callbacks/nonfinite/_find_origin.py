@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..graph._subgraph import ancestors, creation_order, reads_variable
+from ..graph import ancestors, creation_order, reads_variable
 
 __all__ = ["Origin", "find_origin"]
 

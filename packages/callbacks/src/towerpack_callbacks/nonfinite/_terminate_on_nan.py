@@ -12,8 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError, TensorNotFoundError
 from ..callback import Callback, StepFetch
-from ..graph._applied_gradients import find_applied_gradients
-from ..graph._subgraph import ancestors, sources_of
+from ..graph import ancestors, as_names, find_applied_gradients, sources_of
 from ._failing_step import write_folder
 from ._find_origin import find_origin
 
@@ -49,9 +48,7 @@ class TerminateOnNaN(Callback):
     chief_only = False
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
-        if isinstance(names, str):
-            raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-        self._names = None if names is None else list(names)
+        self._names = None if names is None else as_names(names)
         self._gate: tf.Operation | None = None
 
     def _setup_graph(self) -> None:

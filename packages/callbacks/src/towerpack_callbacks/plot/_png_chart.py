@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..writing import atomic_write
 from ._appearance import DASHES, THEMES, Appearance, Theme
 from ._read_runs import Run
 from ._thin_curves import ThinCurve, smooth, thin
@@ -153,9 +153,5 @@ def _plain(text: str) -> str:
 
 
 def _save(figure: Any, path: Path) -> None:
-    aside = path.with_name(f".{path.name}.writing")
-    try:
+    with atomic_write(path) as aside:
         figure.savefig(aside, format="png", dpi=min(150, _MOST_PIXELS / figure.get_figheight()))
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)

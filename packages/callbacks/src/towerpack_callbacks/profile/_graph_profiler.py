@@ -8,7 +8,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every, output_directory
 from ._chrome_trace import chrome_trace
 
 __all__ = ["GraphProfiler"]
@@ -32,9 +32,7 @@ class GraphProfiler(Callback):
         self._every = as_every(every)
 
     def _setup_graph(self) -> None:
-        if self.log_dir is None:
-            raise ValueError(f"{self} has nowhere to write: give log_dir= to the run.")
-        self._dir = self.log_dir
+        self._dir = output_directory(self)
 
     def step_fetches(self) -> Sequence[StepFetch]:
         trace = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import final
 
-from ..callback import Callback
+from ..callback import Callback, check_count
 
 __all__ = ["EstimatedTimeLeft", "describe_seconds"]
 
@@ -30,10 +30,7 @@ class EstimatedTimeLeft(Callback):
     """
 
     def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:
-        if not isinstance(last_k_epochs, int) or last_k_epochs < 1:
-            raise ValueError(
-                f"EstimatedTimeLeft(last_k_epochs={last_k_epochs!r}): expected a whole number of at least 1."
-            )
+        check_count(f"EstimatedTimeLeft(last_k_epochs={last_k_epochs!r})", last_k_epochs)
         self._seconds_per_step: deque[float] = deque(maxlen=last_k_epochs)
         self._average = statistics.median if median else statistics.fmean
         self._clock = time.perf_counter

@@ -6,7 +6,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback
+from ..callback import Callback, check_count
 
 __all__ = ["SessionRunTimeout"]
 
@@ -29,10 +29,7 @@ class SessionRunTimeout(Callback):
     chief_only = False
 
     def __init__(self, timeout_in_ms: int) -> None:
-        if not isinstance(timeout_in_ms, int) or timeout_in_ms < 1:
-            raise ValueError(
-                f"SessionRunTimeout(timeout_in_ms={timeout_in_ms!r}): expected a whole number of at least 1."
-            )
+        check_count(f"SessionRunTimeout(timeout_in_ms={timeout_in_ms!r})", timeout_in_ms)
         self._args = tf.train.SessionRunArgs([], options=tf.RunOptions(timeout_in_ms=timeout_in_ms))
 
     def _before_run(self, context: Any) -> Any:

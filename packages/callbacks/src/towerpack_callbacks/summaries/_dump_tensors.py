@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every
+from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every, output_directory
+from ..graph import as_names
 
 __all__ = ["DumpTensorAsImage", "DumpTensors", "ProcessTensors"]
 
@@ -38,7 +38,7 @@ class ProcessTensors(Callback):
     ) -> None:
         if not callable(function):
             raise TypeError(f"ProcessTensors takes a function of {len(names)} values, received {function!r}.")
-        self._names = _as_names(names)
+        self._names = as_names(names)
         self._function = function
         self._every = as_every(every)
 
@@ -62,11 +62,11 @@ class DumpTensors(Callback):
     """
 
     def __init__(self, names: Sequence[str], every: Every | str = EVERY_STEP) -> None:
-        self._names = _as_names(names)
+        self._names = as_names(names)
         self._every = as_every(every)
 
     def _setup_graph(self) -> None:
-        self._dir = _directory(self)
+        self._dir = output_directory(self)
         self._tensors = self.trainer.get_tensors(self._names)
 
     def step_fetches(self) -> Sequence[StepFetch]:
@@ -116,15 +116,3 @@ class DumpTensorAsImage(Callback):
     def _put(self, value: Any) -> None:
         images = np.asarray(value if self._map_func is None else self._map_func(value), np.float64)
         self.trainer.monitors.put_image(self._prefix, images * self._scale)
-
-
-def _as_names(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-    return list(names)
-
-
-def _directory(callback: Callback) -> Path:
-    if callback.log_dir is None:
-        raise ValueError(f"{callback} has nowhere to write: give log_dir= to the run.")
-    return callback.log_dir

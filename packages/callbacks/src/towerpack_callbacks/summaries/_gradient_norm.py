@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every
-from ..graph._applied_gradients import find_applied_gradients
+from ..graph import find_applied_gradients
 
 __all__ = ["GradientNorm"]
 

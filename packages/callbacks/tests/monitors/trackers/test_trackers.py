@@ -3,14 +3,15 @@
 import json
 import sys
 import types
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback
+from towerpack_callbacks import Callback, CallbackFactory
 from towerpack_callbacks.monitors import CometMonitor, MLflowMonitor, WandbMonitor
-from towerpack_callbacks.monitors._experiment_tracker import Tracker
-from towerpack_callbacks.monitors._mlflow import _allowed
+from towerpack_callbacks.monitors.trackers import Tracker
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ class Notebook(Tracker):
     def __init__(self, hparams=None):
         sys.modules["notebook_client"] = types.ModuleType("notebook_client")
         super().__init__("notebook_client", "notebook", hparams)
-        self.told = []
+        self.told, self.histograms = [], []
 
     def _start(self, run_id):
         self.told.append(("start", run_id))
@@ -48,6 +49,7 @@ class Notebook(Tracker):
 
     def _log_histogram(self, tag, counts, edges, global_step):
         assert len(edges) == len(counts) + 1
+        self.histograms.append((counts, edges))
         self.told.append(("histogram", global_step, tag, int(counts.sum())))
 
     def _end(self):
@@ -107,5 +109,36 @@ def test_hyper_parameters_are_plain_values(line):
     ("name", "allowed"),
     [("conv0/W-rms", "conv0/W-rms"), ("größe: $x$", "größe_ _x_"), ("/../a", "__/a"), ("//", "_")],
 )
-def test_names_that_mlflow_allows(name, allowed):
-    assert _allowed(name) == allowed
+def test_names_that_mlflow_allows(line, monkeypatch, name, allowed):
+    put, logged = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_scalar(name, 1.0)), []
+    mlflow = Mock()
+    mlflow.entities.Metric = lambda key, *rest: key
+    mlflow.MlflowClient().log_batch = lambda run_id, metrics: logged.extend(metrics)
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    line.run([put], monitors=[MLflowMonitor()], max_epoch=1)
+    assert logged == [allowed, "epoch_num"]
+
+
+def test_histograms_of_tensorflows_own_summaries(line):
+    class PutSummary(Callback):
+        def _setup_graph(self):
+            self.histogram = tf.summary.histogram("a", [-1.0, 0.5, 2.0])
+
+        def _trigger(self):
+            self.trainer.monitors.put_summary(self.trainer.sess.run(self.histogram))
+
+    monitor = Notebook()
+    line.run([PutSummary()], monitors=[monitor], max_epoch=1)
+    [(counts, edges)] = monitor.histograms
+    assert counts.sum() == 3 and edges[0] == -1 and edges[-1] == 2
+    assert (np.diff(edges) >= 0).all()
+
+
+def test_a_histogram_counts_what_is_finite(line):
+    values = np.concatenate([np.arange(100), [np.nan, np.inf]])
+    monitor = Notebook()
+    put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_histogram("a", values))
+    line.run([put], monitors=[monitor], max_epoch=1)
+    [(counts, edges)] = monitor.histograms
+    assert (counts.sum(), edges[0], edges[-1]) == (100, 0, 99)
+    np.testing.assert_array_equal(np.histogram(np.arange(100), edges)[0], counts)

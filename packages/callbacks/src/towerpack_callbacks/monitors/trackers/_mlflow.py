@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-from ._background_writer import BackgroundWriter
-from ._experiment_tracker import Tracker
-from ._hparams import HParams
+from ...writing import BackgroundWriter
+from .._hparams import HParams
+from ._tracker import Tracker
 
 __all__ = ["MLflowMonitor"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from ._background_writer import BackgroundWriter, Batches
-from ._monitor import Monitor
+from ...writing import BackgroundWriter, Batches
+from .._monitor import Monitor
 from ._step_row import Row, StepRow
 
 __all__ = ["RowFile", "RowWriter"]

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
-from ._experiment_tracker import Tracker
-from ._hparams import HParams
+from .._hparams import HParams
+from ._tracker import Tracker
 
 __all__ = ["WandbMonitor"]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import final
 
-from ._line_file import LineFile, cut_lines_after
+from ...writing import LineFile, cut_lines_after
 from ._row_writer import RowFile, RowWriter
 from ._step_row import Row
 
@@ -35,20 +34,7 @@ class JSONWriter(RowWriter):
     def _file_up_to(self, path: Path, last_step: int) -> RowFile:
         if path.exists():
             cut_lines_after(path, partial(_is_up_to, last_step))
-        return _Lines(path)
-
-
-class _Lines:
-    """The file, a line for each row."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = LineFile(path)
-
-    def append(self, rows: Sequence[Row]) -> None:
-        self._file.append(map(_encode, rows))
-
-    def close(self) -> None:
-        self._file.close()
+        return LineFile(path, _encode)
 
 
 def _encode(row: Row) -> str:

@@ -1,9 +1,8 @@
-"""Writes a checkpoint so that it is there as a whole or not at all."""
+"""Makes a checkpoint directory out of arrays and a state, whole or not at all."""
 
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import zlib
@@ -14,12 +13,13 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import CheckpointWriteError
+from ..._errors import CheckpointWriteError
+from ...writing import sync
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
-from ._publish import put_in_place, sync
+from ._publish import put_in_place
 from ._tensor_file import TensorFile
 
-__all__ = ["FORMAT", "encode_state", "file_crc32", "point_to", "write_checkpoint", "write_files"]
+__all__ = ["FORMAT", "encode_state", "file_crc32", "write_checkpoint", "write_files"]
 
 FORMAT = 1
 
@@ -91,25 +91,6 @@ def write_files(
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise _not_written(path, _reason(error, aside)) from error
-
-
-def point_to(pointer: Path, target: Path) -> None:
-    """Makes the symbolic link `pointer` lead to `target`, in the same directory, in one atomic step.
-
-    Raises:
-        CheckpointWriteError: it failed; the link leads where it did.
-    """
-    aside = hidden_name(pointer)
-    try:
-        aside.symlink_to(target.name)
-        os.replace(aside, pointer)
-        sync(pointer.parent)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise CheckpointWriteError(
-            f"The link {pointer} could not be set to {target.name}: {error}. The checkpoints are whole. "
-            "Free space or fix the permissions of its directory, then resume."
-        ) from error
 
 
 def _not_written(path: Path, reason: str) -> CheckpointWriteError:

@@ -6,20 +6,21 @@ import json
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import CheckpointError
+from ..._errors import CheckpointError
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
-from ._object_names import OBJECT_GRAPH, variable_names
+from ._tensor_file import read_tensors
 from ._write_checkpoint import FORMAT, file_crc32
 
-__all__ = ["Checkpoint", "load_variables", "read_checkpoint"]
+__all__ = ["Checkpoint", "load_variables", "read_checkpoint", "wrong_file"]
 
 
+@final
 @attrs.frozen
 class Checkpoint:
     """What a checkpoint directory holds.
@@ -56,7 +57,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     _check_files(directory, manifest)
     return Checkpoint(
         path=directory,
-        variables=_read_tensorflow(directory / VARIABLES),
+        variables=read_tensors(directory / VARIABLES),
         state=_read_json(directory / STATE),
         versions=manifest["versions"],
     )
@@ -83,10 +84,25 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
         prefix = tf.train.latest_checkpoint(str(path if path.is_dir() else path.parent))
         if prefix is None:
             raise CheckpointError(f"{path} names no TensorFlow checkpoint that is there.")
-        return _read_tensorflow(Path(prefix))
+        return read_tensors(Path(prefix))
     for suffix in (".index", ".meta"):
         path = path.with_name(path.name.removesuffix(suffix))
-    return _read_tensorflow(path.with_name(path.name.split(".data-")[0]))
+    return read_tensors(path.with_name(path.name.split(".data-")[0]))
+
+
+def wrong_file(directory: Path) -> str | None:
+    """Returns the first file that is missing or of another size than the manifest says, or None.
+
+    A manifest that cannot be read is such a file itself. Contents are not read; `read_checkpoint` does.
+    """
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        for name, expected in manifest["files"].items():
+            if not _is_whole(directory / name, expected["bytes"]):
+                return str(name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return MANIFEST
+    return None
 
 
 def _check_files(directory: Path, manifest: dict[str, Any]) -> None:
@@ -124,19 +140,3 @@ def _read_npz(path: Path) -> dict[str, np.ndarray]:
             return {name.removesuffix(":0"): archive[name] for name in archive.files}
     except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
         raise CheckpointError(f"{path} cannot be read as a NumPy archive: {error}.") from error
-
-
-def _read_tensorflow(prefix: Path) -> dict[str, np.ndarray]:
-    try:
-        reader = tf.train.load_checkpoint(str(prefix))
-        names = {name: name for name in reader.get_variable_to_shape_map()}
-        if OBJECT_GRAPH in names:
-            names = variable_names(reader.get_tensor(OBJECT_GRAPH))
-        return {name: reader.get_tensor(key) for key, name in names.items()}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
-        if "Checksum does not match" in str(error):
-            raise CheckpointError(f"{prefix}: {error}. It is damaged: go on from another one.") from error
-        raise CheckpointError(
-            f"{prefix} cannot be read as a TensorFlow checkpoint: {error}. "
-            "Expected a prefix such as train_log/run/model-1000/variables."
-        ) from error

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._hparams import HParams, check_hparams
-from ._media_summaries import histograms_of, images_of
-from ._monitor import Monitor
-from ._step_row import Row, StepRow
+from .._hparams import HParams, check_hparams
+from .._media_summaries import histograms_of, images_of
+from .._monitor import Monitor
+from ..rows import Row, StepRow
 
 __all__ = ["Tracker"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any, final
 
-from ._experiment_tracker import Tracker
-from ._hparams import HParams
+from .._hparams import HParams
+from ._tracker import Tracker
 
 __all__ = ["CometMonitor"]
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import final
 
-from ._line_file import LineFile
+from ...writing import LineFile, atomic_write
 from ._row_writer import RowFile, RowWriter
 from ._step_row import Row
 
@@ -46,14 +45,14 @@ class _Table:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = LineFile(path)
+        self._file = LineFile(path, _line)
         self._columns: list[str] = []
 
     def append(self, rows: Sequence[Row]) -> None:
         new = dict.fromkeys(name for row in rows for name in row if name not in self._columns)
         if new:
             self._widen(list(new))
-        self._file.append(_line([_cell(row.get(name)) for name in self._columns]) for row in rows)
+        self._file.append([_cell(row.get(name)) for name in self._columns] for row in rows)
 
     def close(self) -> None:
         self._file.close()
@@ -85,14 +84,13 @@ class _Table:
             return columns, [row for row in lines if len(row) == len(columns) and row[1].isdecimal()]
 
     def _replace(self, columns: list[str], rows: Iterable[list[str]]) -> None:
-        aside = self._path.with_name(self._path.name + ".tmp")
-        with aside.open("w", encoding="utf-8", newline="") as file:
+        with (
+            atomic_write(self._path, durable=True) as aside,
+            aside.open("w", encoding="utf-8", newline="") as file,
+        ):
             if columns:
                 file.write(_line(columns) + "\n")
             file.writelines(_line(row + [""] * (len(columns) - len(row))) + "\n" for row in rows)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, self._path)
         self._columns = columns
 
 

@@ -2,14 +2,17 @@
 
 import errno
 import gc
+import inspect
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from towerpack_callbacks.monitors import _background_writer as _background
-from towerpack_callbacks.monitors._background_writer import BackgroundWriter, Batches
+from towerpack_callbacks.writing import BackgroundJob, BackgroundWriter, Batches
+
+MODULE = inspect.getsourcefile(BackgroundWriter)
+CAPACITY = 10_000
 
 
 def fail():
@@ -45,9 +48,10 @@ def test_an_exception_comes_out_with_its_type_and_later_calls_are_made():
 
 def test_the_call_that_brings_the_news_is_made_itself():
     done, writer = [], BackgroundWriter("test")
-    failed = threading.Event()
-    writer.submit(fail)
-    writer._shared.calls.put(failed.set)
+    gate, failed = threading.Event(), threading.Event()
+    for call in (gate.wait, fail, failed.set):
+        writer.submit(call)
+    gate.set()
     failed.wait()
     with pytest.raises(PermissionError):
         writer.submit(lambda: done.append("last"))
@@ -99,19 +103,19 @@ def test_too_many_items_wait_for_room_and_keep_their_order():
     written, writer = [], BackgroundWriter("test")
     items = Batches(writer, written.extend)
     longest = 0
-    for number in range(3 * _background._CAPACITY):
+    for number in range(3 * CAPACITY):
         items.put(number)
         longest = max(longest, len(items._items))
     writer.close()
-    assert written == list(range(3 * _background._CAPACITY))
-    assert longest <= _background._CAPACITY + 1
+    assert written == list(range(3 * CAPACITY))
+    assert longest <= CAPACITY + 1
 
 
 @pytest.mark.slow
 def test_an_exit_by_an_exception_waits_for_what_was_submitted(tmp_path):
     program = f"""
 import runpy, threading
-Writer = runpy.run_path({_background.__file__!r})["BackgroundWriter"]
+Writer = runpy.run_path({MODULE!r})["BackgroundWriter"]
 writer = Writer("test")
 writer.submit(lambda: threading.Event().wait(0.2))
 writer.submit(lambda: open({str(tmp_path / "written")!r}, "w").write("last value"))
@@ -120,3 +124,69 @@ raise SystemExit("left by an exception")
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert "left by an exception" in result.stderr
     assert (tmp_path / "written").read_text() == "last value"
+
+
+@pytest.mark.slow
+def test_a_thread_that_outlives_the_main_one_still_writes_in_order(tmp_path):
+    program = f"""
+import runpy, threading
+names = runpy.run_path({MODULE!r})
+done = []
+
+def train():
+    threading.main_thread().join()
+    writer.submit(lambda: done.append(1))
+    writer.submit(lambda: 1 / 0)
+    try:
+        writer.flush()
+    except ZeroDivisionError:
+        done.append(2)
+    writer.close()
+    job.start(lambda: done.append(3))
+    job.wait()
+    open({str(tmp_path / "written")!r}, "w").write(repr(done))
+
+writer, job = names["BackgroundWriter"]("test"), names["BackgroundJob"]("test", print)
+writer.submit(lambda: done.append(0))
+threading.Thread(target=train).start()
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.stderr == ""
+    assert (tmp_path / "written").read_text() == "[0, 1, 2, 3]"
+
+
+# ---- one job at a time
+
+
+def test_one_at_a_time():
+    job = BackgroundJob("test", on_failure=lambda failure: None)
+    may_end, running = threading.Event(), []
+
+    def first():
+        may_end.wait(60)
+        running.append("first")
+
+    job.start(first)
+    # The second waits, though it is asked for at once.
+    threading.Timer(0.05, may_end.set).start()
+    job.start(lambda: running.append("second"))
+    job.wait()
+    assert running == ["first", "second"]
+
+
+def test_a_failure_is_told_at_once_and_raised_once():
+    told = []
+    job = BackgroundJob("test", on_failure=told.append)
+    error = OSError("full")
+
+    def fail():
+        raise error
+
+    job.start(fail)
+    with pytest.raises(OSError, match="full"):
+        job.wait()
+    assert told == [error]
+    job.wait()
+    job.start(fail)
+    with pytest.raises(OSError, match="full"):
+        job.start(lambda: pytest.fail("after a failure nothing is started"))

@@ -1,11 +1,29 @@
-"""Columns for the terminal."""
+"""Pieces that all commands share: their error, their tables, an argument that is a regular expression."""
 
 from __future__ import annotations
 
+import argparse
+import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["align"]
+__all__ = ["CommandError", "align", "regex"]
+
+
+class CommandError(Exception):
+    """A command cannot do its work; the message says why, in one line, and the exit code is 1."""
+
+
+def regex(text: str) -> re.Pattern[str]:
+    """Compiles an argument that is a regular expression.
+
+    Raises:
+        argparse.ArgumentTypeError: it is none.
+    """
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

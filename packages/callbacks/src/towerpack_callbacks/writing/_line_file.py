@@ -6,29 +6,35 @@ import mmap
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Generic, TypeVar, final
 
 __all__ = ["LineFile", "cut_lines_after"]
 
+Item = TypeVar("Item")
 
-class LineFile:
-    """Appends whole lines. What could not be written is kept, and goes out with the next line.
+
+@final
+class LineFile(Generic[Item]):
+    """Appends whole lines. Lines that could not be written are kept, and go out with the next ones.
 
     Args:
         path: the file; it is made when the first line is written.
+        encode: makes a line, without its end, out of an item.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, encode: Callable[[Item], str]) -> None:
         self._path = path
+        self._encode = encode
         self._unwritten = b""
         self._descriptor: int | None = None
 
-    def append(self, lines: Iterable[str]) -> None:
-        """Writes lines, given without their ends.
+    def append(self, items: Iterable[Item]) -> None:
+        """Writes a line for each item.
 
         Raises:
             OSError: they cannot be written. The file ends with a whole line all the same.
         """
-        self._unwritten += "".join(f"{line}\n" for line in lines).encode("utf-8")
+        self._unwritten += "".join(f"{self._encode(item)}\n" for item in items).encode("utf-8")
         self._write()
 
     def _write(self) -> None:

@@ -8,7 +8,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, MaxSaver, ModelSaver, PeriodicTrigger
-from towerpack_callbacks.checkpoint import _run_writer as run_writer
 from towerpack_callbacks.checkpoint import (
     all_checkpoints,
     random_state,
@@ -16,41 +15,10 @@ from towerpack_callbacks.checkpoint import (
     save_now,
     set_random_state,
 )
-from towerpack_callbacks.checkpoint._background_job import BackgroundJob
+from towerpack_callbacks.checkpoint.format import write_files
 
-
-def test_one_at_a_time():
-    job = BackgroundJob("test", on_failure=lambda failure: None)
-    may_end, running = threading.Event(), []
-
-    def first():
-        may_end.wait(60)
-        running.append("first")
-
-    job.start(first)
-    # The second waits, though it is asked for at once.
-    threading.Timer(0.05, may_end.set).start()
-    job.start(lambda: running.append("second"))
-    job.wait()
-    assert running == ["first", "second"]
-
-
-def test_a_failure_is_told_at_once_and_raised_once():
-    told = []
-    job = BackgroundJob("test", on_failure=told.append)
-    error = OSError("full")
-
-    def fail():
-        raise error
-
-    job.start(fail)
-    with pytest.raises(OSError, match="full"):
-        job.wait()
-    assert told == [error]
-    job.wait()
-    job.start(fail)
-    with pytest.raises(OSError, match="full"):
-        job.start(lambda: pytest.fail("after a failure nothing is started"))
+# Where the savers' thread does its work: tests hold it up, or let it fail.
+WRITE_FILES = "towerpack_callbacks.checkpoint._run_writer.write_files"
 
 
 class Hold:
@@ -69,8 +37,8 @@ class Hold:
 def hold(monkeypatch):
     """Holds up all writes of savers."""
     held = Hold()
-    held.real = run_writer.write_files
-    monkeypatch.setattr(run_writer, "write_files", held)
+    held.real = write_files
+    monkeypatch.setattr(WRITE_FILES, held)
     return held
 
 
@@ -95,14 +63,19 @@ def test_steps_go_on_while_it_writes_and_it_has_the_values_of_its_moment(line, h
         np.testing.assert_array_equal(checkpoint.variables["in_place"], np.full(1000, step))
 
 
+def thread_names():
+    return [thread.name for thread in threading.enumerate()]
+
+
 def test_the_end_waits(line, hold):
     class Release(Callback):
         def _after_train(self):
+            assert [name for name in thread_names() if name.startswith("towerpack-checkpoint")]
             threading.Timer(0.05, hold.may_end.set).start()
 
     line.run([Release(), ModelSaver()], max_epoch=1)
     assert read_checkpoint(line.log_dir / "latest").variables["global_step"] == 3
-    assert "towerpack-checkpoint" not in {thread.name for thread in threading.enumerate()}
+    assert not [name for name in thread_names() if name.startswith("towerpack-checkpoint")]
 
 
 def test_a_loop_about_to_end_saves_once_more(line):
@@ -135,7 +108,7 @@ def test_an_unexpected_error_stops_the_training_with_its_own_type(line, monkeypa
     def write(*arguments):
         raise MemoryError("no room for the copy")
 
-    monkeypatch.setattr(run_writer, "write_files", write)
+    monkeypatch.setattr(WRITE_FILES, write)
     with pytest.raises(MemoryError, match="no room for the copy"):
         line.run([ModelSaver(on_error="warn")])
 
