@@ -26,7 +26,7 @@ class Seed(Callback):
         seed: the seed.
 
     Raises:
-        ValueError: it is not a whole number from 0 to 2**32 - 1, which NumPy takes.
+        ValueError: the seed is not a whole number from 0 to 2**32 - 1, which NumPy takes.
     """
 
     chief_only = False

@@ -1,4 +1,4 @@
-"""Starts a thread or process with the training, and stops it in the end."""
+"""Starts a thread or process with the training, and stops it at the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StartProcOrThread(Callback):
             waited for.
 
     Raises:
-        TypeError: one cannot be started.
+        TypeError: an object has no `start()`.
     """
 
     chief_only = False

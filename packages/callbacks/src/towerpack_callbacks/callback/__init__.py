@@ -1,4 +1,4 @@
-"""What a callback is, when it acts, what it knows of its loop, and what callbacks have in common."""
+"""What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
 
 from ._argument_checks import check_choice, check_count, check_number_above_zero
 from ._callback import Callback, output_directory

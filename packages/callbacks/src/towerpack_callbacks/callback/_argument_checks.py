@@ -8,7 +8,7 @@ __all__ = ["check_choice", "check_count", "check_number_above_zero"]
 
 
 def check_count(
-    what: str,
+    shown: str,
     value: object,
     at_least: int = 1,
     optional: bool = False,
@@ -17,7 +17,7 @@ def check_count(
     """Checks that an argument is a whole number, and large enough.
 
     Args:
-        what: the argument as the message shows it, such as "EarlyStopping(patience=0)".
+        shown: the argument as the message shows it, such as "EarlyStopping(patience=0)".
         value: the argument.
         at_least: the smallest number allowed.
         optional: whether None is allowed, too.
@@ -30,14 +30,14 @@ def check_count(
         return
     if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
         or_none = ", or None" if optional else ""
-        raise error(f"{what}: expected a whole number of at least {at_least}{or_none}.")
+        raise error(f"{shown}: expected a whole number of at least {at_least}{or_none}.")
 
 
-def check_number_above_zero(what: str, value: object, error: type[ValueError] = ValueError) -> None:
+def check_number_above_zero(shown: str, value: object, error: type[ValueError] = ValueError) -> None:
     """Checks that an argument is a finite number above 0.
 
     Args:
-        what: the argument as the message shows it.
+        shown: the argument as the message shows it.
         value: the argument.
         error: type of the exception.
 
@@ -46,14 +46,14 @@ def check_number_above_zero(what: str, value: object, error: type[ValueError] = 
     """
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
-        raise error(f"{what}: expected a number above 0.")
+        raise error(f"{shown}: expected a number above 0.")
 
 
-def check_choice(what: str, value: object, choices: Sequence[str]) -> None:
+def check_choice(shown: str, value: object, choices: Sequence[str]) -> None:
     """Checks that an argument is one of some strings.
 
     Args:
-        what: the argument as the message shows it.
+        shown: the argument as the message shows it.
         value: the argument.
         choices: the strings allowed.
 
@@ -61,5 +61,5 @@ def check_choice(what: str, value: object, choices: Sequence[str]) -> None:
         ValueError: the argument is none of them.
     """
     if value not in choices:
-        shown = " or ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"{what}: expected {shown}.")
+        expected = " or ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{shown}: expected {expected}.")

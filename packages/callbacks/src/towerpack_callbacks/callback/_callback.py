@@ -28,24 +28,27 @@ class Callback:
     cb._before_train()
     for epoch_num in range(starting_epoch, max_epoch + 1):
         cb._before_epoch()                    # must be quick: it counts as training time
-        for local_step in range(steps_per_epoch):
-            fetches = cb.step_fetches that are due, plus cb._before_run(context)
-            session.run(train_op + fetches)
+        for local_step in range(first_step, steps_per_epoch):
+            fetches = cb.step_fetches() that are due, and cb._before_run(context)
+            values = session.run([train_op, fetches])
             global_step += 1
-            receive(values) of each due fetch; cb._after_run(context, values)
-            cb._trigger_step()                # if step_period says so
-            cb._after_triggers()              # if any was triggered; checkpoints are written here
+            receive(values) of each due fetch, then cb._after_run(context, values)
+            cb._trigger_step()                # at the steps of cb.step_period()
+            cb._after_triggers()              # if any was triggered, and the epoch goes on
         cb._after_epoch()                     # must be quick, too
         cb._trigger_epoch()                   # calls cb._trigger() unless overridden
-        cb._after_triggers()
+        cb._after_triggers()                  # checkpoints are written here
     cb._after_train()                         # always, also after an error or Ctrl-C
     ```
 
-    An epoch is only the default period of callbacks; it never resets the data. What is fetched through
-    `step_fetches` or `_before_run` is computed *along with* the step, from the same input; a `sess.run` in a
+    `first_step` is 0, except in the first epoch of a run that resumes inside an epoch. A `StopTraining`
+    of a trigger ends the loop once all triggers of that moment are called.
+
+    An epoch is only the default period of callbacks; it never resets the data. Values fetched through
+    `step_fetches` or `_before_run` are computed *along with* the step, from the same input; a `sess.run` in a
     trigger is a run of its own, which takes another datapoint if it depends on the input.
-    A callback that overrides nothing of a step costs nothing in it. Where nobody looks at every step, a loop
-    may run those in between several in one session call; periods in seconds wait for its end, 0.05 s at most.
+    A callback that overrides nothing of a step costs nothing in it. Where no callback acts at every step, a
+    loop may run several steps in one session call; periods in seconds wait for its end, 0.05 s at most.
 
     Attributes:
         chief_only: when several processes train together, only the chief runs this callback.
@@ -92,7 +95,7 @@ class Callback:
         """
 
     def _after_run(self, context: Any, run_values: Any) -> None:
-        """Receives what `_before_run` asked for, as a `tf.train.SessionRunValues`."""
+        """Receives the values that `_before_run` chose, as a `tf.train.SessionRunValues`."""
 
     def _trigger_step(self) -> None:
         """Runs after a step; see `step_period`."""
@@ -104,7 +107,7 @@ class Callback:
         self._trigger()
 
     def _trigger(self) -> None:
-        """The periodic work; by default once per epoch, or as `PeriodicTrigger` says."""
+        """Does the periodic work; by default once per epoch, or at the periods of a `PeriodicTrigger`."""
 
     def _after_triggers(self) -> None:
         """Runs when all triggers of a step or epoch are done, so that all states are of one moment.
@@ -118,35 +121,35 @@ class Callback:
     # ---- what a callback declares
 
     def step_fetches(self) -> Sequence[StepFetch]:
-        """What to fetch along with the training step, and when. Read once, after all `_setup_graph`."""
+        """Returns what to fetch along with the training step, and when. Read once, after `_setup_graph`."""
         return ()
 
     def step_period(self) -> Every | None:
-        """When `_trigger_step` is wanted: each step if it is overridden, else never."""
+        """Returns when to call `_trigger_step`: at each step if it is overridden, else never."""
         return EVERY_STEP if self.overrides("_trigger_step") else None
 
     def epoch_period(self) -> Every | None:
-        """When `_trigger_epoch` does something: each epoch if it or `_trigger` is overridden, else never."""
+        """Returns when `_trigger_epoch` acts: each epoch if it or `_trigger` is overridden, else never."""
         return EVERY_EPOCH if self.overrides("_trigger_epoch") or self.overrides("_trigger") else None
 
     def produces(self) -> Sequence[str]:
-        """Names of the statistics this callback puts to the monitors in its triggers."""
+        """Names the statistics that this callback puts to the monitors in its triggers."""
         return ()
 
     def produces_in_run(self) -> Sequence[str]:
-        """Names of the statistics it puts while a step's fetches are received, before any trigger."""
+        """Names the statistics that it puts while a step's fetches are received, before any trigger."""
         return ()
 
     def consumes(self) -> Sequence[str]:
-        """Names of the statistics this callback reads; setup fails if nothing before it produces one."""
+        """Names the statistics that it reads; setup fails if no callback before it produces one."""
         return ()
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a restart, as JSON values. Empty: nothing."""
+        """Returns the state that must survive a restart, as JSON values; empty: there is none."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back what `state_dict` gave, before `_before_train`."""
+        """Takes back the state that `state_dict` returned, before `_before_train`."""
 
     # ---- conveniences
 
@@ -155,7 +158,7 @@ class Callback:
         """The loop that drives this callback.
 
         Raises:
-            CallbackStateError: before `setup_graph`.
+            CallbackStateError: `setup_graph` was not called yet.
         """
         if self._trainer is None:
             raise CallbackStateError(
@@ -190,7 +193,7 @@ class Callback:
         return self.trainer.log_dir
 
     def overrides(self, method: str) -> bool:
-        """Whether this callback defines `method` itself; the loop leaves out what does not."""
+        """Returns whether this callback defines `method` itself; the loop leaves out those that do not."""
         return getattr(type(self), method) is not getattr(Callback, method)
 
     def __str__(self) -> str:
@@ -206,7 +209,7 @@ def output_directory(callback: Callback, given: Path | None = None, parameter: s
         parameter: name of the callback's parameter for it; "" if it has none.
 
     Raises:
-        ValueError: there is neither.
+        ValueError: the callback was given none, and the run has none.
     """
     directory = given or callback.log_dir
     if directory is None:

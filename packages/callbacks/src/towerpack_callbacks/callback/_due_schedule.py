@@ -1,4 +1,4 @@
-"""Which periods are due at a step: of one period, and of many things at once."""
+"""Finds the periods that are due at a step: one period, or those of many items at once."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ T = TypeVar("T")
 
 @final
 class Ticker:
-    """Asks one period, at each step, whether it is due. Asked again at the same step, it answers the same.
+    """Says at each step whether one period is due. A second call at the same step returns the same.
 
     Args:
         every: the period.
-        clock: tells the time in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, every: Every, clock: Callable[[], float] = time.monotonic) -> None:
         self.every = every
         self._clock = clock
-        self._asked: int | None = None
-        self._answer = False
+        self._step: int | None = None
+        self._is_due = False
         self.deadline = float("inf") if every.seconds is None else clock() + every.seconds
 
     def due(self, step: int, epoch: int, last_step: bool) -> bool:
         """Says whether it is due now; see `Every.due`."""
         if self.every.seconds is None:
             return self.every.due(step, epoch, last_step)
-        if step != self._asked:
+        if step != self._step:
             now = self._clock()
-            self._asked, self._answer = step, now >= self.deadline
-            if self._answer:
+            self._step, self._is_due = step, now >= self.deadline
+            if self._is_due:
                 self.deadline = now + self.every.seconds
-        return self._answer
+        return self._is_due
 
     def restart(self) -> None:
         """Counts seconds from now on."""
@@ -48,13 +48,13 @@ class Ticker:
 
 @final
 class DueSchedule(Generic[T]):
-    """Tells which of many items with periods are due, for one comparison when only the usual ones are.
+    """Finds the items that are due, of many with periods, by one comparison when only the usual ones are.
 
     The same tuple object comes back for the same set of due items, so that it can key a cache.
 
     Args:
-        items: pairs of an item and its period. The order is kept in what `due` returns.
-        clock: tells the time in seconds.
+        items: pairs of an item and its period. `due` keeps their order.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, items: Sequence[tuple[T, Every]], clock: Callable[[], float] = time.monotonic) -> None:
@@ -67,20 +67,20 @@ class DueSchedule(Generic[T]):
         self._timed = [ticker for _, ticker in self._items if ticker.every.seconds is not None]
         self._clock = clock
         self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
-        # 0: the first question is answered in full, wherever the run starts (it may be resumed).
+        # 0: the first call looks at all items, wherever the run starts (it may be resumed).
         self._next_step: float = 0
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
     def start(self) -> None:
-        """Counts seconds from now on: what came before was no training."""
+        """Counts seconds from now on: the time before was no training."""
         for ticker in self._timed:
             ticker.restart()
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
     def idle_steps(self, step: int) -> float:
-        """How many steps after `step` have nothing due but what always is, epochs' periods apart.
+        """Returns how many steps after `step` have no item due but `always`, epochs' periods apart.
 
-        It goes by the last answer of `due`: none before the first, and none once a time has come.
+        The number follows from the last call of `due`: 0 before the first, and 0 once a time has come.
         """
         if self._next_time is not None and self._clock() >= self._next_time:
             return 0

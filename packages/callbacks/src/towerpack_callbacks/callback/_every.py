@@ -87,7 +87,7 @@ class Every:
         """Reads a period such as "100 steps", "2 epochs", "10 min"; the class's table shows all units.
 
         Raises:
-            PeriodError: it is no number with a unit.
+            PeriodError: the text is no number with a unit.
         """
         match = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text) if isinstance(text, str) else None
         if match is None or match[2] not in _UNITS:
@@ -100,7 +100,7 @@ class Every:
         return cls(**{name: int(match[1]) * factor})
 
     def due(self, step: int, epoch: int, last_step: bool) -> bool:
-        """Says whether it is due now. For seconds it takes a `Ticker`, which remembers when it last was.
+        """Returns whether it is due now. Seconds need a `Ticker`, which keeps the time at which it last was.
 
         Args:
             step: `global_step` after the step, 1 for the first.
@@ -114,7 +114,7 @@ class Every:
             return step % self.steps == 0
         if self.epochs is not None:
             return last_step and epoch % self.epochs == 0
-        raise PeriodError(f"Whether {self} is due depends on when it last was. Ask a Ticker of it.")
+        raise PeriodError(f"Whether {self} is due depends on when it last was. Use a Ticker of it.")
 
     def __str__(self) -> str:
         numbers = ((self.steps, "step"), (self.epochs, "epoch"), (self.seconds, "second"))
@@ -130,9 +130,9 @@ EVERY_EPOCH = Every(epochs=1)
 
 
 def as_every(period: Every | str) -> Every:
-    """A period from what a callback takes as one.
+    """Returns a period, given as one or as a string.
 
     Raises:
-        PeriodError: it is neither an `Every` nor a string that `Every.parse` understands.
+        PeriodError: `period` is neither an `Every` nor a string that `Every.parse` understands.
     """
     return period if isinstance(period, Every) else Every.parse(period)

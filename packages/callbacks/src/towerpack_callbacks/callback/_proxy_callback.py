@@ -14,13 +14,13 @@ __all__ = ["ProxyCallback"]
 
 
 class ProxyCallback(Callback):
-    """Passes everything on to another callback; the base of wrappers that change one thing.
+    """Passes all calls on to another callback: the base class of wrappers that change one thing.
 
     Args:
         callback: the callback to wrap.
 
     Raises:
-        TypeError: it is not a `Callback`.
+        TypeError: `callback` is not a `Callback`.
     """
 
     def __init__(self, callback: Callback) -> None:

@@ -1,4 +1,4 @@
-"""What a callback fetches along with the training step."""
+"""The declaration of values to fetch along with the training step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["StepFetch"]
 @final
 @attrs.frozen(eq=False)  # tensors do not compare to one truth value
 class StepFetch:
-    """Something a callback wants fetched together with the training step.
+    """Declares values to fetch together with the training step, and the function that receives them.
 
     Args:
         fetches: a tensor, an op, or any structure of them that `Session.run` takes.

@@ -23,22 +23,22 @@ class ModelSaver(Callback):
 
     It is made when all callbacks' triggers of that moment are done, so resuming from it continues the very
     same run. The step loop waits until variables and states are copied; writing goes on beside it, one
-    checkpoint at a time. What could not be written stops the training at its next step.
+    checkpoint at a time. A checkpoint that could not be written stops the training at its next step.
 
     Of the checkpoints written up to now, those stay that any of `keep_last`, `keep_best` and `keep_every`
-    asks for, and whatever a symbolic link in the directory leads to: `latest`, the best ones of `MaxSaver`
-    and `MinSaver`, and links of one's own. What to keep is decided from what is there, so a resumed run goes
-    on as the one before would have.
+    selects, and the targets of all symbolic links in the directory: `latest`, the best ones of `MaxSaver` and
+    `MinSaver`, and links of one's own. The choice depends on the files that are there, so a resumed run makes
+    the same one as the run before.
 
     Args:
         keep_last: how many of the newest to keep; None keeps all.
         keep_best: keep those with the best values of a statistic; its producer must come before.
-        keep_every: keep the first in each stretch of so many steps.
+        keep_every: keep the first in each stretch of this many steps.
         checkpoint_dir: where to write; None: the log directory.
         var_collections: collections of the variables to save.
         background: write beside the training, which takes memory for one copy of the variables. Otherwise
             the loop waits until it is written.
-        on_error: what a checkpoint that cannot be written leads to: "stop", or "warn" to log it and train on.
+        on_error: "stop" to end the training if a checkpoint cannot be written, or "warn" to log it and go on.
 
     Raises:
         ValueError: a number is below 1, `on_error` is neither, or there is no directory to write to.
@@ -95,7 +95,7 @@ class ModelSaver(Callback):
         For a loop that is about to end, between a step's triggers and the next step.
 
         Raises:
-            CheckpointWriteError: it, or the one before, could not be written.
+            CheckpointWriteError: this checkpoint, or the one before, could not be written.
         """
         assert self._writer is not None
         if self._saved_step != self.global_step:
@@ -126,7 +126,7 @@ class ModelSaver(Callback):
 
     def _finish(self, path: Path, step: int) -> None:
         point_to(self._dir / LATEST, path)
-        # Later ones are of a run that was resumed from an earlier checkpoint; they count once we get there.
+        # Later ones are of a run that was resumed from an earlier one; they count once this run gets there.
         mine = {step_of(other): other for other in all_checkpoints(self._dir) if step_of(other) <= step}
         kept = self._retention.choose(list(mine), self._values)
         linked_to = linked(self._dir)
@@ -143,13 +143,13 @@ class ModelSaver(Callback):
 
 
 def save_now(callbacks: Iterable[Callback]) -> bool:
-    """Lets all `ModelSaver`s among callbacks write a checkpoint of this moment; see `ModelSaver.save_now`.
+    """Writes a checkpoint of this moment by all `ModelSaver`s among callbacks; see `ModelSaver.save_now`.
 
     Args:
-        callbacks: of a run; those inside others, such as `PeriodicTrigger`, are found.
+        callbacks: the callbacks of a run; savers inside others, such as `PeriodicTrigger`, are found.
 
     Returns:
-        Whether there is one.
+        Whether there is a saver among them.
     """
     savers = [saver for saver in map(_innermost, callbacks) if isinstance(saver, ModelSaver)]
     for saver in savers:

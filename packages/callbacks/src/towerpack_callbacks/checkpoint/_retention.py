@@ -51,7 +51,7 @@ class KeepBest:
         """Returns the best steps.
 
         Args:
-            values: what the statistic was, by step.
+            values: the values of the statistic, by step.
         """
         sign = -1 if self.mode == "max" else 1
         known = [(sign * value, step) for step, value in values.items() if not math.isnan(value)]

@@ -20,10 +20,10 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 def check_on_error(saver: Callback, on_error: str) -> str:
-    """Returns what a failed write shall lead to.
+    """Checks and returns what follows a failed write.
 
     Raises:
-        ValueError: it is neither "stop" nor "warn".
+        ValueError: `on_error` is neither "stop" nor "warn".
     """
     if on_error not in {"stop", "warn"}:
         raise ValueError(
@@ -36,12 +36,12 @@ def check_on_error(saver: Callback, on_error: str) -> str:
 class RunWriter:
     """Writes checkpoints of one run for one saver. The step loop waits for the copy alone.
 
-    At most one write is under way; the next one waits for it. What could not be written is reported to the
-    run's coordinator at once, so that the loop stops, and raised here at the next opportunity.
+    At most one write is under way; the next one waits for it. A failure is reported to the run's coordinator
+    at once, so that the loop stops, and raised here at the next opportunity.
 
     Args:
         saver: the callback, with its session.
-        directory: where it writes. It is made, and what a killed run was writing there is removed.
+        directory: where it writes. It is made, and the unfinished checkpoints of a killed run are removed.
         collections: collections of the variables to save.
         background: write beside the training; else before `save` returns.
         on_error: "stop", or "warn" to log a failure and train on.
@@ -104,7 +104,7 @@ class RunWriter:
         """Waits for the write under way, if any.
 
         Raises:
-            CheckpointWriteError: it failed, and that was not raised yet.
+            CheckpointWriteError: the write failed, and its error was not raised yet.
         """
         try:
             self._job.wait()
@@ -112,10 +112,10 @@ class RunWriter:
             self._raise(error)
 
     def close(self) -> None:
-        """Waits for the write under way and lets go of what writing needs.
+        """Waits for the write under way and frees what writing needs.
 
         Raises:
-            CheckpointWriteError: it failed, and that was not raised yet.
+            CheckpointWriteError: the write failed, and its error was not raised yet.
         """
         try:
             self.wait()

@@ -1,4 +1,4 @@
-"""Copies of variables that the graph makes, on all cores, without the interpreter's lock."""
+"""Copies variables by ops of the graph, on all cores, without the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SCOPE = "towerpack_copies"
 def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
     """Adds an op for each variable that copies it, for `copies_or_variables`; once for all savers of a graph.
 
-    TensorFlow hands a fetched variable over by copying it in one thread that holds the interpreter, into
-    pages that it has to be given first: 47 ms for 100 MB. What the graph has copied is handed over as it is,
-    and took 16 ms on two cores. On GPUs what is fetched is a copy anyway.
+    TensorFlow returns a fetched variable by copying it, in one thread that holds the interpreter's lock, into
+    new pages. A copy made by the graph is returned as it is, which takes a fraction of the
+    time. On GPUs a fetched value is a copy anyway.
     """
     if graph.finalized or tf.config.list_physical_devices("GPU"):
         return
@@ -29,7 +29,7 @@ def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
 
 
 def copies_or_variables(graph: tf.Graph, collections: Sequence[str]) -> Mapping[str, tf.Tensor | tf.Variable]:
-    """What to fetch for the values of all variables, by name: their copies, where there are any."""
+    """Returns what to fetch for the values of all variables, by name: their copies, where there are any."""
     found = variables_in(graph, collections)
     copies = {name: _copy_of(graph, name) for name in found}
     return {name: variable if copies[name] is None else copies[name] for name, variable in found.items()}

@@ -1,4 +1,4 @@
-"""Variables out of a session and back, without adding ops to its graph."""
+"""Reads variables out of a session and sets them, without adding ops to its graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INITIALIZED = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
 
 
 def snapshot_variables(sess: tf.Session, variables: Iterable[tf.Variable]) -> dict[str, np.ndarray]:
-    """Copies of variables' values, by name, all of one moment."""
+    """Copies the values of variables, by name, all of one moment."""
     by_name = {variable.op.name: variable for variable in variables}
     values: dict[str, np.ndarray] = sess.run(by_name)
     return values
@@ -47,7 +47,7 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
 def initial_feeds(
     graph: tf.Graph, values: Mapping[str, np.ndarray]
 ) -> tuple[dict[tf.Tensor, np.ndarray], dict[str, np.ndarray]]:
-    """What to feed when all variables are initialised, for some to begin with other values than their own.
+    """Returns what to feed while all variables are initialised, so that some begin with given values.
 
     To be called, and used, while `graph` is the default graph.
 
@@ -75,7 +75,7 @@ def initial_feeds(
 
 
 def variables_in(graph: tf.Graph, collections: Iterable[str]) -> dict[str, tf.Variable]:
-    """The variables of some collections, by name."""
+    """Returns the variables of some collections, by name."""
     return {variable.op.name: variable for key in collections for variable in graph.get_collection(key)}
 
 
@@ -87,7 +87,7 @@ def _initial(variable: tf.Variable) -> tf.Tensor:
 def _apart(
     variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Values of variables that share no initial value, and the others."""
+    """Separates the values of variables that share no initial value from the others."""
     now: dict[str, np.ndarray] = {}
     later: dict[str, np.ndarray] = {}
     seen: set[str] = set()

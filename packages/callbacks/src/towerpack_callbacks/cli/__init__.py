@@ -1,4 +1,4 @@
-"""What `python -m towerpack_callbacks` does; each command in a file of its own."""
+"""The commands of `python -m towerpack_callbacks`, each in a file of its own."""
 
 from ._checkpoint_commands import add_checkpoint
 from ._command_line import CommandError

@@ -1,4 +1,4 @@
-"""`checkpoint ls|diff|export`: what is in checkpoints."""
+"""`checkpoint ls|diff|export`: lists, compares and exports checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpoint export`: variables as a NumPy archive."""
+"""`checkpoint export`: writes variables to a NumPy archive."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def export(source: Path, target: Path, patterns: Sequence[re.Pattern[str]]) -> t
         How many were written, and the size of the archive in bytes.
 
     Raises:
-        CommandError, CheckpointError: there is nothing to read, no name matches, or a variable is no number.
+        CommandError: there is nothing to read, no name matches, or a variable is no number.
+        CheckpointError: the checkpoint cannot be read.
     """
     if not source.exists() and not source.with_name(f"{source.name}.index").exists():
         raise CommandError(f"there is no checkpoint {source}")

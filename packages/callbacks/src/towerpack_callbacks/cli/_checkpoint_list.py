@@ -1,4 +1,4 @@
-"""`checkpoint ls`: one line for each checkpoint."""
+"""`checkpoint ls`: lists checkpoints, a line for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces that all commands share: their error, their tables, an argument that is a regular expression."""
+"""What all commands share: their error, aligned tables, arguments that are regular expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about a finished graph: tensors by name, applied gradients, what depends on what."""
+"""Searches of a finished graph: tensors by name, applied gradients, the ops that tensors depend on."""
 
 from ._applied_gradients import AppliedGradient, find_applied_gradients
 from ._find_tensors import as_names, find_tensors

@@ -29,7 +29,7 @@ def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] 
     Args:
         graph: the graph.
         names: names such as "conv0/output" or "conv0/output:0".
-        prefixes: what may stand before a name, such as "" and "tower0/".
+        prefixes: prefixes that a name may have, such as "" and "tower0/".
 
     Raises:
         TypeError: `names` is one string.
@@ -57,7 +57,7 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
 
 
 def _value(graph: tf.Graph, handle: tf.Tensor) -> tf.Tensor:
-    """What a variable's handle stands for, read by an op that is there already."""
+    """Returns the value of the variable that a handle belongs to, read by an op that is there already."""
     for key in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
         for variable in graph.get_collection(key):
             if variable.op.name == handle.op.name:

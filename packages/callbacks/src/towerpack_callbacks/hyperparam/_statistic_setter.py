@@ -18,7 +18,7 @@ class StatMonitorParamSetter(HyperParamSetter):
     """Changes a hyper-parameter when a statistic has not improved by a threshold in its last values.
 
     It looks at `last_k` new values: if the smallest of them is not below the first by more than the
-    threshold, the parameter changes and the count begins again. What it has seen survives a restart.
+    threshold, the parameter changes and the count begins again. The values so far survive a restart.
 
     Args:
         param: the parameter, or the name of a scalar variable.

@@ -1,4 +1,4 @@
-"""Where statistics go: event files, JSON lines, tables, the console, and whatever you add."""
+"""Records statistics: in event files, JSON lines, tables and trackers, on the console, or as you like."""
 
 from ._console import ScalarPrinter
 from ._monitor import Monitor

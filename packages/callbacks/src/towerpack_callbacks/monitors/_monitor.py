@@ -13,10 +13,10 @@ __all__ = ["Monitor"]
 
 
 class Monitor(Callback):
-    """Receives every statistic that is put. Override what you record.
+    """Receives every statistic that is put. Override the methods for what you record.
 
     A monitor is a callback too; monitors come last in the order. One that buffers overrides `flush`, which is
-    called after each epoch, at the end of the training, and when the state of the run is asked for: a
+    called after each epoch, at the end of the training, and when the state of the run is read: a
     checkpoint of step n promises that everything up to n is recorded, so that a run killed right after it
     resumes without a hole. A monitor with a `state_dict` of its own calls `flush` there.
     """
@@ -28,7 +28,7 @@ class Monitor(Callback):
         """Records a TensorFlow summary as a whole; its scalars come through `process_scalar`, too."""
 
     def flush(self) -> None:
-        """Returns when everything received is out of this process; raises what kept it from getting there."""
+        """Returns when everything received is out of this process, or raises the error of its writing."""
 
     def state_dict(self) -> dict[str, Any]:
         self.flush()

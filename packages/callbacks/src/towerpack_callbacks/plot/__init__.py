@@ -1,4 +1,4 @@
-"""Curves of one run or several, from what `JSONWriter` left of them.
+"""Draws curves of one run or several, from the files of `JSONWriter`.
 
 `python -m towerpack_callbacks plot LOGDIR…` is how people use it.
 """

@@ -1,4 +1,4 @@
-"""Curves as one page that needs nothing else: no network, no library."""
+"""Writes curves to one page that needs nothing else: no network, no library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appea
         runs: the runs.
         keys: names of the statistics, in the order of their charts.
         path: the file to write; it is replaced when the page is complete.
-        look: what the page starts with.
+        look: the options with which the page starts.
     """
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     page = template.replace(_DATA, _embed(_content(runs, keys, look)))

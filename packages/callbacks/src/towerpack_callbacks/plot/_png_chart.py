@@ -1,4 +1,4 @@
-"""Curves as a PNG, by matplotlib."""
+"""Draws curves to a PNG, by matplotlib."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appear
         ) from error
     theme = THEMES[look.theme or "light"]
     with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
-        # No font may have a character; the box in its place tells enough.
+        # No font may have a character; the box in its place is enough.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         _save(_draw(runs, keys, look, theme), path)
 

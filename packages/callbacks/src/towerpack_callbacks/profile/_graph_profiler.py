@@ -1,4 +1,4 @@
-"""Traces single steps: which op ran when, and for how long."""
+"""Traces single steps: the time and duration of each op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A progress bar for each epoch."""
+"""Shows a progress bar for each epoch."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..callback import Callback, Every, StepFetch
 __all__ = ["ProgressBar"]
 
 
+@final
 class _Bar(tqdm):  # type: ignore[type-arg]
     """A bar without tqdm's monitor thread, which would outlive the training."""
 

@@ -1,4 +1,4 @@
-"""How long the training will still take."""
+"""Estimates how long the training will still take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("towerpack_callbacks")
 class EstimatedTimeLeft(Callback):
     """Logs at each trigger how long the rest will take, callbacks included.
 
-    In a loop without a last epoch it says nothing.
+    In a loop without a last epoch it logs nothing.
 
     Args:
         last_k_epochs: from how many of the last epochs to estimate.
@@ -49,7 +49,7 @@ class EstimatedTimeLeft(Callback):
             _log.info("Estimated time left: %s.", describe_seconds(left))
 
     def seconds_left(self) -> float | None:
-        """The estimate, in seconds; None where it cannot be known."""
+        """Returns the estimate, in seconds; None where there is none."""
         loop = self.trainer.loop
         if loop.max_epoch is None or not self._seconds_per_step:
             return None
@@ -59,7 +59,7 @@ class EstimatedTimeLeft(Callback):
 
 
 def describe_seconds(seconds: float) -> str:
-    """A time in its two largest units.
+    """Returns a time in its two largest units.
 
     Example:
         >>> describe_seconds(93784), describe_seconds(59.6), describe_seconds(3600)

@@ -16,14 +16,14 @@ class SessionRunTimeout(Callback):
     """Ends the training with `tf.errors.DeadlineExceededError` if a step takes too long.
 
     It finds steps that wait for ever, on data or on another process. Options are given to each session call,
-    so steps cost somewhat more (about 0.1 ms). For a limit at no cost, give the session
+    so steps cost somewhat more. For a limit at no cost, give the session
     `tf.ConfigProto(operation_timeout_in_ms=...)`, which concerns evaluations and predictions, too.
 
     Args:
         timeout_in_ms: the longest a step may take, in milliseconds.
 
     Raises:
-        ValueError: it is not a positive whole number.
+        ValueError: `timeout_in_ms` is not a positive whole number.
     """
 
     chief_only = False

@@ -1,4 +1,4 @@
-"""Brings tensors of a step to Python, to files, and to images."""
+"""Passes tensors of a step to Python functions, to files, and to images."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DumpTensors(Callback):
 
     Args:
         names: names of the tensors; each is the key of its array.
-        every: at which steps. Each step is much: a file for each.
+        every: at which steps. Writes one file per step: choose a long period.
 
     Raises:
         ValueError: (at set-up) the run has no log directory.
@@ -89,7 +89,7 @@ class DumpTensorAsImage(Callback):
         prefix: the image's name; None: the tensor's.
         map_func: turns the value into an image or images: [height, width], [height, width, channels] or
             [number, height, width, channels]. None: the value is one already.
-        scale: what to multiply by, to get 0…255.
+        scale: the factor from the values to 0…255.
         every: at which steps.
     """
 

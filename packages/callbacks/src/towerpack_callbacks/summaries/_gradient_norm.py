@@ -1,4 +1,4 @@
-"""Records how large gradients are."""
+"""Records the norms of gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells a shell command of statistics."""
+"""Passes statistics to a shell command."""
 
 from __future__ import annotations
 

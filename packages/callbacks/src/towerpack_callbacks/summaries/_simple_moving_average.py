@@ -1,4 +1,4 @@
-"""The mean of a tensor's last values."""
+"""Records the mean of a tensor's last values."""
 
 from __future__ import annotations
 

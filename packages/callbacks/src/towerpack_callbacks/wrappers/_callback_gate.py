@@ -13,20 +13,20 @@ __all__ = ["EnableCallbackIf", "PeriodicCallback"]
 
 
 class _CallbackGate(ProxyCallback):
-    """Lets a callback act only while a condition holds, but always set up, begin and end.
+    """Lets a callback act only while a condition holds, but always sets it up, begins and ends it.
 
-    What the callback fetches with the step is asked for anew at each step, so that nothing is fetched or run
-    while the condition does not hold.
+    The callback's fetches are chosen anew at each step, so that nothing is fetched or run while the condition
+    does not hold.
     """
 
     def _is_open(self) -> bool:
-        """Whether the callback may act now."""
+        """Returns whether the callback may act now."""
         raise NotImplementedError
 
     def setup_graph(self, trainer: Any) -> None:
         super().setup_graph(trainer)
         self._fetches = [(fetch, Ticker(fetch.every)) for fetch in self.callback.step_fetches()]
-        self._asks = self.callback.overrides("_before_run") or self.callback.overrides("_after_run")
+        self._is_dynamic = self.callback.overrides("_before_run") or self.callback.overrides("_after_run")
         self._let_through = False
         self._due: list[StepFetch] = []
 
@@ -35,7 +35,7 @@ class _CallbackGate(ProxyCallback):
 
     def overrides(self, method: str) -> bool:
         if method in {"_before_run", "_after_run"}:
-            return self._asks or bool(self._fetches)
+            return self._is_dynamic or bool(self._fetches)
         return super().overrides(method)
 
     def _before_run(self, context: Any) -> Any:
@@ -48,12 +48,12 @@ class _CallbackGate(ProxyCallback):
             for fetch, ticker in self._fetches
             if ticker.due(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
         ]
-        asked = self.callback._before_run(context) if self._asks else None
-        if not isinstance(asked, tf.train.SessionRunArgs):
-            asked = tf.train.SessionRunArgs([] if asked is None else asked)
-        own = [] if asked.fetches is None else asked.fetches
+        args = self.callback._before_run(context) if self._is_dynamic else None
+        if not isinstance(args, tf.train.SessionRunArgs):
+            args = tf.train.SessionRunArgs([] if args is None else args)
+        own = [] if args.fetches is None else args.fetches
         return tf.train.SessionRunArgs(
-            [[fetch.fetches for fetch in self._due], own], asked.feed_dict, asked.options
+            [[fetch.fetches for fetch in self._due], own], args.feed_dict, args.options
         )
 
     def _after_run(self, context: Any, run_values: Any) -> None:
@@ -63,7 +63,7 @@ class _CallbackGate(ProxyCallback):
         for fetch, value in zip(self._due, due):
             if fetch.receive is not None:
                 fetch.receive(value)
-        if self._asks:
+        if self._is_dynamic:
             values = tf.train.SessionRunValues(own, run_values.options, run_values.run_metadata)
             self.callback._after_run(context, values)
 
@@ -88,13 +88,13 @@ class _CallbackGate(ProxyCallback):
 class EnableCallbackIf(_CallbackGate):
     """Lets a callback act only while a condition holds.
 
-    The condition is asked before a step's run and holds for what is fetched then; it is asked anew before
-    `_trigger_step`, and around epochs. `_setup_graph`, `_before_train` and `_after_train` always run. What a
-    gated callback fetches with steps costs every step the time of a dynamic fetch.
+    The condition is evaluated before a step's run and holds for the fetches of that step; it is evaluated
+    anew before `_trigger_step`, and around epochs. `_setup_graph`, `_before_train` and `_after_train` always
+    run. Fetches of a gated callback cost every step the time of a dynamic fetch.
 
     Args:
         callback: the callback.
-        predicate: takes this object, and with it `global_step`, `epoch_num`, `trainer`; says whether the
+        predicate: takes this object, and with it `global_step`, `epoch_num`, `trainer`; returns whether the
             callback may act.
 
     Raises:
@@ -130,7 +130,7 @@ class PeriodicCallback(_CallbackGate):
         every_k_epochs: act in epochs whose number is a multiple of this.
 
     Raises:
-        PeriodError: not exactly one period was given, or it is not a positive whole number.
+        PeriodError: not exactly one period was given, or the period is not a positive whole number.
 
     Example:
         ```python

@@ -83,11 +83,11 @@ class PeriodicTrigger(ProxyCallback):
             self.callback._after_triggers()
 
     def _trigger_step(self) -> None:
-        # With one period alone, the loop has asked it already; a second Ticker of seconds would disagree.
+        # With one period alone, the loop has checked it already; a second Ticker of seconds would disagree.
         alone = len(self._within) + (self._own is not None) == 1
         if self._own is not None and (alone or self._due(self._own)):
             self.callback._trigger_step()
-        due = [self._due(ticker) for ticker in self._within]  # all are asked, so that each remembers
+        due = [self._due(ticker) for ticker in self._within]  # all are checked, so that each keeps its time
         if self._within and (alone or any(due)):
             self._triggered_at = self.global_step
             self.callback.trigger()

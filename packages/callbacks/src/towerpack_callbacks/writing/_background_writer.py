@@ -18,7 +18,7 @@ __all__ = ["BackgroundJob", "BackgroundWriter", "Batches"]
 
 Item = TypeVar("Item")
 
-# Enough for any burst; a disk that stands still shall slow the loop down, not fill the memory.
+# Enough for any burst; a disk that stands still must slow the loop down, not fill the memory.
 _CAPACITY = 10_000
 
 
@@ -188,7 +188,7 @@ def _submit(pool: ThreadPoolExecutor, call: Callable[[], None]) -> Future[None]:
 
 
 def _do_nothing() -> None:
-    """Is made when all calls before it are."""
+    """Does nothing: when this call is made, all calls before it are."""
 
 
 def _close(pool: ThreadPoolExecutor, pid: int) -> None:

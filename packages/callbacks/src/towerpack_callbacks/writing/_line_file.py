@@ -1,4 +1,4 @@
-"""A file of lines that is only ever appended to, and that a killed process leaves readable."""
+"""Appends lines to a file that stays readable whenever the process is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LineFile(Generic[Item]):
         """Writes a line for each item.
 
         Raises:
-            OSError: they cannot be written. The file ends with a whole line all the same.
+            OSError: the lines cannot be written. The file ends with a whole line all the same.
         """
         self._unwritten += "".join(f"{self._encode(item)}\n" for item in items).encode("utf-8")
         self._write()
@@ -51,7 +51,7 @@ class LineFile(Generic[Item]):
         self._unwritten = b""
 
     def close(self) -> None:
-        """Writes what is left, and lets go of the file; the next line opens it again, by its name."""
+        """Writes the rest and closes the file; the next line opens it again, by its name."""
         if self._unwritten:
             self._write()
         if self._descriptor is not None:

@@ -89,5 +89,5 @@ def latest_checkpoint(directory: str | Path) -> Path | None:
 
 
 def linked(directory: Path) -> set[Path]:
-    """Returns where a directory's symbolic links lead: to the latest and the best, or where a user wants."""
+    """Returns the targets of a directory's symbolic links: the latest, the best, and those of users."""
     return {path.resolve() for path in directory.iterdir() if path.is_symlink()}

@@ -28,7 +28,7 @@ def put_in_place(aside: Path, path: Path) -> None:
     """Renames the directory `aside` to `path`, whatever is there; then flushes the directory around it.
 
     Raises:
-        OSError: it failed; what was at `path` is still there.
+        OSError: the system refused; the directory at `path` is as before.
     """
     if not os.path.lexists(path):
         os.rename(aside, path)
@@ -43,7 +43,7 @@ def point_to(pointer: Path, target: Path) -> None:
     """Makes the symbolic link `pointer` lead to `target`, in the same directory, in one atomic step.
 
     Raises:
-        CheckpointWriteError: it failed; the link leads where it did.
+        CheckpointWriteError: the system refused; the link leads where it did.
     """
     try:
         with atomic_write(pointer, hidden_name(pointer)) as aside:

@@ -23,7 +23,7 @@ __all__ = ["Checkpoint", "load_variables", "read_checkpoint", "wrong_file"]
 @final
 @attrs.frozen
 class Checkpoint:
-    """What a checkpoint directory holds.
+    """The contents of a checkpoint directory.
 
     Attributes:
         path: the directory.
@@ -42,7 +42,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """Reads a checkpoint directory, or the latest one in a log directory, and checks it.
 
     Raises:
-        CheckpointError: there is none, or it is incomplete, damaged, or of an unknown format.
+        CheckpointError: there is no checkpoint, or it is incomplete, damaged, or of an unknown format.
     """
     directory = Path(path)
     if not is_complete(directory):
@@ -73,7 +73,7 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
             their paths through the objects.
 
     Raises:
-        CheckpointError: it cannot be read as any of these.
+        CheckpointError: `path` cannot be read as any of these.
     """
     path = Path(path)
     if path.suffix == ".npz":

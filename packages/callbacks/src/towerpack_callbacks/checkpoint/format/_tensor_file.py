@@ -77,7 +77,7 @@ def read_tensors(prefix: Path) -> dict[str, np.ndarray]:
     """Reads the variables of a TensorFlow checkpoint by name, also of one that `tf.train.Checkpoint` wrote.
 
     Raises:
-        CheckpointError: it cannot be read, or is damaged.
+        CheckpointError: the checkpoint cannot be read, or is damaged.
     """
     try:
         reader = tf.train.load_checkpoint(str(prefix))

@@ -50,7 +50,7 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
 
 
 def encode_state(path: Path, state: Mapping[str, Any]) -> str:
-    """The state as JSON, which is a copy of it, too.
+    """Returns the state as JSON, which is a copy of it, too.
 
     Raises:
         CheckpointWriteError: JSON cannot express it; the message names the part.
@@ -73,7 +73,7 @@ def write_files(
         path: the directory to make.
         variables: arrays by variable name.
         encoded_state: from `encode_state`.
-        tensor_file: what writes the variables.
+        tensor_file: the writer of the variables.
 
     Raises:
         CheckpointWriteError: whatever the operating system or TensorFlow refused; nothing was changed.
@@ -106,7 +106,7 @@ def _not_written(path: Path, reason: str) -> CheckpointWriteError:
 
 
 def _reason(error: Exception, aside: Path) -> str:
-    """What went wrong; of TensorFlow's pages of text about it, the line that names the file."""
+    """Returns the text of an error; of TensorFlow's many lines, the one that names the file."""
     text = str(error)
     return next((line for line in text.splitlines() if line.startswith(str(aside))), text)
 
@@ -136,7 +136,7 @@ def _manifest(directory: Path) -> dict[str, Any]:
 
 
 def file_crc32(file: Path) -> int:
-    """The CRC-32 of a file's bytes."""
+    """Computes the CRC-32 of a file's bytes."""
     checksum = 0
     with file.open("rb") as stream:
         while chunk := stream.read(1 << 20):

@@ -1,4 +1,4 @@
-"""Statistics as a table, for spreadsheets and pandas."""
+"""Writes statistics to a table, for spreadsheets and pandas."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ class CSVWriter(RowWriter):
         return table
 
 
+@final
 class _Table:
-    """The file, and the names of its columns."""
+    """A file of rows with a heading, which gets new columns on its right."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -64,7 +65,7 @@ class _Table:
         self._replace(columns, rows)
 
     def drop_after(self, last_step: int) -> None:
-        """Keeps rows up to a step; leaves out what is no row, such as one cut short by a crash."""
+        """Keeps rows up to a step; leaves out lines that are no rows, such as one cut short by a crash."""
         if self._path.exists():
             columns, rows = self._read()
             self._replace(columns, [row for row in rows if int(row[1]) <= last_step])

@@ -1,4 +1,4 @@
-"""Statistics as JSON lines: append-only, so a crash loses nothing and `tail -f` works."""
+"""Writes statistics as JSON lines: append-only, so a crash loses nothing and `tail -f` works."""
 
 from __future__ import annotations
 
@@ -49,4 +49,4 @@ def _is_up_to(last_step: int, line: bytes) -> bool:
     try:
         return int(json.loads(line)["global_step"]) <= last_step
     except (ValueError, TypeError, KeyError):
-        return False  # cut short by a crash; what it said is computed again
+        return False  # cut short by a crash; its step runs again

@@ -1,4 +1,4 @@
-"""What monitors have in common that keep a file with a row of statistics for each step."""
+"""The base class of monitors that keep a file with a row of statistics for each step."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class RowFile(Protocol):
         """Writes rows behind those that are there."""
 
     def close(self) -> None:
-        """Gives the descriptor back; another `append` opens it again."""
+        """Closes the descriptor; another `append` opens the file again."""
 
 
 class RowWriter(Monitor):
-    """Gathers statistics to rows, and writes those of finished steps in a thread.
+    """Gathers statistics in rows, and writes those of finished steps in a thread.
 
     Args:
         filename: name of the file in the log directory.
@@ -37,7 +37,7 @@ class RowWriter(Monitor):
         self._file: RowFile | None = None
 
     def _file_up_to(self, path: Path, last_step: int) -> RowFile:
-        """The file, without rows of later steps than that, and without what a crash has cut short."""
+        """Opens the file, without rows after `last_step` and without a row that a crash cut short."""
         raise NotImplementedError
 
     def _setup_graph(self) -> None:

@@ -1,14 +1,15 @@
-"""Collects what is put at one step into one row."""
+"""Collects the statistics that are put at one step in one row."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 __all__ = ["Row", "StepRow"]
 
 Row: TypeAlias = dict[str, float | int]
 
 
+@final
 class StepRow:
     """The statistics of the step that is running; the row is finished when a later step puts something.
 
@@ -19,7 +20,7 @@ class StepRow:
         self._row: Row = {}
 
     def add(self, name: str, value: float, epoch_num: int, global_step: int) -> Row | None:
-        """Takes one value, and returns the row of an earlier step if this one ends it."""
+        """Adds a value, and returns the row of an earlier step if this value ends it."""
         finished = self.take_before(global_step)
         if not self._row:
             self._row = {"epoch_num": epoch_num, "global_step": global_step}
@@ -27,22 +28,22 @@ class StepRow:
         return finished
 
     def take(self) -> Row | None:
-        """The row as it is; the next value starts another. None if there is nothing in it."""
+        """Returns the row and starts another; None if there is nothing in it."""
         row, self._row = self._row, {}
         return row or None
 
     def take_before(self, global_step: int) -> Row | None:
-        """The row, if it is of another step than this one."""
+        """Returns the row and starts another, if the row is of another step than this one; else None."""
         return self.take() if self._row and self._row["global_step"] != global_step else None
 
     def last_recorded_step(self, global_step: int) -> int:
-        """Up to which step files are complete, for a run that goes on after `global_step`."""
+        """Returns the step up to which files are complete, for a run that continues after `global_step`."""
         return int(self._row["global_step"]) - 1 if self._row else global_step
 
     def state_dict(self) -> dict[str, Any]:
-        """The unfinished row, if there is one: a checkpoint inside an epoch is taken before it is written."""
+        """Returns the unfinished row, if there is one: a checkpoint may be made before the row is written."""
         return {"row": dict(self._row)} if self._row else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the row of `state`."""
+        """Continues with the row of `state`."""
         self._row = dict(state.get("row", {}))

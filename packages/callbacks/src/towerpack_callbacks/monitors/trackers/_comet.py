@@ -1,4 +1,4 @@
-"""Statistics to Comet."""
+"""Sends statistics to Comet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._tracker import Tracker
 
 __all__ = ["CometMonitor"]
 
-# What is put is recorded, and nothing that the client finds by itself in TensorFlow, the console or Git.
+# Only statistics are recorded, and nothing that the client finds by itself in TensorFlow, the console or Git.
 _QUIET = {
     "auto_histogram_epoch_rate": 0,
     "auto_log_co2": False,

@@ -1,4 +1,4 @@
-"""Statistics to MLflow."""
+"""Sends statistics to MLflow."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MLflowMonitor(Tracker):
     Args:
         experiment_name: the experiment; it is made if it does not exist.
         hparams: the run's hyper-parameters, MLflow's params.
-        tracking_uri: the server, or a store such as `sqlite:///mlflow.db`; None: what MLflow is set to.
+        tracking_uri: the server, or a store such as `sqlite:///mlflow.db`; None: MLflow's own setting.
         run_name: name of the run; None: MLflow makes one up.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What monitors have in common that report to an experiment tracker."""
+"""The base class of monitors that report to an experiment tracker."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _COUNTERS = ("epoch_num", "global_step")
 
 
 class Tracker(Monitor):
-    """Gathers the statistics of a step into one message, and goes on with the same run after a restart.
+    """Gathers the statistics of a step in one message, and continues the same run after a restart.
 
-    The run's identifier is in the checkpoint. What a killed run has sent of steps after the checkpoint is
-    sent again by the resumed one, as those steps run again.
+    The run's identifier is in the checkpoint. Statistics of steps after the checkpoint, which a killed run
+    has sent already, are sent again by the resumed one, as those steps run again.
 
     Args:
         client: name of the module that talks to the service, and of the extra that installs it.
@@ -47,11 +47,11 @@ class Tracker(Monitor):
         self._run_id: str | None = None
         self._started = False
 
-    # ---- what the services do each in their way
+    # ---- what subclasses do, each for its service
 
     @abc.abstractmethod
     def _start(self, run_id: str | None) -> str:
-        """Starts a run, or goes on with the one of that identifier; returns the identifier."""
+        """Starts a run, or continues the one of that identifier; returns the identifier."""
 
     @abc.abstractmethod
     def _log_row(self, row: dict[str, float], global_step: int, epoch_num: int) -> None:

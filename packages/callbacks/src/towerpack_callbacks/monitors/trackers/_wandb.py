@@ -1,4 +1,4 @@
-"""Statistics to Weights & Biases."""
+"""Sends statistics to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WandbMonitor(Tracker):
 
     The client has a process of its own, so the step loop does not wait for the network; with
     `mode="offline"` it stores everything in the log directory, for `wandb sync`. W&B takes each step
-    once: what a resumed run sends again of steps that W&B has already is left out there.
+    once: it leaves out steps that it has already and that a resumed run sends again.
 
     Args:
         project: the project; None: W&B's default.
