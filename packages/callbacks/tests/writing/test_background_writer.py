@@ -15,6 +15,10 @@ MODULE = inspect.getsourcefile(BackgroundWriter)
 CAPACITY = 10_000
 
 
+def thread_names():
+    return [thread.name for thread in threading.enumerate()]
+
+
 def fail():
     raise PermissionError(errno.EACCES, "not yours")
 
@@ -71,13 +75,13 @@ def test_close_ends_the_thread_and_a_later_call_starts_another():
 
 
 def test_a_writer_that_is_forgotten_finishes_its_work():
-    before = threading.active_count()
-    done, writer = [], BackgroundWriter("test")
+    done, writer = [], BackgroundWriter("forgotten")
     writer.submit(lambda: done.append(1))
+    assert [name for name in thread_names() if name.startswith("forgotten")]
     del writer
     gc.collect()
     assert done == [1]
-    assert threading.active_count() == before
+    assert not [name for name in thread_names() if name.startswith("forgotten")]
 
 
 def test_what_comes_while_a_batch_is_written_is_the_next_batch():

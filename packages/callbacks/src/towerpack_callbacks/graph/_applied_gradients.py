@@ -23,7 +23,7 @@ class AppliedGradient:
 
     Attributes:
         variable: the variable.
-        gradient: the gradient as it is applied, after averaging, clipping and so on. Of a sparse update, the rows.
+        gradient: the gradient as it is applied: averaged, clipped and so on. Of a sparse update, the rows.
         op: the op that applies it.
     """
 
