@@ -16,7 +16,6 @@ from ._best_saver import MaxSaver, MinSaver
 from ._model_saver import ModelSaver, save_now
 from ._random_state import random_state, set_random_state
 from ._retention import KeepBest
-from ._variable_values import assign_variables, initial_feeds, snapshot_variables
 from .format import (
     Checkpoint,
     all_checkpoints,
@@ -25,6 +24,7 @@ from .format import (
     read_checkpoint,
     write_checkpoint,
 )
+from .variables import assign_variables, initial_feeds, snapshot_variables
 
 __all__ = [
     "Checkpoint",

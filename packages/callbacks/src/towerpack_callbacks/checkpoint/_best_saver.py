@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from ..callback import Callback, StatisticWatch, is_better, output_directory
 from ._run_writer import RunWriter, check_on_error
-from ._snapshot_ops import add_copies
 from .format import discard, point_to
+from .variables import add_copies
 
 __all__ = ["MaxSaver", "MinSaver"]
 

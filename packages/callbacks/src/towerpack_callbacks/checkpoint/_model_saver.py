@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 from ..callback import Callback, ProxyCallback, StatisticWatch, output_directory
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
-from ._snapshot_ops import add_copies
 from .format import LATEST, all_checkpoints, checkpoint_name, discard, linked, point_to, step_of
+from .variables import add_copies
 
 __all__ = ["ModelSaver", "save_now"]
 

@@ -11,8 +11,8 @@ from .._errors import CheckpointWriteError
 from ..callback import Callback
 from ..writing import BackgroundJob
 from ._random_state import random_state
-from ._snapshot_ops import copies_or_variables
 from .format import TensorFile, encode_state, remove_unfinished, write_files
+from .variables import copies_or_variables
 
 __all__ = ["RunWriter", "check_on_error"]
 
