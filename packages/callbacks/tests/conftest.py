@@ -2,8 +2,13 @@
 
 import pytest
 import tensorflow.compat.v1 as tf
+from hypothesis import settings
 
 from towerpack_callbacks import as_session_hooks
+
+# A busy machine must not fail a test.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 class StraightLine:

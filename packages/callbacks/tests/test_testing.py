@@ -187,6 +187,12 @@ def test_an_idle_callback_costs_less_than_a_microsecond(name, tmp_path):
     assert idle_seconds(OURS[name](), tmp_path, before=[Bits()]) < 1e-6
 
 
+def test_many_idle_callbacks_together_cost_less_than_a_microsecond(tmp_path):
+    """A loop over all of them at each step would take several."""
+    idle = [CallbackFactory() for _ in range(100)]
+    assert idle_seconds(CallbackFactory(), tmp_path, before=[Bits(), *idle]) < 1e-6
+
+
 @pytest.mark.parametrize("name", sorted(NEVER_IDLE))
 def test_what_acts_at_every_step_says_so(name, tmp_path):
     with pytest.raises(ValueError, match="acts at every step, so it is never idle"):

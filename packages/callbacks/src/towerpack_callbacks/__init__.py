@@ -16,14 +16,11 @@ from .actions._reseed import Seed
 from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
 from .actions._start_process import StartProcOrThread
 from .actions._weight_averages import EMA, averaged_variables
-from .callback._callback import Callback, ProxyCallback, StepFetch
-from .callback._every import Every
-from .callback._loop_state import LoopState
-from .callback._trainer_protocol import InferenceTower, TrainerProtocol
+from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
-from .graph._find_tensors import find_tensors
+from .graph import find_tensors
 from .hyperparam import (
     GraphVarParam,
     HumanHyperParamSetter,
@@ -53,13 +50,21 @@ from .profile import (
 from .profile._progress_bar import ProgressBar
 from .stopping._early_stopping import EarlyStopping
 from .stopping._step_timeout import SessionRunTimeout
-from .summaries._add_summary import MOVING_SUMMARIES, add_moving_summary, add_param_summary
-from .summaries._dump_tensors import DumpTensorAsImage, DumpTensors, ProcessTensors
-from .summaries._gradient_norm import GradientNorm
-from .summaries._send_stat import SendStat
-from .summaries._simple_moving_average import SimpleMovingAverage
-from .summaries._summary_callbacks import MergeAllSummaries, MovingAverageSummary
-from .wrappers._periodic_trigger import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from .summaries import (
+    MOVING_SUMMARIES,
+    DumpTensorAsImage,
+    DumpTensors,
+    GradientNorm,
+    MergeAllSummaries,
+    MovingAverageSummary,
+    ProcessTensors,
+    SendStat,
+    SimpleMovingAverage,
+    add_moving_summary,
+    add_param_summary,
+)
+from .wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
+from .wrappers._periodic_trigger import PeriodicTrigger
 
 __all__ = [
     "EMA",

@@ -1,4 +1,4 @@
-"""`python -m towerpack_callbacks`: looks into what a training has left in its log directory."""
+"""`python -m towerpack_callbacks`: inspects the log directory of a training."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command, and returns the exit status: 0, 1 for what cannot be done, 130 after Ctrl-C.
+    """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
 
     Raises:
-        SystemExit: with status 2, for arguments that are none.
+        SystemExit: the arguments are invalid; its status is 2.
     """
     parser = argparse.ArgumentParser(prog="python -m towerpack_callbacks", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, `head` for example, has seen enough; Python shall not complain when it flushes at exit.
+        # The reader, `head` for example, has ended; without this, Python would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (CommandError, RunError, CheckpointError, OSError, ImportError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

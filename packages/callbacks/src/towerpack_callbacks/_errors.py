@@ -1,4 +1,4 @@
-"""What callbacks raise.
+"""The exceptions that callbacks raise.
 
 ```
 RuntimeError
@@ -32,15 +32,15 @@ __all__ = [
 
 
 class StopTraining(Exception):
-    """Raise it from any callback to end the training in good order, as if the last epoch were over."""
+    """Ends the training in good order, as after the last epoch. Any callback may raise it."""
 
 
 class CallbackStateError(RuntimeError):
-    """A callback was asked for its trainer, graph or session before a loop had set it up."""
+    """A callback needs its trainer, graph or session before a loop has set it up."""
 
 
 class CheckpointWriteError(RuntimeError):
-    """A checkpoint could not be written. What had been written before is still complete."""
+    """A checkpoint could not be written. Checkpoints written before are still complete."""
 
 
 class PeriodError(ValueError):

@@ -1,4 +1,4 @@
-"""The conformance kit: what this package holds its own callbacks to, for yours."""
+"""The conformance kit: the checks that all callbacks of this package pass, for your own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-from .callback._callback import Callback
-from .callback._every import EVERY_STEP
+from .callback import EVERY_STEP, Callback
 from .loop._callbacks import Callbacks
 from .loop._plain_loop import PlainLoop
 from .monitors import Monitor
@@ -19,8 +18,9 @@ __all__ = ["check_callback", "idle_seconds"]
 _STEPS, _EPOCHS = 3, 2
 
 
+@final
 class _GraphWatcher(Callback):
-    """Stands last and checks that nothing adds ops once training has begun."""
+    """Checks, as the last callback, that no op is added once training has begun."""
 
     def _before_train(self) -> None:
         self._version = self.graph.version
@@ -30,6 +30,7 @@ class _GraphWatcher(Callback):
             raise AssertionError("The callback added ops to the graph after _setup_graph.")
 
 
+@final
 class _Names(Monitor):
     """Keeps the names of all statistics that are put."""
 
@@ -41,9 +42,10 @@ class _Names(Monitor):
 
 
 class _Failure(Exception):
-    """What the kit raises where a training shall fail."""
+    """The exception by which the kit lets a training fail."""
 
 
+@final
 class _FailsIn(Callback):
     """Raises in one of its methods."""
 
@@ -158,7 +160,7 @@ def _check_failure(
 def idle_seconds(
     callback: Callback, log_dir: str | Path, before: Sequence[Callback] = (), steps: int = 2000
 ) -> float:
-    """What a callback costs the loop in a step at which it has nothing to do, in seconds.
+    """Measures the cost of a callback in a step at which it has nothing to do, in seconds.
 
     It is the time by which a step's bookkeeping takes longer with the callback than with none, at its best of
     several tries. A callback that does something at every step is not idle then; it raises.

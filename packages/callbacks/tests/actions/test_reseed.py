@@ -32,6 +32,7 @@ def test_equal_seeds_draw_the_same(straight_line, tmp_path):
         straight_line(tmp_path / str(number)).run([Seed(seed), draw])
         drawn.append(draw.drawn)
     assert drawn[0] == drawn[1]
+    assert len(drawn[0]) == len(drawn[2]) > 0
     assert all(one != other for one, other in zip(drawn[0], drawn[2]))
 
 

@@ -2,6 +2,8 @@
 
 import subprocess
 import threading
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,14 +68,23 @@ def test_a_process(line):
 
 def test_one_that_shall_go_on_is_left_alone(line):
     worker = Worker()
-    line.run([StartProcOrThread(worker, stop_at_last=False)])
+    assert line.run([StartProcOrThread(worker, stop_at_last=False)]) == 6
     assert worker.is_alive()
     worker.stop()
     worker.join()
 
 
 def test_what_was_never_started_is_not_stopped():
-    StartProcOrThread(Worker())._after_train()
+    calls = []
+    methods = ("start", "stop", "join")
+    worker = SimpleNamespace(**{name: partial(calls.append, name) for name in methods})
+    callback = StartProcOrThread(worker)
+    callback._after_train()
+    assert calls == []
+    callback._before_train()
+    callback._after_train()
+    callback._after_train()
+    assert calls == ["start", "stop", "join"]
 
 
 def test_what_cannot_be_started():

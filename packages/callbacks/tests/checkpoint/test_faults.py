@@ -88,7 +88,7 @@ class At(Callback):
     def _trigger_step(self):
         if self.global_step == self.step:
             for thread in threading.enumerate():
-                if thread.name == "towerpack-checkpoint":
+                if thread.name.startswith("towerpack-checkpoint"):
                     thread.join()
             self.work()
 
@@ -161,10 +161,14 @@ def test_a_directory_that_is_a_file(line):
 
 
 def test_an_old_one_that_cannot_be_removed_is_no_failure(line, monkeypatch, caplog):
-    def refuse(path):
-        raise OSError(errno.EACCES, "Permission denied", str(path))
+    rename = os.rename
 
-    monkeypatch.setattr("towerpack_callbacks.checkpoint._model_saver.discard", refuse)
+    def refuse(old, new):
+        if Path(old).name == "model-3":
+            raise OSError(errno.EACCES, "Permission denied", str(old))
+        rename(old, new)
+
+    monkeypatch.setattr(os, "rename", refuse)
     line.run([ModelSaver(keep_last=1)])
     assert "The old checkpoint" in caplog.text
     assert "could not be removed: [Errno 13] Permission denied" in caplog.text
@@ -172,7 +176,7 @@ def test_an_old_one_that_cannot_be_removed_is_no_failure(line, monkeypatch, capl
 
 
 def test_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
-    monkeypatch.setattr("towerpack_callbacks.checkpoint._publish._exchange", lambda one, other: False)
+    monkeypatch.setattr("towerpack_callbacks.checkpoint.format._publish._exchange", lambda one, other: False)
     for writing in (1, 2):
         write_checkpoint(tmp_path / "model-1", {"a": np.zeros(3)}, {"writing": writing})
     assert read_checkpoint(tmp_path / "model-1").state == {"writing": 2}

@@ -19,10 +19,9 @@ from pathlib import Path
 
 import numpy as np
 
-from towerpack_callbacks import CheckpointWriteError
+from towerpack_callbacks import CheckpointWriteError, ModelSaver
 from towerpack_callbacks.checkpoint import latest_checkpoint, read_checkpoint, write_checkpoint
-from towerpack_callbacks.checkpoint._model_saver import ModelSaver
-from towerpack_callbacks.checkpoint._write_checkpoint import point_to
+from towerpack_callbacks.checkpoint.format import point_to
 
 VALUES = {"a/W": np.arange(60_000, dtype=np.float32), "b": np.ones(3, np.float32)}
 

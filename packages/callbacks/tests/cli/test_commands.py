@@ -36,14 +36,17 @@ MISUSES = [
     ([], "the following arguments are required: COMMAND"),
     (["paint"], "invalid choice: 'paint'"),
     (["plot"], "the following arguments are required: LOGDIR"),
-    (["plot", "run", "-o", "out.pdf"], r"a name that ends in .html or .png expected; got 'out.pdf'"),
+    (["plot", "run", "-o", "out.pdf"], r"a name that ends in .html or .png expected; received 'out.pdf'"),
     (["plot", "run", "--keys", "("], r"'\(' is no regular expression"),
-    (["plot", "run", "--smooth", "1"], "a number of at least 0 and below 1 expected; got '1'"),
-    (["plot", "run", "--smooth", "much"], "got 'much'"),
+    (["plot", "run", "--smooth", "1"], "a number of at least 0 and below 1 expected; received '1'"),
+    (["plot", "run", "--smooth", "much"], "received 'much'"),
     (["plot", "run", "--theme", "pink"], "invalid choice: 'pink'"),
     (["checkpoint"], "the following arguments are required: ACTION"),
     (["checkpoint", "diff", "run"], "the following arguments are required: B"),
-    (["checkpoint", "export", "run", "-o", "out.zip"], "a name that ends in .npz expected; got 'out.zip'"),
+    (
+        ["checkpoint", "export", "run", "-o", "out.zip"],
+        "a name that ends in .npz expected; received 'out.zip'",
+    ),
 ]
 
 

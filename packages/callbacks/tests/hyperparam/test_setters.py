@@ -311,7 +311,7 @@ def test_a_value_that_does_not_fit(line, value, error, message):
         (lambda: schedule((1, 1), interp="cubic"), ValueError, 'expected None or "linear"'),
         (lambda: ScheduledHyperParamSetter(3, [(1, 1)]), TypeError, "takes a HyperParam or the name"),
         (lambda: HyperParamSetterWithFunc("rate", 3), TypeError, "takes a function of the number"),
-        (lambda: HyperParamSetterWithFunc("rate", max, every="10 min"), PeriodError, "Ask a Ticker"),
+        (lambda: HyperParamSetterWithFunc("rate", max, every="10 min"), PeriodError, "Use a Ticker"),
         (lambda: StatMonitorParamSetter("rate", "e", 3, 0.1, 3), TypeError, "a function of the old value"),
         (lambda: on_plateau(last_k=1), ValueError, "whole number of at least 2"),
         (lambda: ObjAttrParam(Model(), "speed"), AttributeError, "has no attribute 'speed'"),

@@ -11,9 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_callbacks.plot import Curve, RunError, read_runs, select_keys, write_html, write_png
-from towerpack_callbacks.plot._appearance import DASHES, THEMES, Appearance
-from towerpack_callbacks.plot._thin_curves import smooth, thin
+from towerpack_callbacks.plot import (
+    DASHES,
+    THEMES,
+    Appearance,
+    Curve,
+    RunError,
+    read_runs,
+    select_keys,
+    smooth,
+    thin,
+    write_html,
+    write_png,
+)
 
 
 def write_run(path, rows):

@@ -12,8 +12,6 @@ from towerpack_callbacks import (
     PeriodicTrigger,
     ThroughputTracker,
 )
-from towerpack_callbacks.profile import _host_memory
-from towerpack_callbacks.profile._time_left import describe_seconds
 
 
 class Clock(Callback):
@@ -110,15 +108,21 @@ def test_epochs_to_estimate_from():
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0 seconds"),
+        (0.4, "0 seconds"),
         (61, "1 minute 1 second"),
         (3601, "1 hour"),
         (90061, "1 day 1 hour"),
         (7205.4, "2 hours"),
     ],
 )
-def test_times_in_words(seconds, text):
-    assert describe_seconds(seconds) == text
+def test_times_in_words(line, caplog, seconds, text):
+    caplog.set_level(logging.INFO, "towerpack_callbacks")
+    left, times = EstimatedTimeLeft(), iter([0, seconds, 2 * seconds])
+    left._clock = lambda: next(times)
+    line.run([left], steps_per_epoch=1, max_epoch=2)
+    assert [r.getMessage() for r in caplog.records if "time left" in r.getMessage()] == [
+        f"Estimated time left: {text}."
+    ]
 
 
 class Memory(Callback):
@@ -138,7 +142,7 @@ def test_host_memory(line):
 
 
 def test_where_there_is_no_proc_the_extra_is_asked_for(line, monkeypatch, tmp_path):
-    monkeypatch.setattr(_host_memory, "_PROC", tmp_path)
+    monkeypatch.setattr("towerpack_callbacks.profile._host_memory._PROC", tmp_path)
     monkeypatch.setitem(sys.modules, "psutil", None)
     with pytest.raises(ImportError, match=r"pip install towerpack-callbacks\[memory\]"):
         line.run([HostMemoryTracker()])

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import HookToCallback, SessionRunTimeout, as_session_hooks
+from towerpack_callbacks import Callback, HookToCallback, SessionRunTimeout, as_session_hooks
 
 
 def test_a_step_that_waits_for_ever(line):
@@ -14,7 +14,14 @@ def test_a_step_that_waits_for_ever(line):
 
 
 def test_quick_steps_are_let_be(line):
-    assert line.run([SessionRunTimeout(60_000)]) == 6
+    given = []
+
+    class Look(Callback):
+        def _after_run(self, context, run_values):
+            given.append(run_values.options.timeout_in_ms)
+
+    assert line.run([SessionRunTimeout(60_000), Look()]) == 6
+    assert given == [60_000] * 6
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 0.5, None])
@@ -40,5 +47,5 @@ def test_options_of_several_hooks_are_merged(line):
         with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
             while not sess.should_stop():
                 sess.run(line.train_op)
-    assert len(seen) == 2
-    assert all(timeout == 60_000 and devices for timeout, devices in seen)
+    assert [timeout for timeout, _ in seen] == [60_000, 60_000]
+    assert all(devices > 0 for _, devices in seen)

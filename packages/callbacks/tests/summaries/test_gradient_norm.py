@@ -5,7 +5,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, GradientNorm, as_session_hooks
-from towerpack_callbacks.graph._applied_gradients import find_applied_gradients
+from towerpack_callbacks.graph import find_applied_gradients
 
 OPTIMIZERS = {
     "sgd": lambda: tf.train.GradientDescentOptimizer(0.1),

@@ -14,7 +14,7 @@ from towerpack_callbacks import (
     add_moving_summary,
     add_param_summary,
 )
-from towerpack_callbacks.summaries._add_summary import summary_tag
+from towerpack_callbacks.summaries import summary_tag
 
 
 class Keep(Monitor):

@@ -1,19 +1,18 @@
-"""A callback out of functions."""
+"""Makes a callback out of functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, final
 
-from ..callback._callback import Callback
-from ..callback._every import EVERY_EPOCH, Every
+from ..callback import EVERY_EPOCH, Callback, Every
 
 __all__ = ["CallbackFactory"]
 
 
 @final
 class CallbackFactory(Callback):
-    """Makes a callback out of functions, for what is too short for a class of its own.
+    """Makes a callback out of functions, where a class of its own would be too long.
 
     Args:
         setup_graph: adds ops. Each function takes this callback, and with it `trainer`, `graph`,
@@ -23,7 +22,7 @@ class CallbackFactory(Callback):
         after_train: runs once at the end, also after an error.
 
     Raises:
-        TypeError: one of them cannot be called.
+        TypeError: a function cannot be called.
 
     Example:
         ```python

@@ -9,8 +9,7 @@ from typing import final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
-from ..callback._trainer_protocol import TrainerProtocol
+from ..callback import Callback, TrainerProtocol
 
 __all__ = ["Seed"]
 
@@ -27,7 +26,7 @@ class Seed(Callback):
         seed: the seed.
 
     Raises:
-        ValueError: it is not a whole number from 0 to 2**32 - 1, which NumPy takes.
+        ValueError: the seed is not a whole number from 0 to 2**32 - 1, which NumPy takes.
     """
 
     chief_only = False

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch
 
 __all__ = ["CheckNumerics", "RunOp", "RunUpdateOps"]
 
@@ -54,8 +53,8 @@ class RunOp(Callback):
         run_step: run it along with every step.
 
     Raises:
-        TypeError: it is neither an op nor a function.
-        ValueError: it would never run.
+        TypeError: `op` is neither an op nor a function.
+        ValueError: the op would never run.
 
     Example:
         ```python
@@ -107,7 +106,8 @@ class RunOp(Callback):
 class CheckNumerics(Callback):
     """Checks at each trigger that all variables of a collection are finite.
 
-    It finds out late, but costs nothing in between. `TerminateOnNaN` finds out at once, and where.
+    It notices others late, but costs nothing in between. `TerminateOnNaN` notices them at once and finds the
+    op.
 
     Args:
         collection: name of the collection.
@@ -134,7 +134,7 @@ class CheckNumerics(Callback):
             raise NonFiniteError(
                 f"After step {self.global_step}, {len(bad)} of {len(finite)} variables have values that are "
                 f"not finite: {', '.join(bad[:5])}{', ...' if len(bad) > 5 else ''}. "
-                "TerminateOnNaN() tells at which step and in which op that begins."
+                "TerminateOnNaN() reports at which step and in which op that begins."
             )
 
 

@@ -1,11 +1,11 @@
-"""Starts a thread or process with the training, and stops it in the end."""
+"""Starts a thread or process with the training, and stops it at the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["StartProcOrThread"]
 
@@ -25,7 +25,7 @@ class StartProcOrThread(Callback):
             waited for.
 
     Raises:
-        TypeError: one cannot be started.
+        TypeError: an object has no `start()`.
     """
 
     chief_only = False

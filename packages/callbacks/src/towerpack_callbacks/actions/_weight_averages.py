@@ -9,8 +9,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, ProxyCallback
-from ..callback._every import EVERY_STEP, Every, as_every
+from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, as_every
 
 __all__ = ["EMA", "averaged_variables"]
 
@@ -59,7 +58,7 @@ class EMA(Callback):
         self._applied = False
 
     def applied_to(self, callback: Callback) -> Callback:
-        """The same callback, which sees the averages in place of the weights whenever it is triggered."""
+        """Wraps a callback, so that the averages are in place of the weights whenever it is triggered."""
         return _WithAverages(callback, self)
 
     @contextlib.contextmanager
@@ -67,7 +66,7 @@ class EMA(Callback):
         """Puts the averages in place of the weights for as long as the block lasts; nothing is copied.
 
         Raises:
-            RuntimeError: they are there already.
+            RuntimeError: the averages are in place already.
         """
         if self._applied:
             raise RuntimeError("EMA.applied() is in use already: the averages are in place of the weights.")
@@ -123,7 +122,7 @@ class EMA(Callback):
         return self._every
 
     def _trigger_step(self) -> None:
-        # In a call of its own: along with the step it might see weights from before or after it, by chance.
+        # In a call of its own: along with the step it would read weights from before or after it, by chance.
         self._update()
 
 
@@ -151,7 +150,7 @@ class _WithAverages(ProxyCallback):
 
 
 def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-    """The variables of a checkpoint with the averages in place of the weights, for export or prediction.
+    """Returns a checkpoint's variables with the averages in place of the weights, for export or prediction.
 
     Args:
         variables: arrays by variable name, such as `checkpoint.load_variables(path)`.
@@ -160,7 +159,7 @@ def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[st
         Arrays under the weights' own names; averages have no names of their own any more.
 
     Raises:
-        ValueError: there are no averages among them.
+        ValueError: there are no averages among the variables.
 
     Example:
         >>> averaged_variables({"W": 1.0, "W/ExponentialMovingAverage": 2.0, "global_step": 3})

@@ -1,1 +1,33 @@
-"""What a callback is, when it acts, and what it may know of the loop."""
+"""What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
+
+from ._argument_checks import check_choice, check_count, check_number_above_zero
+from ._callback import Callback, output_directory
+from ._due_schedule import DueSchedule, Ticker
+from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
+from ._loop_state import LoopState
+from ._proxy_callback import ProxyCallback
+from ._statistic_watch import StatisticWatch, is_better
+from ._step_fetch import StepFetch
+from ._trainer_protocol import InferenceTower, StatisticsStore, TrainerProtocol
+
+__all__ = [
+    "EVERY_EPOCH",
+    "EVERY_STEP",
+    "Callback",
+    "DueSchedule",
+    "Every",
+    "InferenceTower",
+    "LoopState",
+    "ProxyCallback",
+    "StatisticWatch",
+    "StatisticsStore",
+    "StepFetch",
+    "Ticker",
+    "TrainerProtocol",
+    "as_every",
+    "check_choice",
+    "check_count",
+    "check_number_above_zero",
+    "is_better",
+    "output_directory",
+]

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError
-from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
+from ._every import EVERY_EPOCH, EVERY_STEP, Every
+from ._step_fetch import StepFetch
 from ._trainer_protocol import TrainerProtocol
 
-__all__ = ["Callback", "ProxyCallback", "StepFetch"]
-
-
-@attrs.frozen(eq=False)  # tensors do not compare to one truth value
-class StepFetch:
-    """Something a callback wants fetched together with the training step.
-
-    Args:
-        fetches: a tensor, an op, or any structure of them that `Session.run` takes.
-        receive: called with the fetched values right after the run; None for ops run for their effect.
-        every: at which steps, as an `Every` or a string such as "100 steps"; the loop does nothing for it at
-            the others.
-        options: options of the session call, such as tracing; `receive` then takes a pair of the values and
-            the call's `tf.RunMetadata`. Options of several fetches are merged.
-    """
-
-    fetches: Any
-    receive: Callable[[Any], None] | None = None
-    every: Every = attrs.field(default=EVERY_STEP, converter=as_every)
-    options: tf.RunOptions | None = None
+__all__ = ["Callback", "output_directory"]
 
 
 class Callback:
@@ -47,24 +28,27 @@ class Callback:
     cb._before_train()
     for epoch_num in range(starting_epoch, max_epoch + 1):
         cb._before_epoch()                    # must be quick: it counts as training time
-        for local_step in range(steps_per_epoch):
-            fetches = cb.step_fetches that are due, plus cb._before_run(context)
-            session.run(train_op + fetches)
+        for local_step in range(first_step, steps_per_epoch):
+            fetches = cb.step_fetches() that are due, and cb._before_run(context)
+            values = session.run([train_op, fetches])
             global_step += 1
-            receive(values) of each due fetch; cb._after_run(context, values)
-            cb._trigger_step()                # if step_period says so
-            cb._after_triggers()              # if any was triggered; checkpoints are written here
+            receive(values) of each due fetch, then cb._after_run(context, values)
+            cb._trigger_step()                # at the steps of cb.step_period()
+            cb._after_triggers()              # if any was triggered, and the epoch goes on
         cb._after_epoch()                     # must be quick, too
         cb._trigger_epoch()                   # calls cb._trigger() unless overridden
-        cb._after_triggers()
+        cb._after_triggers()                  # checkpoints are written here
     cb._after_train()                         # always, also after an error or Ctrl-C
     ```
 
-    An epoch is only the default period of callbacks; it never resets the data. What is fetched through
-    `step_fetches` or `_before_run` is computed *along with* the step, from the same input; a `sess.run` in a
+    `first_step` is 0, except in the first epoch of a run that resumes inside an epoch. A `StopTraining`
+    of a trigger ends the loop once all triggers of that moment are called.
+
+    An epoch is only the default period of callbacks; it never resets the data. Values fetched through
+    `step_fetches` or `_before_run` are computed *along with* the step, from the same input; a `sess.run` in a
     trigger is a run of its own, which takes another datapoint if it depends on the input.
-    A callback that overrides nothing of a step costs nothing in it. Where nobody looks at every step, a loop
-    may run those in between several in one session call; periods in seconds wait for its end, 0.05 s at most.
+    A callback that overrides nothing of a step costs nothing in it. Where no callback acts at every step, a
+    loop may run several steps in one session call; periods in seconds wait for its end, 0.05 s at most.
 
     Attributes:
         chief_only: when several processes train together, only the chief runs this callback.
@@ -111,7 +95,7 @@ class Callback:
         """
 
     def _after_run(self, context: Any, run_values: Any) -> None:
-        """Receives what `_before_run` asked for, as a `tf.train.SessionRunValues`."""
+        """Receives the values that `_before_run` chose, as a `tf.train.SessionRunValues`."""
 
     def _trigger_step(self) -> None:
         """Runs after a step; see `step_period`."""
@@ -123,7 +107,7 @@ class Callback:
         self._trigger()
 
     def _trigger(self) -> None:
-        """The periodic work; by default once per epoch, or as `PeriodicTrigger` says."""
+        """Does the periodic work; by default once per epoch, or at the periods of a `PeriodicTrigger`."""
 
     def _after_triggers(self) -> None:
         """Runs when all triggers of a step or epoch are done, so that all states are of one moment.
@@ -137,35 +121,35 @@ class Callback:
     # ---- what a callback declares
 
     def step_fetches(self) -> Sequence[StepFetch]:
-        """What to fetch along with the training step, and when. Read once, after all `_setup_graph`."""
+        """Returns what to fetch along with the training step, and when. Read once, after `_setup_graph`."""
         return ()
 
     def step_period(self) -> Every | None:
-        """When `_trigger_step` is wanted: each step if it is overridden, else never."""
+        """Returns when to call `_trigger_step`: at each step if it is overridden, else never."""
         return EVERY_STEP if self.overrides("_trigger_step") else None
 
     def epoch_period(self) -> Every | None:
-        """When `_trigger_epoch` does something: each epoch if it or `_trigger` is overridden, else never."""
+        """Returns when `_trigger_epoch` acts: each epoch if it or `_trigger` is overridden, else never."""
         return EVERY_EPOCH if self.overrides("_trigger_epoch") or self.overrides("_trigger") else None
 
     def produces(self) -> Sequence[str]:
-        """Names of the statistics this callback puts to the monitors in its triggers."""
+        """Names the statistics that this callback puts to the monitors in its triggers."""
         return ()
 
     def produces_in_run(self) -> Sequence[str]:
-        """Names of the statistics it puts while a step's fetches are received, before any trigger."""
+        """Names the statistics that it puts while a step's fetches are received, before any trigger."""
         return ()
 
     def consumes(self) -> Sequence[str]:
-        """Names of the statistics this callback reads; setup fails if nothing before it produces one."""
+        """Names the statistics that it reads; setup fails if no callback before it produces one."""
         return ()
 
     def state_dict(self) -> dict[str, Any]:
-        """What must survive a restart, as JSON values. Empty: nothing."""
+        """Returns the state that must survive a restart, as JSON values; empty: there is none."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back what `state_dict` gave, before `_before_train`."""
+        """Takes back the state that `state_dict` returned, before `_before_train`."""
 
     # ---- conveniences
 
@@ -174,7 +158,7 @@ class Callback:
         """The loop that drives this callback.
 
         Raises:
-            CallbackStateError: before `setup_graph`.
+            CallbackStateError: `setup_graph` was not called yet.
         """
         if self._trainer is None:
             raise CallbackStateError(
@@ -209,90 +193,26 @@ class Callback:
         return self.trainer.log_dir
 
     def overrides(self, method: str) -> bool:
-        """Whether this callback defines `method` itself; the loop leaves out what does not."""
+        """Returns whether this callback defines `method` itself; the loop leaves out those that do not."""
         return getattr(type(self), method) is not getattr(Callback, method)
 
     def __str__(self) -> str:
         return type(self).__name__
 
 
-class ProxyCallback(Callback):
-    """Passes everything on to another callback; the base of wrappers that change one thing.
+def output_directory(callback: Callback, given: Path | None = None, parameter: str = "") -> Path:
+    """Returns the directory for a callback's files: the one given to it, or else the run's.
 
     Args:
-        callback: the callback to wrap.
+        callback: the callback, which is set up.
+        given: the directory that the callback was given, or None.
+        parameter: name of the callback's parameter for it; "" if it has none.
 
     Raises:
-        TypeError: it is not a `Callback`.
+        ValueError: the callback was given none, and the run has none.
     """
-
-    def __init__(self, callback: Callback) -> None:
-        if not isinstance(callback, Callback):
-            raise TypeError(f"{type(self).__name__} wraps a Callback, received {callback!r}.")
-        self.callback = callback
-        self.chief_only = callback.chief_only
-
-    def setup_graph(self, trainer: TrainerProtocol) -> None:
-        self._trainer = trainer
-        self.callback.setup_graph(trainer)
-
-    def _before_train(self) -> None:
-        self.callback._before_train()
-
-    def _before_epoch(self) -> None:
-        self.callback._before_epoch()
-
-    def _before_run(self, context: Any) -> Any:
-        return self.callback._before_run(context)
-
-    def _after_run(self, context: Any, run_values: Any) -> None:
-        self.callback._after_run(context, run_values)
-
-    def _trigger_step(self) -> None:
-        self.callback._trigger_step()
-
-    def _after_epoch(self) -> None:
-        self.callback._after_epoch()
-
-    def _trigger_epoch(self) -> None:
-        self.callback._trigger_epoch()
-
-    def _trigger(self) -> None:
-        self.callback._trigger()
-
-    def _after_triggers(self) -> None:
-        self.callback._after_triggers()
-
-    def _after_train(self) -> None:
-        self.callback._after_train()
-
-    def step_fetches(self) -> Sequence[StepFetch]:
-        return self.callback.step_fetches()
-
-    def step_period(self) -> Every | None:
-        return self.callback.step_period()
-
-    def epoch_period(self) -> Every | None:
-        return self.callback.epoch_period()
-
-    def produces(self) -> Sequence[str]:
-        return self.callback.produces()
-
-    def produces_in_run(self) -> Sequence[str]:
-        return self.callback.produces_in_run()
-
-    def consumes(self) -> Sequence[str]:
-        return self.callback.consumes()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.callback.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.callback.load_state_dict(state)
-
-    def overrides(self, method: str) -> bool:
-        own = getattr(type(self), method) is not getattr(ProxyCallback, method)
-        return own or self.callback.overrides(method)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({self.callback})"
+    directory = given or callback.log_dir
+    if directory is None:
+        here = f", or {parameter}= here" if parameter else ""
+        raise ValueError(f"{callback} has nowhere to write: give log_dir= to the run{here}.")
+    return directory

@@ -1,14 +1,15 @@
-"""Where the loop is: the few numbers that every callback may read."""
+"""The position of the loop: the few numbers that every callback may read."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, final
 
 import attrs
 
 __all__ = ["LoopState"]
 
 
+@final
 @attrs.define
 class LoopState:
     """The counters of one run.
@@ -43,11 +44,11 @@ class LoopState:
 
     @property
     def is_last_step(self) -> bool:
-        """Whether the running step is its epoch's last."""
+        """Whether the running step is the last one of its epoch."""
         return self.local_step == self.steps_per_epoch - 1
 
     def state_dict(self) -> dict[str, Any]:
-        """The counters a checkpoint keeps."""
+        """Returns the counters that a checkpoint keeps."""
         return {
             "epoch_num": self.epoch_num,
             "local_step": self.local_step,
@@ -56,7 +57,7 @@ class LoopState:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on after the last finished step of the run that made `state`."""
+        """Continues after the last finished step of the run that made `state`."""
         self.global_step = int(state["global_step"])
         epoch, next_step = int(state["epoch_num"]), int(state["local_step"]) + 1
         if next_step >= int(state["steps_per_epoch"]) or next_step >= self.steps_per_epoch:

@@ -1,30 +1,28 @@
-"""What a callback may know of the loop that drives it, and nothing more.
+"""The protocols through which a callback sees the loop that drives it.
 
-`towerpack_trainers.Trainer` keeps to this protocol; so does the bridge that runs callbacks on plain
-`SessionRunHook`s (`as_session_hooks`). A loop of your own can, too.
+`towerpack_trainers.Trainer` follows `TrainerProtocol`; so does `as_session_hooks`, which runs callbacks as
+plain `SessionRunHook`s. A loop of your own can, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ._loop_state import LoopState
 
-if TYPE_CHECKING:
-    from ..monitors import Monitors
-
-__all__ = ["InferenceTower", "TrainerProtocol"]
+__all__ = ["InferenceTower", "StatisticsStore", "TrainerProtocol"]
 
 
 class InferenceTower(Protocol):
     """One replica of the model for evaluation, fed by an input of its own."""
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors of this replica by the names the model gave them."""
+        """Returns tensors of this replica by the names that the model gave them."""
 
     def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
         """Runs one whole pass of the input, each datapoint exactly once.
@@ -35,6 +33,34 @@ class InferenceTower(Protocol):
         Yields:
             The fetched values of one batch, and the number of examples in it.
         """
+
+
+class StatisticsStore(Protocol):
+    """Stores the statistics that callbacks put, and returns those of other callbacks; `Monitors` is one.
+
+    Names are those of the statistics: "cost", "validation_accuracy". All belong to the loop's `global_step`.
+    """
+
+    def put_scalar(self, name: str, value: float | np.ndarray) -> None:
+        """Records a number, or an array of one element."""
+
+    def put_image(self, name: str, images: np.ndarray) -> None:
+        """Records images: [height, width], [height, width, channels] or [number, height, width, channels]."""
+
+    def put_histogram(self, name: str, values: np.ndarray) -> None:
+        """Records the distribution of an array's values."""
+
+    def put_summary(self, serialized: bytes) -> None:
+        """Records the values of a serialized `tf.Summary`."""
+
+    def get_latest(self, name: str) -> float:
+        """Returns the newest value of a scalar."""
+
+    def get_history(self, name: str) -> list[tuple[int, float]]:
+        """Returns the values of a scalar as pairs (global_step, value), the oldest first."""
+
+    def __contains__(self, name: str) -> bool:
+        """Returns whether a scalar of this name was put."""
 
 
 class TrainerProtocol(Protocol):
@@ -50,31 +76,31 @@ class TrainerProtocol(Protocol):
 
     @property
     def coord(self) -> tf.train.Coordinator:
-        """Where a background thread reports its failure (`request_stop`), so that the loop raises it."""
+        """The coordinator: a thread reports its failure by `request_stop`, and the loop raises it."""
 
     @property
     def loop(self) -> LoopState:
         """The counters."""
 
     @property
-    def monitors(self) -> Monitors:
-        """Where statistics go."""
+    def monitors(self) -> StatisticsStore:
+        """The store of statistics."""
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes (checkpoints, events)."""
+        """Whether this process writes checkpoints and events."""
 
     @property
     def log_dir(self) -> Path | None:
-        """The directory of this run's files; None when the user wants none."""
+        """The directory of this run's files; None if it has none."""
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors or ops by name, looked up in the whole graph, then in the first training tower."""
+        """Returns tensors or ops by name, looked up in the whole graph, then in the first training tower."""
 
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str]
     ) -> Callable[..., list[Any]]:
-        """A function from input arrays to output arrays, on the model's current variables."""
+        """Returns a function from input arrays to output arrays, on the model's current variables."""
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         """Adds a replica for evaluation over `source`; call it in `_setup_graph`.
@@ -87,4 +113,4 @@ class TrainerProtocol(Protocol):
         """
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything besides variables that a checkpoint must hold, as JSON values."""
+        """Returns everything besides variables that a checkpoint must hold, as JSON values."""

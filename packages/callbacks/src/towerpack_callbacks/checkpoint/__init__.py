@@ -13,13 +13,18 @@ and whenever, the newest complete checkpoint loads.
 """
 
 from ._best_saver import MaxSaver, MinSaver
-from ._checkpoint_layout import all_checkpoints, latest_checkpoint
 from ._model_saver import ModelSaver, save_now
 from ._random_state import random_state, set_random_state
-from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._retention import KeepBest
-from ._variable_values import assign_variables, initial_feeds, snapshot_variables
-from ._write_checkpoint import write_checkpoint
+from .format import (
+    Checkpoint,
+    all_checkpoints,
+    latest_checkpoint,
+    load_variables,
+    read_checkpoint,
+    write_checkpoint,
+)
+from .variables import assign_variables, initial_feeds, snapshot_variables
 
 __all__ = [
     "Checkpoint",

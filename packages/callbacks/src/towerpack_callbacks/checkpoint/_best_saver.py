@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,23 +9,20 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
-from ._publish import discard
+from ..callback import Callback, StatisticWatch, is_better, output_directory
 from ._run_writer import RunWriter, check_on_error
-from ._snapshot_ops import add_copies
-from ._write_checkpoint import point_to
+from .format import discard, point_to
+from .variables import add_copies
 
 __all__ = ["MaxSaver", "MinSaver"]
 
-_log = logging.getLogger("towerpack_callbacks")
 _COLLECTIONS = (tf.GraphKeys.GLOBAL_VARIABLES,)
 
 
 class _BestSaver(Callback):
     """Saves the run when a statistic is better than ever before in this training, resumed runs included."""
 
-    _kind: str
-    _sign: int
+    _mode: str
 
     def __init__(
         self,
@@ -37,45 +32,32 @@ class _BestSaver(Callback):
         background: bool = True,
         on_error: str = "stop",
     ) -> None:
-        self._stat = monitor_stat
+        self._watch = StatisticWatch(monitor_stat)
         self._given_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._background = background
         self._on_error = check_on_error(self, on_error)
-        self._name = f"{self._kind}-{re.sub(r'[^A-Za-z0-9_.-]', '-', self._stat)}"
+        self._name = f"{self._mode}-{re.sub(r'[^A-Za-z0-9_.-]', '-', monitor_stat)}"
         self._best: float | None = None
         self._wanted = False
         self._writer: RunWriter | None = None
 
     def _setup_graph(self) -> None:
-        directory = self._given_dir or self.log_dir
-        if directory is None:
-            raise ValueError(
-                f"{self} has nowhere to write: give log_dir= to the run, or checkpoint_dir= here."
-            )
-        self._dir = directory
-        # An earlier run of the same object is another training.
+        self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
+        # Reset: this object may have served an earlier training.
         self._best, self._wanted, self._writer = None, False, None
         add_copies(self.graph, _COLLECTIONS)
 
     def consumes(self) -> Sequence[str]:
-        return [self._stat]
+        return [self._watch.name]
 
     def _before_train(self) -> None:
         self._writer = RunWriter(self, self._dir, _COLLECTIONS, self._background, self._on_error)
 
     def _trigger(self) -> None:
-        # A statistic with a longer period than ours is not there each time, and then there is nothing new.
-        if self._stat not in self.trainer.monitors:
-            return
-        step, value = self.trainer.monitors.get_history(self._stat)[-1]
-        if step == self.global_step and self._is_better(value):
+        value = self._watch.value_at(self.trainer.monitors, self.global_step)
+        if value is not None and is_better(value, self._best, self._mode):
             self._best = value
             self._wanted = True
-
-    def _is_better(self, value: float) -> bool:
-        if math.isnan(value):
-            return False
-        return self._best is None or self._sign * value > self._sign * self._best
 
     def _after_triggers(self) -> None:
         if self._wanted:
@@ -92,13 +74,7 @@ class _BestSaver(Callback):
         # All of them: a run that was killed here may have left one that no link leads to.
         for other in self._dir.glob(f"{self._name}-*"):
             if other != path and other.name.removeprefix(f"{self._name}-").isdigit():
-                self._remove(other)
-
-    def _remove(self, path: Path) -> None:
-        try:
-            discard(path)
-        except OSError as error:
-            _log.warning("The earlier checkpoint %s could not be removed: %s.", path, error)
+                discard(other)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self._best}
@@ -107,7 +83,7 @@ class _BestSaver(Callback):
         self._best = state["best"]
 
     def __str__(self) -> str:
-        return f"{type(self).__name__}({self._stat!r})"
+        return f"{type(self).__name__}({self._watch.name!r})"
 
 
 @final
@@ -123,8 +99,7 @@ class MaxSaver(_BestSaver):
         on_error: "stop" or "warn"; see `ModelSaver`.
     """
 
-    _kind = "max"
-    _sign = 1
+    _mode = "max"
 
 
 @final
@@ -140,5 +115,4 @@ class MinSaver(_BestSaver):
         on_error: "stop" or "warn"; see `ModelSaver`.
     """
 
-    _kind = "min"
-    _sign = -1
+    _mode = "min"

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, ProxyCallback
-from ._checkpoint_layout import LATEST, all_checkpoints, checkpoint_name, linked, step_of
-from ._publish import discard
+from ..callback import Callback, ProxyCallback, StatisticWatch, output_directory
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
-from ._snapshot_ops import add_copies
-from ._write_checkpoint import point_to
+from .format import LATEST, all_checkpoints, checkpoint_name, discard, linked, point_to, step_of
+from .variables import add_copies
 
 __all__ = ["ModelSaver", "save_now"]
-
-_log = logging.getLogger("towerpack_callbacks")
 
 
 @final
@@ -28,22 +23,22 @@ class ModelSaver(Callback):
 
     It is made when all callbacks' triggers of that moment are done, so resuming from it continues the very
     same run. The step loop waits until variables and states are copied; writing goes on beside it, one
-    checkpoint at a time. What could not be written stops the training at its next step.
+    checkpoint at a time. A checkpoint that could not be written stops the training at its next step.
 
     Of the checkpoints written up to now, those stay that any of `keep_last`, `keep_best` and `keep_every`
-    asks for, and whatever a symbolic link in the directory leads to: `latest`, the best ones of `MaxSaver`
-    and `MinSaver`, and links of one's own. What to keep is decided from what is there, so a resumed run goes
-    on as the one before would have.
+    selects, and the targets of all symbolic links in the directory: `latest`, the best ones of `MaxSaver` and
+    `MinSaver`, and links of one's own. The choice depends on the files that are there, so a resumed run makes
+    the same one as the run before.
 
     Args:
         keep_last: how many of the newest to keep; None keeps all.
         keep_best: keep those with the best values of a statistic; its producer must come before.
-        keep_every: keep the first in each stretch of so many steps.
+        keep_every: keep the first in each stretch of this many steps.
         checkpoint_dir: where to write; None: the log directory.
         var_collections: collections of the variables to save.
         background: write beside the training, which takes memory for one copy of the variables. Otherwise
             the loop waits until it is written.
-        on_error: what a checkpoint that cannot be written leads to: "stop", or "warn" to log it and train on.
+        on_error: "stop" to end the training if a checkpoint cannot be written, or "warn" to log it and go on.
 
     Raises:
         ValueError: a number is below 1, `on_error` is neither, or there is no directory to write to.
@@ -83,13 +78,8 @@ class ModelSaver(Callback):
         return () if best is None else [best.stat]
 
     def _setup_graph(self) -> None:
-        directory = self._given_dir or self.log_dir
-        if directory is None:
-            raise ValueError(
-                "ModelSaver has nowhere to write: give log_dir= to the run, or checkpoint_dir= here."
-            )
-        self._dir = directory
-        # An earlier run of the same object is another training.
+        self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
+        # Reset: this object may have served an earlier training.
         self._values, self._wanted, self._saved_step, self._writer = {}, False, None, None
         add_copies(self.graph, self._collections)
 
@@ -105,7 +95,7 @@ class ModelSaver(Callback):
         For a loop that is about to end, between a step's triggers and the next step.
 
         Raises:
-            CheckpointWriteError: it, or the one before, could not be written.
+            CheckpointWriteError: this checkpoint, or the one before, could not be written.
         """
         assert self._writer is not None
         if self._saved_step != self.global_step:
@@ -129,27 +119,20 @@ class ModelSaver(Callback):
 
     def _note_value(self) -> None:
         best = self._retention.keep_best
-        if best is not None and best.stat in self.trainer.monitors:
-            step, value = self.trainer.monitors.get_history(best.stat)[-1]
-            if step == self.global_step:
-                self._values[step] = value
+        if best is not None:
+            value = StatisticWatch(best.stat).value_at(self.trainer.monitors, self.global_step)
+            if value is not None:
+                self._values[self.global_step] = value
 
     def _finish(self, path: Path, step: int) -> None:
         point_to(self._dir / LATEST, path)
-        # Later ones are of a run that was resumed from an earlier checkpoint; they count once we get there.
+        # Later ones are of a run that was resumed from an earlier one; they count once this run gets there.
         mine = {step_of(other): other for other in all_checkpoints(self._dir) if step_of(other) <= step}
         kept = self._retention.choose(list(mine), self._values)
         linked_to = linked(self._dir)
         for number, other in mine.items():
             if number not in kept and other.resolve() not in linked_to:
-                self._remove(other)
-
-    def _remove(self, path: Path) -> None:
-        try:
-            discard(path)
-        except OSError as error:
-            # Nothing is lost; if it is the disk, the next write says so.
-            _log.warning("The old checkpoint %s could not be removed: %s.", path, error)
+                discard(other)
 
     def state_dict(self) -> dict[str, Any]:
         # A list of pairs, as the keys of a JSON object are strings.
@@ -160,13 +143,13 @@ class ModelSaver(Callback):
 
 
 def save_now(callbacks: Iterable[Callback]) -> bool:
-    """Lets all `ModelSaver`s among callbacks write a checkpoint of this moment; see `ModelSaver.save_now`.
+    """Writes a checkpoint of this moment by all `ModelSaver`s among callbacks; see `ModelSaver.save_now`.
 
     Args:
-        callbacks: of a run; those inside others, such as `PeriodicTrigger`, are found.
+        callbacks: the callbacks of a run; savers inside others, such as `PeriodicTrigger`, are found.
 
     Returns:
-        Whether there is one.
+        Whether there is a saver among them.
     """
     savers = [saver for saver in map(_innermost, callbacks) if isinstance(saver, ModelSaver)]
     for saver in savers:

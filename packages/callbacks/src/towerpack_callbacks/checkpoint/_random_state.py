@@ -12,9 +12,9 @@ __all__ = ["random_state", "set_random_state"]
 
 
 def random_state() -> dict[str, Any]:
-    """Where the generators of `random` and `numpy.random` are.
+    """Returns the states of the generators of `random` and `numpy.random`.
 
-    Ours draw from seed and position alone and have no state; these are for what a user's code draws.
+    Towerpack itself draws from seed and position alone and has no such state; a user's code may use these.
     """
     version, internal, gauss = random.getstate()
     numpy_state = np.random.get_state(legacy=False)
@@ -26,7 +26,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: Mapping[str, Any]) -> None:
-    """Puts the generators where `random_state` found them.
+    """Restores the states that `random_state` returned.
 
     Raises:
         ValueError: the state is of another kind of generator than the one in use.

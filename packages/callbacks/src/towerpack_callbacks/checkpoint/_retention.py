@@ -1,26 +1,23 @@
-"""Which checkpoints to keep: pure rules on steps and values."""
+"""Rules that choose the checkpoints to keep, by their steps and the values of a statistic."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import attrs
 
-__all__ = ["KeepBest", "Retention"]
+from ..callback import check_choice, check_count
 
-_MODES = ("max", "min")
+__all__ = ["KeepBest", "Retention"]
 
 
 def _positive(holder: object, attribute: Any, value: object) -> None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-        raise ValueError(
-            f"{attribute.name}={value!r}: expected a whole number of at least 1"
-            + (", or None." if attribute.default is None else ".")
-        )
+    check_count(f"{attribute.name}={value!r}", value, optional=attribute.default is None)
 
 
+@final
 @attrs.frozen
 class KeepBest:
     """Keeps the checkpoints at which a statistic was best.
@@ -48,28 +45,28 @@ class KeepBest:
 
     @mode.validator
     def _check_mode(self, attribute: attrs.Attribute[str], value: object) -> None:
-        if value not in _MODES:
-            raise ValueError(f'KeepBest(mode={value!r}): expected "max" or "min".')
+        check_choice(f"KeepBest(mode={value!r})", value, ("max", "min"))
 
     def choose(self, values: Mapping[int, float]) -> set[int]:
-        """The best steps.
+        """Returns the best steps.
 
         Args:
-            values: what the statistic was, by step.
+            values: the values of the statistic, by step.
         """
         sign = -1 if self.mode == "max" else 1
         known = [(sign * value, step) for step, value in values.items() if not math.isnan(value)]
         return {step for _, step in sorted(known)[: self.count]}
 
 
+@final
 @attrs.frozen(kw_only=True)
 class Retention:
-    """The rules of one saver; a checkpoint stays if any of them keeps it.
+    """The rules of one saver: a checkpoint stays if any of them keeps it.
 
     Args:
-        keep_last: so many of the newest; None: all.
+        keep_last: how many of the newest to keep; None: all.
         keep_best: those with the best values of a statistic.
-        keep_every: the first in each stretch of so many steps, for good.
+        keep_every: the first in each stretch of this many steps, for good.
 
     Raises:
         ValueError: a number is below 1.
@@ -80,7 +77,7 @@ class Retention:
     keep_every: int | None = attrs.field(default=None, validator=_positive)
 
     def choose(self, steps: Sequence[int], values: Mapping[int, float]) -> set[int]:
-        """The steps whose checkpoints stay.
+        """Returns the steps whose checkpoints stay.
 
         Args:
             steps: of all checkpoints there are.

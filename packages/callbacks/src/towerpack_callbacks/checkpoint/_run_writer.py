@@ -1,21 +1,18 @@
-"""What all savers do: copy the run now, write it beside the training, tell what went wrong."""
+"""Copies the run as it is now and writes it beside the training, for all savers."""
 
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 from .._errors import CheckpointWriteError
-from ..callback._callback import Callback
-from ._background_job import BackgroundJob
-from ._checkpoint_layout import aside_prefix
+from ..callback import Callback
+from ..writing import BackgroundJob
 from ._random_state import random_state
-from ._snapshot_ops import copies_or_variables
-from ._tensor_file import TensorFile
-from ._write_checkpoint import encode_state, write_files
+from .format import TensorFile, encode_state, remove_unfinished, write_files
+from .variables import copies_or_variables
 
 __all__ = ["RunWriter", "check_on_error"]
 
@@ -23,10 +20,10 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 def check_on_error(saver: Callback, on_error: str) -> str:
-    """Returns what a failed write shall lead to.
+    """Checks and returns what follows a failed write.
 
     Raises:
-        ValueError: it is neither "stop" nor "warn".
+        ValueError: `on_error` is neither "stop" nor "warn".
     """
     if on_error not in {"stop", "warn"}:
         raise ValueError(
@@ -35,15 +32,16 @@ def check_on_error(saver: Callback, on_error: str) -> str:
     return on_error
 
 
+@final
 class RunWriter:
     """Writes checkpoints of one run for one saver. The step loop waits for the copy alone.
 
-    At most one write is under way; the next one waits for it. What could not be written is reported to the
-    run's coordinator at once, so that the loop stops, and raised here at the next opportunity.
+    At most one write is under way; the next one waits for it. A failure is reported to the run's coordinator
+    at once, so that the loop stops, and raised here at the next opportunity.
 
     Args:
         saver: the callback, with its session.
-        directory: where it writes. It is made, and what a killed run was writing there is removed.
+        directory: where it writes. It is made, and the unfinished checkpoints of a killed run are removed.
         collections: collections of the variables to save.
         background: write beside the training; else before `save` returns.
         on_error: "stop", or "warn" to log a failure and train on.
@@ -65,7 +63,7 @@ class RunWriter:
         self._copy: Callable[[], dict[str, Any]] = saver.trainer.sess.make_callable(copies)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            _remove_leftovers(directory)
+            remove_unfinished(directory)
         except OSError as error:
             raise CheckpointWriteError(
                 f"{saver} cannot write to {directory}: {error}. Give a directory that this process may "
@@ -106,7 +104,7 @@ class RunWriter:
         """Waits for the write under way, if any.
 
         Raises:
-            CheckpointWriteError: it failed, and that was not raised yet.
+            CheckpointWriteError: the write failed, and its error was not raised yet.
         """
         try:
             self._job.wait()
@@ -114,10 +112,10 @@ class RunWriter:
             self._raise(error)
 
     def close(self) -> None:
-        """Waits for the write under way and lets go of what writing needs.
+        """Waits for the write under way and frees what writing needs.
 
         Raises:
-            CheckpointWriteError: it failed, and that was not raised yet.
+            CheckpointWriteError: the write failed, and its error was not raised yet.
         """
         try:
             self.wait()
@@ -136,11 +134,3 @@ class RunWriter:
     def _raise(self, error: CheckpointWriteError) -> None:
         if not self._warns:
             raise error
-
-
-def _remove_leftovers(directory: Path) -> None:
-    for leftover in directory.glob(f"{aside_prefix}*"):
-        if leftover.is_symlink():
-            leftover.unlink()
-        else:
-            shutil.rmtree(leftover)

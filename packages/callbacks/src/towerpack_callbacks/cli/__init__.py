@@ -1,7 +1,7 @@
-"""What `python -m towerpack_callbacks` does; each command in a file of its own."""
+"""The commands of `python -m towerpack_callbacks`, each in a file of its own."""
 
 from ._checkpoint_commands import add_checkpoint
-from ._command_error import CommandError
+from ._command_line import CommandError
 from ._plot_command import add_plot
 
 __all__ = ["CommandError", "add_checkpoint", "add_plot"]

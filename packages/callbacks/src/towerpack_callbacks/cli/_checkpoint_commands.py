@@ -1,4 +1,4 @@
-"""`checkpoint ls|diff|export`: what is in checkpoints."""
+"""`checkpoint ls|diff|export`: lists, compares and exports checkpoints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ._checkpoint_diff import difference
 from ._checkpoint_export import export
 from ._checkpoint_list import list_checkpoints
-from ._plot_command import regex
+from ._command_line import regex
 
 __all__ = ["add_checkpoint"]
 
@@ -80,5 +80,5 @@ def _export(options: argparse.Namespace) -> None:
 
 def _archive(text: str) -> Path:
     if not text.endswith(".npz"):
-        raise argparse.ArgumentTypeError(f"a name that ends in .npz expected; got {text!r}")
+        raise argparse.ArgumentTypeError(f"a name that ends in .npz expected; received {text!r}")
     return Path(text)

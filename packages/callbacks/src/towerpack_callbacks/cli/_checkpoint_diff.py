@@ -1,4 +1,4 @@
-"""`checkpoint diff`: what differs between two checkpoints."""
+"""`checkpoint diff`: compares two checkpoints."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from ..checkpoint import Checkpoint, read_checkpoint
 from ..monitors import ScalarHistory
-from ._command_error import CommandError
-from ._table import align
+from ._command_line import CommandError, align
 
 __all__ = ["difference"]
 
@@ -20,10 +19,11 @@ _LONGEST = 60  # of a value that is shown, in characters
 
 
 def difference(first: Path, second: Path) -> list[str]:
-    """Lines that say what differs.
+    """Returns the lines of the comparison.
 
     Raises:
-        CommandError, CheckpointError: one of them is not there, or cannot be read.
+        CommandError: a checkpoint is not there.
+        CheckpointError: a checkpoint cannot be read.
     """
     a, b = _read(first), _read(second)
     lines = [f"A  {a.path}", f"B  {b.path}", "", *_variables(a.variables, b.variables), ""]
@@ -58,7 +58,7 @@ def _variables(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> Iter
 
 
 def _distance(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest absolute difference; NaN where only one is NaN, or values that are no numbers differ."""
+    """Computes the largest absolute difference; NaN if only one is NaN, or if other values differ."""
     if np.array_equal(a, b):
         return 0.0
     if a.dtype.kind in "OSU":
@@ -83,7 +83,7 @@ def _kind(array: np.ndarray) -> str:
 
 
 def _flat(value: Any, where: str = "") -> dict[str, Any]:
-    """Entries of nested dicts, by path; lists and what else there is stay whole."""
+    """Flattens nested dicts to entries by path; lists and other values stay whole."""
     if where.endswith(f"/ {ScalarHistory.__name__}"):
         return {f"{where} / {name}": words for name, words in _histories(value)}
     if not isinstance(value, dict) or not value:
@@ -95,7 +95,7 @@ def _flat(value: Any, where: str = "") -> dict[str, Any]:
 
 
 def _histories(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Statistics in words; they are packed in the checkpoint."""
+    """Describes statistics in words; they are packed in the checkpoint."""
     history = ScalarHistory()
     history.load_state_dict(state)
     for name in history.names():

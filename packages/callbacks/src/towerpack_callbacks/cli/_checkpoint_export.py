@@ -1,8 +1,7 @@
-"""`checkpoint export`: variables as a NumPy archive."""
+"""`checkpoint export`: writes variables to a NumPy archive."""
 
 from __future__ import annotations
 
-import os
 import re
 import zipfile
 from collections.abc import Sequence
@@ -11,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..checkpoint import load_variables
-from ._command_error import CommandError
+from ..writing import atomic_write
+from ._command_line import CommandError
 
 __all__ = ["export"]
 
@@ -25,7 +25,8 @@ def export(source: Path, target: Path, patterns: Sequence[re.Pattern[str]]) -> t
         How many were written, and the size of the archive in bytes.
 
     Raises:
-        CommandError, CheckpointError: there is nothing to read, no name matches, or a variable is no number.
+        CommandError: there is nothing to read, no name matches, or a variable is no number.
+        CheckpointError: the checkpoint cannot be read.
     """
     if not source.exists() and not source.with_name(f"{source.name}.index").exists():
         raise CommandError(f"there is no checkpoint {source}")
@@ -40,12 +41,8 @@ def export(source: Path, target: Path, patterns: Sequence[re.Pattern[str]]) -> t
         raise CommandError(
             f"no variable matches {wanted}; there are: {', '.join(sorted(variables)) or 'none'}"
         )
-    aside = target.with_name(f".{target.name}.writing")
-    try:
+    with atomic_write(target) as aside:
         _write(aside, chosen)
-        os.replace(aside, target)
-    finally:
-        aside.unlink(missing_ok=True)
     return len(chosen), target.stat().st_size
 
 

@@ -1,8 +1,7 @@
-"""`checkpoint ls`: one line for each checkpoint."""
+"""`checkpoint ls`: lists checkpoints, a line for each."""
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import defaultdict
@@ -11,9 +10,8 @@ from pathlib import Path
 
 from .._errors import CheckpointError
 from ..checkpoint import read_checkpoint
-from ..checkpoint._checkpoint_layout import MANIFEST, aside_prefix
-from ._command_error import CommandError
-from ._table import align
+from ..checkpoint.format import is_complete, is_unfinished, wrong_file
+from ._command_line import CommandError, align
 
 __all__ = ["list_checkpoints"]
 
@@ -23,7 +21,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
-    """Lines of the listing, the headings first.
+    """Returns the lines of the listing, the headings first.
 
     Args:
         log_dir: a log directory, or one checkpoint.
@@ -34,7 +32,7 @@ def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
     """
     if not log_dir.is_dir():
         raise CommandError(f"there is no directory {log_dir}")
-    found = [log_dir] if (log_dir / MANIFEST).is_file() else sorted(_candidates(log_dir), key=_order)
+    found = [log_dir] if is_complete(log_dir) else sorted(_candidates(log_dir), key=_order)
     if not found:
         raise CommandError(f"{log_dir} holds no checkpoint (yet); expected directories such as model-1000")
     marks = _marks(found[0].parent)
@@ -54,26 +52,26 @@ def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
 
 
 def _candidates(log_dir: Path) -> Iterator[Path]:
-    """Checkpoints under any name, and what was to become one."""
+    """Finds checkpoints under any name, and unfinished ones."""
     for path in log_dir.iterdir():
         if path.is_dir() and not path.is_symlink():
-            named_like_one = _MODEL.fullmatch(path.name) or path.name.startswith(aside_prefix)
-            if named_like_one or (path / MANIFEST).is_file():
+            named_like_one = _MODEL.fullmatch(path.name) or is_unfinished(path)
+            if named_like_one or is_complete(path):
                 yield path
 
 
 def _order(path: Path) -> tuple[bool, int, str]:
     step = _step(path)
-    return path.name.startswith(aside_prefix), int(step) if step else -1, path.name
+    return is_unfinished(path), int(step) if step else -1, path.name
 
 
 def _step(path: Path) -> str:
     match = _STEP.search(path.resolve().name)
-    return match[1] if match and not path.name.startswith(aside_prefix) else ""
+    return match[1] if match and not is_unfinished(path) else ""
 
 
 def _marks(log_dir: Path) -> dict[Path, list[str]]:
-    """Names of the links to each checkpoint: `latest`, `max-<statistic>`, and whatever users have made."""
+    """Returns the names of the links to each checkpoint: `latest`, `max-<statistic>`, and those of users."""
     marks = defaultdict(list)
     for path in log_dir.iterdir():
         if path.is_symlink():
@@ -82,12 +80,9 @@ def _marks(log_dir: Path) -> dict[Path, list[str]]:
 
 
 def _state(path: Path, verify: bool) -> str:
-    if path.name.startswith(aside_prefix):
+    if is_unfinished(path):
         return "unfinished"
-    try:
-        wrong = _wrong_file(path)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        wrong = MANIFEST
+    wrong = wrong_file(path)
     if wrong is not None:
         return f"incomplete: {wrong}"
     if not verify:
@@ -97,16 +92,6 @@ def _state(path: Path, verify: bool) -> str:
     except CheckpointError:
         return "damaged"
     return "verified"
-
-
-def _wrong_file(path: Path) -> str | None:
-    """The first file that is missing or of another size than the manifest says."""
-    manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    for name, expected in manifest["files"].items():
-        file = path / name
-        if not file.is_file() or file.stat().st_size != expected["bytes"]:
-            return str(name)
-    return None
 
 
 def _size(path: Path) -> int:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from ..plot import read_runs, select_keys, write_html, write_png
-from ..plot._appearance import THEMES, Appearance
+from ..plot import THEMES, Appearance, read_runs, select_keys, write_html, write_png
+from ._command_line import regex
 
-__all__ = ["add_plot", "regex"]
+__all__ = ["add_plot"]
 
 _WRITERS = {".html": write_html, ".png": write_png}
 
@@ -76,16 +75,8 @@ def _plot(options: argparse.Namespace) -> None:
 def _output(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in _WRITERS:
-        raise argparse.ArgumentTypeError(f"a name that ends in .html or .png expected; got {text!r}")
+        raise argparse.ArgumentTypeError(f"a name that ends in .html or .png expected; received {text!r}")
     return path
-
-
-def regex(text: str) -> re.Pattern[str]:
-    """An argument that is a regular expression."""
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
 def _weight(text: str) -> float:
@@ -94,5 +85,5 @@ def _weight(text: str) -> float:
     except ValueError:
         weight = -1.0
     if not 0 <= weight < 1:
-        raise argparse.ArgumentTypeError(f"a number of at least 0 and below 1 expected; got {text!r}")
+        raise argparse.ArgumentTypeError(f"a number of at least 0 and below 1 expected; received {text!r}")
     return weight

@@ -14,7 +14,7 @@ __all__ = ["BinaryClassificationStats", "ClassificationError", "ScalarStats"]
 
 @final
 class ScalarStats(Inferencer):
-    """The mean of scalar tensors over all examples; batches count by their size.
+    """Computes the mean of scalar tensors over all examples; batches count by their size.
 
     Args:
         names: one name of a scalar tensor or several. Each is the mean over its batch.
@@ -52,7 +52,7 @@ class ScalarStats(Inferencer):
 
 @final
 class ClassificationError(Inferencer):
-    """The share of wrong answers, exact whatever the batch sizes.
+    """Computes the share of wrong answers, exact whatever the batch sizes.
 
     Args:
         wrong_tensor_name: a vector with one 0 or 1 per example, 1 (or True) where the answer is wrong.
@@ -91,7 +91,7 @@ class ClassificationError(Inferencer):
 
 @final
 class BinaryClassificationStats(Inferencer):
-    """Precision, recall and F1 of yes-or-no answers, over all elements of the round.
+    """Computes precision, recall and F1 of yes-or-no answers, over all elements of the round.
 
     A value without meaning, such as the precision where nothing was answered with yes, is 0.
 

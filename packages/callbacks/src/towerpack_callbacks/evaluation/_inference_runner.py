@@ -9,18 +9,17 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
-from ..callback._trainer_protocol import InferenceTower
+from ..callback import Callback, InferenceTower
 
 __all__ = ["DataParallelInferenceRunner", "InferenceRunner", "Inferencer"]
 
 
 class Inferencer(abc.ABC):
-    """Computes statistics from what the model says of each batch of one evaluation round."""
+    """Computes statistics from the model's outputs for each batch of one evaluation round."""
 
     @abc.abstractmethod
     def _get_fetches(self) -> Sequence[str]:
-        """Names of the tensors wanted of each batch."""
+        """Names the tensors to fetch of each batch."""
 
     def _before_inference(self) -> None:
         """Starts a round."""
@@ -30,7 +29,7 @@ class Inferencer(abc.ABC):
         """Takes one batch.
 
         Args:
-            values: the fetched arrays, in the order of `_get_fetches`.
+            values: the fetched arrays, in the order of `_get_fetches`, of their tensors' shapes and dtypes.
             batch_size: the number of examples in the batch; the last of a round may be smaller.
         """
 
@@ -40,11 +39,11 @@ class Inferencer(abc.ABC):
 
     @abc.abstractmethod
     def produces(self) -> Sequence[str]:
-        """The names `_after_inference` will return."""
+        """Names the statistics that `_after_inference` will return."""
 
 
 class _Runner(Callback):
-    """Evaluates the model at each trigger; subclasses say on which devices."""
+    """Evaluates the model at each trigger; subclasses choose the devices."""
 
     def __init__(
         self,

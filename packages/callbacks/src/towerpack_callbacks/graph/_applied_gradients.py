@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -15,13 +16,14 @@ _APPLIES = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 _GRADIENT_ARGUMENTS = ("grad", "delta")
 
 
+@final
 @attrs.frozen(eq=False)
 class AppliedGradient:
     """One update of a variable by an optimizer.
 
     Attributes:
         variable: the variable.
-        gradient: what is applied to it, after averaging, clipping and so on. Of a sparse update, the rows.
+        gradient: the gradient as it is applied: averaged, clipped and so on. Of a sparse update, the rows.
         op: the op that applies it.
     """
 

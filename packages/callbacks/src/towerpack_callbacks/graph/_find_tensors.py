@@ -9,7 +9,18 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TensorNotFoundError
 
-__all__ = ["find_tensors"]
+__all__ = ["as_names", "find_tensors"]
+
+
+def as_names(names: Sequence[str]) -> list[str]:
+    """Returns names as a list.
+
+    Raises:
+        TypeError: `names` is one string, whose letters would be taken for names.
+    """
+    if isinstance(names, str):
+        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
+    return list(names)
 
 
 def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] = ("",)) -> list[tf.Tensor]:
@@ -18,15 +29,13 @@ def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] 
     Args:
         graph: the graph.
         names: names such as "conv0/output" or "conv0/output:0".
-        prefixes: what may stand before a name, such as "" and "tower0/".
+        prefixes: prefixes that a name may have, such as "" and "tower0/".
 
     Raises:
         TypeError: `names` is one string.
         TensorNotFoundError: no such tensor; the message lists names that are close.
     """
-    if isinstance(names, str):
-        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-    return [_find(graph, name, prefixes) for name in names]
+    return [_find(graph, name, prefixes) for name in as_names(names)]
 
 
 def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
@@ -48,7 +57,7 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
 
 
 def _value(graph: tf.Graph, handle: tf.Tensor) -> tf.Tensor:
-    """What a variable's handle stands for, read by an op that is there already."""
+    """Returns the value of the variable that a handle belongs to, read by an op that is there already."""
     for key in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
         for variable in graph.get_collection(key):
             if variable.op.name == handle.op.name:

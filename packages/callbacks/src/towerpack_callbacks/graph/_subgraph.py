@@ -1,4 +1,4 @@
-"""What of a graph some tensors depend on, and where something new comes into it."""
+"""Finds the ops that tensors depend on, and the sources of new values among them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLS = {"If", "While", "Case", "PartitionedCall", "StatefulPartitionedCall"}
 def ancestors(
     targets: Iterable[tf.Tensor | tf.Operation], fed: Iterable[tf.Tensor] = ()
 ) -> set[tf.Operation]:
-    """All ops that must run for the targets, control inputs included, the targets' own ops, too.
+    """Finds all ops that must run for the targets, control inputs and the targets' own ops included.
 
     Args:
         targets: tensors and ops.
@@ -40,17 +40,17 @@ def ancestors(
 
 
 def creation_order(graph: tf.Graph) -> dict[str, int]:
-    """A topological order: an op's inputs are there before it."""
+    """Numbers the ops in a topological order: an op's inputs come before it."""
     return {op.name: number for number, op in enumerate(graph.get_operations())}
 
 
 def reads_variable(op: tf.Operation) -> bool:
-    """Whether an op's output is the value of a variable."""
+    """Returns whether an op's output is the value of a variable."""
     return op.type in _READS_VARIABLE
 
 
 def is_source(op: tf.Operation) -> bool:
-    """Whether an op brings something new into a step: data, random numbers, what Python code gives."""
+    """Returns whether an op brings new values into a step: data, random numbers, results of Python code."""
     if op.type in _PLACEHOLDERS:
         return True
     if not op.op_def.is_stateful or reads_variable(op) or op.type in _CALLS:
@@ -60,7 +60,7 @@ def is_source(op: tf.Operation) -> bool:
 
 
 def sources_of(targets: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    """The tensors whose values make it possible to compute the targets again, without anything new.
+    """Finds the tensors whose values suffice to compute the targets again, without any new values.
 
     They are what sources give. Where an op waits for a source by a control input, as those do that count what
     was taken from a queue, feeding the source's values would not keep it from running; then they are what
@@ -88,7 +88,7 @@ def sources_of(targets: Iterable[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _first_that_waits_for_a_source(needed: list[tf.Operation], fed: list[tf.Tensor]) -> tf.Operation | None:
-    """The first op with a value to feed instead whose control inputs would run a source."""
+    """Finds the first op whose control inputs would run a source, and that has an output to feed instead."""
     known = {tensor.name for tensor in fed}
     runs_source: set[tf.Operation] = set()
     for op in needed:

@@ -1,4 +1,4 @@
-"""Values that change while training: what they are, and when they change.
+"""Values that change while training: where they are kept, and when they change.
 
 A `HyperParam` is a place for a value: a variable of the graph, or an attribute of a Python object. A setter
 is a callback that decides its value. Schedules (`cosine`, `one_cycle`, …) are pure functions of the progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from ..callback._every import EVERY_EPOCH, Every, as_every
+from ..callback import EVERY_EPOCH, Every, as_every
 from ._hyper_param import HyperParam
 from ._hyper_param_setter import HyperParamSetter
 
@@ -14,17 +14,17 @@ __all__ = ["HyperParamSetterWithFunc"]
 
 @final
 class HyperParamSetterWithFunc(HyperParamSetter):
-    """Sets a hyper-parameter to what a function says.
+    """Sets a hyper-parameter to the result of a function.
 
-    It is asked before a new run's first step (then with 0), and whenever the period is due. A run that is
-    resumed goes on with the value it had, so that functions of the old value are not applied twice.
+    The function is called before a new run's first step (then with 0), and whenever the period is due. A run
+    that is resumed continues with the value it had, so that functions of the old value are not applied twice.
 
     Args:
         param: the parameter, or the name of a scalar variable.
         func: takes the number of finished epochs and the value as it is; returns the value to set, or None.
             Where `every` counts steps, it takes the number of finished steps. A schedule is made such a
             function by `over`.
-        every: when to ask, in epochs or steps.
+        every: when to call it, in epochs or steps.
 
     Raises:
         TypeError: `func` cannot be called.

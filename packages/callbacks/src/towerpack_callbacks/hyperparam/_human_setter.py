@@ -1,4 +1,4 @@
-"""Lets a human set a hyper-parameter while training."""
+"""Sets a hyper-parameter from a text file, which a human may edit while training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = logging.getLogger("towerpack_callbacks")
 
 @final
 class HumanHyperParamSetter(HyperParamSetter):
-    """Sets a hyper-parameter to what a text file says, read at each trigger.
+    """Sets a hyper-parameter to its value in a text file, read at each trigger.
 
     A line of the file is `name: value`, the name as `HyperParam.readable_name` has it; the last line of a
     name counts. Without the file, or without such a line, the parameter is left alone. A line that cannot be
@@ -44,8 +44,8 @@ class HumanHyperParamSetter(HyperParamSetter):
         self._path = self._file_name if self.log_dir is None else self.log_dir / self._file_name
 
     def _value_at_start(self, restored: Any) -> Any:
-        asked = self._value_now()
-        return restored if asked is None else asked
+        written = self._value_now()
+        return restored if written is None else written
 
     def _value_now(self) -> float | None:
         try:

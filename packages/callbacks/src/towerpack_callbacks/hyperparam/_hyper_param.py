@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import TensorNotFoundError
-from ..callback._trainer_protocol import TrainerProtocol
+from ..callback import TrainerProtocol
 
 __all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
 
 
 class HyperParam(abc.ABC):
-    """A place for a value, which a setter sets.
+    """A place whose value a setter sets.
 
     Attributes:
         readable_name: how logs call it.
@@ -28,7 +28,7 @@ class HyperParam(abc.ABC):
 
     @abc.abstractmethod
     def get_value(self) -> Any:
-        """The value now."""
+        """Returns the current value."""
 
     @abc.abstractmethod
     def set_value(self, value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..callback._callback import Callback
+from ..callback import Callback
 from ._hyper_param import GraphVarParam, HyperParam
 
 __all__ = ["HyperParamSetter"]
@@ -25,7 +25,7 @@ class HyperParamSetter(Callback):
         param: the parameter, or the name of a scalar variable.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: `param` is neither a `HyperParam` nor a name.
     """
 
     chief_only = False
@@ -44,14 +44,14 @@ class HyperParamSetter(Callback):
     # ---- what subclasses override
 
     def _value_now(self) -> Any:
-        """The value to set at this trigger; None to leave it as it is."""
+        """Returns the value to set at this trigger; None to leave it as it is."""
         raise NotImplementedError
 
     def _value_at_start(self, restored: Any) -> Any:
-        """The value to set before the first step; None to leave it as it is.
+        """Returns the value to set before the first step; None to leave it as it is.
 
         Args:
-            restored: what this setter had set last in the run that is resumed; None in a new run.
+            restored: the value that this setter had set last in the run that is resumed; None in a new run.
         """
         return restored
 

@@ -1,4 +1,4 @@
-"""Sets a hyper-parameter by a table."""
+"""Sets a hyper-parameter by a table of epochs or steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Literal, final
 
-from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every
+from ..callback import EVERY_EPOCH, EVERY_STEP, Every
 from ._hyper_param import HyperParam
 from ._hyper_param_setter import HyperParamSetter
 
@@ -21,8 +21,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     """Sets a hyper-parameter at certain epochs or steps.
 
     A value takes effect when its epoch (or step) is over; epoch 0 is before the first. It holds until the
-    next one's. A run that is resumed gets the value that its position asks for, from the schedule as it is
-    now. Between changes the parameter is left alone, so that others may set it, too.
+    next one's. A run that is resumed gets the value of its position in the schedule as it is now. Between
+    changes the parameter is left alone, so that others may set it, too.
 
     Args:
         param: the parameter, or the name of a scalar variable.
@@ -30,7 +30,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         interp: "linear" to go from each value to the next in a straight line; nothing before the first pair,
             and the last value after the last.
         step_based: whether the numbers are steps instead of epochs.
-        set_at_beginning: set, before the first step, what should hold then.
+        set_at_beginning: set the value of the beginning before the first step.
 
     Raises:
         ValueError: the schedule is empty or not in increasing order, or `interp` is unknown.
@@ -63,7 +63,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         self._set_at_beginning = set_at_beginning
 
     def value_at(self, finished: int) -> float | None:
-        """The value that holds when so many epochs (or steps) are over; None before the first."""
+        """Returns the value that holds after a number of epochs (or steps); None before the first."""
         position = bisect.bisect_right(self._points, finished) - 1
         if position < 0:
             return None

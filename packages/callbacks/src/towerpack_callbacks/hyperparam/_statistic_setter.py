@@ -1,4 +1,4 @@
-"""Changes a hyper-parameter when a statistic stops to get better."""
+"""Changes a hyper-parameter when a statistic stops improving."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from ..callback import StatisticWatch, check_count
 from ._hyper_param import HyperParam
 from ._hyper_param_setter import HyperParamSetter
 
@@ -14,22 +15,22 @@ __all__ = ["StatMonitorParamSetter"]
 
 @final
 class StatMonitorParamSetter(HyperParamSetter):
-    """Changes a hyper-parameter when a statistic has not got better by a threshold in its last values.
+    """Changes a hyper-parameter when a statistic has not improved by a threshold in its last values.
 
     It looks at `last_k` new values: if the smallest of them is not below the first by more than the
-    threshold, the parameter changes and the count begins again. What it has seen survives a restart.
+    threshold, the parameter changes and the count begins again. The values so far survive a restart.
 
     Args:
         param: the parameter, or the name of a scalar variable.
         stat_name: name of the statistic; its producer must come before.
         value_func: from the old value to the new one. It may raise `StopTraining`.
-        threshold: by how much the statistic must get better.
+        threshold: by how much the statistic must improve.
         last_k: in how many values.
         reverse: whether higher is better.
 
     Raises:
         TypeError: `value_func` cannot be called.
-        ValueError: `last_k` is not a whole number of at least 2: one value cannot get better.
+        ValueError: `last_k` is not a whole number of at least 2: one value alone cannot improve.
 
     Example:
         ```python
@@ -51,26 +52,20 @@ class StatMonitorParamSetter(HyperParamSetter):
         super().__init__(param)
         if not callable(value_func):
             raise TypeError(f"{self} takes a function of the old value, received {value_func!r}.")
-        if not isinstance(last_k, int) or last_k < 2:
-            raise ValueError(f"{self}: last_k={last_k!r}; expected a whole number of at least 2.")
-        self._stat = stat_name
+        check_count(f"{self}: last_k={last_k!r}", last_k, at_least=2)
+        self._watch = StatisticWatch(stat_name)
         self._value_func = value_func
         self._threshold = threshold
         self._sign = -1 if reverse else 1
         self._values: deque[float] = deque(maxlen=last_k)
-        self._seen = -1
 
     def consumes(self) -> Sequence[str]:
-        return [self._stat]
+        return [self._watch.name]
 
     def _value_now(self) -> Any:
-        monitors = self.trainer.monitors
-        if self._stat not in monitors:
-            return None  # its period is longer than ours
-        step, value = monitors.get_history(self._stat)[-1]
-        if step == self._seen:
+        value = self._watch.next_value(self.trainer.monitors)
+        if value is None:
             return None
-        self._seen = step
         self._values.append(self._sign * value)
         if len(self._values) < (self._values.maxlen or 0):
             return None
@@ -80,11 +75,11 @@ class StatMonitorParamSetter(HyperParamSetter):
         return self._value_func(self.param.get_value())
 
     def state_dict(self) -> dict[str, Any]:
-        return {**super().state_dict(), "values": list(self._values), "seen": self._seen}
+        return {**super().state_dict(), "values": list(self._values), "seen": self._watch.seen_step}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         if "value" in state:
             super().load_state_dict(state)
         self._values.clear()
         self._values.extend(state["values"])
-        self._seen = state["seen"]
+        self._watch.seen_step = state["seen"]

@@ -1,6 +1,6 @@
 """Schedules: pure functions from the progress of a training, 0 to 1, to a value.
 
-They know of no training, so they can be plotted, tested and combined. `over` makes one a function that
+They depend on no training, so they can be plotted, tested and combined. `over` makes one a function that
 `HyperParamSetterWithFunc` takes. Progress outside of 0 to 1 counts as the nearer end.
 """
 
@@ -17,7 +17,7 @@ Schedule = Callable[[float], float]
 
 
 def cosine(start: float, end: float = 0.0) -> Schedule:
-    """Half a cosine wave from `start` to `end`: slow, fast, slow (Loshchilov and Hutter, 2016).
+    """Goes from `start` to `end` by half a cosine wave: slow, fast, slow (Loshchilov and Hutter, 2016).
 
     Example:
         >>> [round(cosine(1.0, 0.0)(progress), 3) for progress in (0, 0.25, 0.5, 1)]
@@ -27,7 +27,7 @@ def cosine(start: float, end: float = 0.0) -> Schedule:
 
 
 def polynomial(start: float, end: float = 0.0, power: float = 1.0) -> Schedule:
-    """From `start` to `end` as `(1 - progress) ** power`; a straight line for 1.
+    """Goes from `start` to `end` as `(1 - progress) ** power`; a straight line for 1.
 
     Raises:
         ValueError: the power is not above 0.
@@ -42,10 +42,10 @@ def polynomial(start: float, end: float = 0.0, power: float = 1.0) -> Schedule:
 
 
 def exponential(start: float, end: float) -> Schedule:
-    """From `start` to `end` by the same factor in equal times.
+    """Goes from `start` to `end` by the same factor in equal times.
 
     Raises:
-        ValueError: one of them is not above 0.
+        ValueError: `start` or `end` is not above 0.
 
     Example:
         >>> round(exponential(1.0, 0.01)(0.5), 6)
@@ -57,10 +57,10 @@ def exponential(start: float, end: float) -> Schedule:
 
 
 def warm_up(schedule: Schedule, fraction: float, start: float = 0.0) -> Schedule:
-    """A straight line from `start` to the schedule's first value, then the whole schedule in the time left.
+    """Puts a straight line from `start` to the first value before a schedule, which gets the time left.
 
     Args:
-        schedule: what follows.
+        schedule: the schedule that follows.
         fraction: the part of the progress that the line takes, at least 0 and below 1.
         start: the first value.
 
@@ -86,7 +86,7 @@ def warm_up(schedule: Schedule, fraction: float, start: float = 0.0) -> Schedule
 def one_cycle(
     peak: float, warm_up_fraction: float = 0.3, start_divisor: float = 25.0, end_divisor: float = 1e4
 ) -> Schedule:
-    """Up to `peak` and down again, each half a cosine wave ("1cycle", Smith and Topin, 2017).
+    """Goes up to `peak` and down again, each by half a cosine wave ("1cycle", Smith and Topin, 2017).
 
     Args:
         peak: the highest value.
@@ -118,7 +118,7 @@ def one_cycle(
 
 
 def over(schedule: Schedule, total: int) -> Callable[[int, Any], float]:
-    """The function for `HyperParamSetterWithFunc` that goes through a schedule in `total` epochs or steps.
+    """Makes the function for `HyperParamSetterWithFunc` that follows a schedule in `total` epochs or steps.
 
     Args:
         schedule: a function from progress to a value.

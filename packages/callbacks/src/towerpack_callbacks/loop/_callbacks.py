@@ -12,8 +12,10 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, CheckpointError, StopTraining
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import Every, Schedule
+from ..callback._callback import Callback
+from ..callback._due_schedule import DueSchedule
+from ..callback._every import Every
+from ..callback._step_fetch import StepFetch
 from ..callback._trainer_protocol import TrainerProtocol
 from ._callback_times import Stopwatch, Stopwatches
 from ._statistics_order import check_statistics
@@ -67,8 +69,8 @@ class Callbacks:
                 )
         self._ready = False
         self.dynamic: tuple[Callback, ...] = ()
-        self._fetches: Schedule[StepFetch] = Schedule([])
-        self._step_triggers: Schedule[_Trigger] = Schedule([])
+        self._fetches: DueSchedule[StepFetch] = DueSchedule([])
+        self._step_triggers: DueSchedule[_Trigger] = DueSchedule([])
         self._epoch_triggers: tuple[_Trigger, ...] = ()
         self._periods: tuple[tuple[Callback, Every], ...] = ()
         self._finishers: tuple[_Trigger, ...] = ()
@@ -99,10 +101,10 @@ class Callbacks:
         self._watches = Stopwatches([name for name, _ in self._keyed()], self._callbacks)
         watch = self._watches.of
         fetches = [(cb, fetch) for cb in self._callbacks for fetch in cb.step_fetches()]
-        self._fetches = Schedule([(_timed(fetch, watch(cb)), fetch.every) for cb, fetch in fetches])
+        self._fetches = DueSchedule([(_timed(fetch, watch(cb)), fetch.every) for cb, fetch in fetches])
         periods = [(cb, cb.step_period()) for cb in self._callbacks]
         triggers = [(cb, every) for cb, every in periods if every is not None]
-        self._step_triggers = Schedule([((cb._trigger_step, watch(cb)), every) for cb, every in triggers])
+        self._step_triggers = DueSchedule([((cb._trigger_step, watch(cb)), every) for cb, every in triggers])
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
         self._epoch_triggers = tuple((cb._trigger_epoch, watch(cb)) for cb in self._callbacks)
         self.dynamic = tuple(

@@ -10,8 +10,9 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
-from ..callback._callback import Callback, StepFetch
+from ..callback._callback import Callback
 from ..callback._loop_state import LoopState
+from ..callback._step_fetch import StepFetch
 from ..callback._trainer_protocol import InferenceTower, TrainerProtocol
 from ..graph._find_tensors import find_tensors
 from ..monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter

@@ -1,15 +1,12 @@
-"""Where statistics go: event files, JSON lines, tables, the console, and whatever you add."""
+"""Records statistics: in event files, JSON lines, tables and trackers, on the console, or as you like."""
 
-from ._comet import CometMonitor
 from ._console import ScalarPrinter
-from ._csv import CSVWriter
-from ._json_lines import JSONWriter
-from ._mlflow import MLflowMonitor
 from ._monitor import Monitor
 from ._monitors import Monitors
 from ._scalar_history import ScalarHistory
 from ._tensorboard import TFEventWriter
-from ._wandb import WandbMonitor
+from .rows import CSVWriter, JSONWriter
+from .trackers import CometMonitor, MLflowMonitor, WandbMonitor
 
 __all__ = [
     "CSVWriter",

@@ -1,4 +1,4 @@
-"""Statistics on the console."""
+"""Prints statistics on the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hyper-parameters as TensorBoard's HParams tab reads them.
+"""Encodes hyper-parameters as TensorBoard's HParams tab reads them.
 
 The messages are those of `tensorboard/plugins/hparams/plugin_data.proto`. They are written by hand here, as
 TensorFlow comes without TensorBoard, and so few fields do not justify a dependency.
@@ -21,10 +21,10 @@ _START_TAG = "_hparams_/session_start_info"
 
 
 def check_hparams(who: str, hparams: HParams | None) -> dict[str, bool | int | float | str]:
-    """A copy of hyper-parameters that a monitor was given.
+    """Checks the hyper-parameters that a monitor was given, and returns a copy of them.
 
     Raises:
-        TypeError: not a mapping of names to numbers, strings and truth values.
+        TypeError: `hparams` is no mapping of names to numbers, strings and truth values.
     """
     if hparams is None:
         return {}
@@ -40,7 +40,7 @@ def check_hparams(who: str, hparams: HParams | None) -> dict[str, bool | int | f
 
 
 def session_start_summary(hparams: HParams, start_time: float) -> tf.Summary:
-    """The summary by which a run says its hyper-parameters.
+    """Makes the summary that holds the hyper-parameters of a run.
 
     Args:
         hparams: names and values.
@@ -52,13 +52,13 @@ def session_start_summary(hparams: HParams, start_time: float) -> tf.Summary:
     metadata = tf.SummaryMetadata(
         plugin_data=tf.SummaryMetadata.PluginData(plugin_name="hparams", content=content)
     )
-    # The tab asks for a tensor; what is in it does not matter.
+    # The tab needs a tensor; its value does not matter.
     value = tf.Summary.Value(tag=_START_TAG, metadata=metadata, tensor=tf.make_tensor_proto(0.0))
     return tf.Summary(value=[value])
 
 
 def _value(value: Any) -> bytes:
-    """A `google.protobuf.Value`."""
+    """Encodes a `google.protobuf.Value`."""
     if isinstance(value, bool):
         return bytes([4 << 3, value])
     return _text(3, value) if isinstance(value, str) else _number(2, value)

@@ -1,4 +1,4 @@
-"""Images and histograms as TensorFlow summaries, and out of them again; without a graph."""
+"""Encodes images and histograms as TensorFlow summaries, and decodes them; without a graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 
 
 def image_summary(name: str, images: Any) -> tf.Summary:
-    """A summary of one image or several, each as a PNG.
+    """Makes a summary of one image or several, each as a PNG.
 
     Args:
         name: the tag; of several images, the tag before their numbers.
@@ -67,11 +67,11 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def histogram_summary(name: str, values: Any) -> tf.Summary:
-    """A summary of the distribution of numbers, in 64 bins of equal width.
+    """Makes a summary of the distribution of numbers, in 64 bins of equal width.
 
     Raises:
         TypeError: the values are no real numbers.
-        ValueError: none of them is finite.
+        ValueError: none of the values is finite.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "buif":
@@ -95,14 +95,14 @@ def histogram_summary(name: str, values: Any) -> tf.Summary:
 
 
 def images_of(summary: tf.Summary) -> Iterator[tuple[str, bytes]]:
-    """Tags and encoded images (PNG, if TensorFlow or `image_summary` made them) of a summary."""
+    """Yields tags and encoded images (PNG, if TensorFlow or `image_summary` made them) of a summary."""
     for value in summary.value:
         if value.HasField("image"):
             yield value.tag, value.image.encoded_image_string
 
 
 def histograms_of(summary: tf.Summary) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Tags, counts [n] and edges [n + 1] of a summary's histograms; edges are within the values' range."""
+    """Yields tags, counts [n] and edges [n + 1] of histograms; edges are within the range of the values."""
     for value in summary.value:
         if value.HasField("histo"):
             histogram = value.histo

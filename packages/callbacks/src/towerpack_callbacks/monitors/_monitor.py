@@ -7,16 +7,16 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["Monitor"]
 
 
 class Monitor(Callback):
-    """Receives every statistic that is put. Override what you record.
+    """Receives every statistic that is put. Override the methods for what you record.
 
     A monitor is a callback too; monitors come last in the order. One that buffers overrides `flush`, which is
-    called after each epoch, at the end of the training, and when the state of the run is asked for: a
+    called after each epoch, at the end of the training, and when the state of the run is read: a
     checkpoint of step n promises that everything up to n is recorded, so that a run killed right after it
     resumes without a hole. A monitor with a `state_dict` of its own calls `flush` there.
     """
@@ -28,7 +28,7 @@ class Monitor(Callback):
         """Records a TensorFlow summary as a whole; its scalars come through `process_scalar`, too."""
 
     def flush(self) -> None:
-        """Returns when everything received is out of this process; raises what kept it from getting there."""
+        """Returns when everything received is out of this process, or raises the error of its writing."""
 
     def state_dict(self) -> dict[str, Any]:
         self.flush()
@@ -41,6 +41,11 @@ class Monitor(Callback):
         self.flush()
 
     def _directory(self) -> Path:
+        """Returns the run's directory.
+
+        Raises:
+            ValueError: the run has none.
+        """
         if self.log_dir is None:
             raise ValueError(
                 f"{self} writes files, but this run has no log directory. Give log_dir=, or leave {self} out."

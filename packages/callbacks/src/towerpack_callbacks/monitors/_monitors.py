@@ -1,15 +1,16 @@
-"""The one place where statistics are put, and from which they are read back."""
+"""The store of all statistics of a run, which passes them to the monitors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import StatisticError
-from ..callback._loop_state import LoopState
-from ..summaries._add_summary import summary_tag
+from ..callback import LoopState
+from ..summaries import summary_tag
 from ._media_summaries import histogram_summary, image_summary
 from ._monitor import Monitor
 from ._scalar_history import ScalarHistory
@@ -17,6 +18,7 @@ from ._scalar_history import ScalarHistory
 __all__ = ["Monitors"]
 
 
+@final
 class Monitors:
     """Passes statistics to all monitors and keeps their history.
 
@@ -24,8 +26,8 @@ class Monitors:
     history into checkpoints, then those given.
 
     Args:
-        monitors: who records.
-        loop: the counters; what is put carries their `global_step`.
+        monitors: the monitors that record them.
+        loop: the counters; each value is recorded with their `global_step`.
 
     Raises:
         TypeError: an element is no `Monitor`.
@@ -65,12 +67,13 @@ class Monitors:
         """Records one image or several.
 
         Args:
-            name: what they show.
+            name: the name of the images.
             images: shape [height, width], [height, width, channels] or [number, height, width, channels];
                 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels; values in 0…255.
 
         Raises:
-            TypeError, ValueError: it is no such array.
+            TypeError: the values are no numbers.
+            ValueError: the shape is none of these.
         """
         self._put(image_summary(name, images))
 
@@ -78,7 +81,8 @@ class Monitors:
         """Records how numbers are distributed; those that are not finite do not count.
 
         Raises:
-            TypeError, ValueError: they are no numbers, or none is finite.
+            TypeError: the values are no numbers.
+            ValueError: none of the numbers is finite.
         """
         self._put(histogram_summary(name, values))
 
@@ -97,7 +101,7 @@ class Monitors:
             monitor.process_summary(summary, self._loop.global_step)
 
     def get_latest(self, name: str) -> float:
-        """The last value put under `name`.
+        """Returns the last value put under `name`.
 
         Raises:
             StatisticError: nothing was put under that name yet.
@@ -106,7 +110,7 @@ class Monitors:
         return self._history.latest(name)
 
     def get_history(self, name: str) -> list[tuple[int, float]]:
-        """Values put under `name` as pairs (global_step, value), before a restart, too.
+        """Returns the values put under `name` as pairs (global_step, value), before a restart, too.
 
         Of each statistic at least the newest 10,000 are kept; files have them all.
 

@@ -1,4 +1,4 @@
-"""What was put so far, in memory and in the checkpoint."""
+"""Keeps the statistics put so far, in memory and in the checkpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ScalarHistory"]
 
 @final
 class ScalarHistory(Monitor):
-    """Keeps the newest values of each statistic; `Monitors` has one, and answers from it.
+    """Keeps the newest values of each statistic; `Monitors` has one, and reads from it.
 
     It is in every checkpoint, so a callback that looks back sees the same after a restart.
 
@@ -38,18 +38,18 @@ class ScalarHistory(Monitor):
             del steps[: self._limit], values[: self._limit]
 
     def names(self) -> list[str]:
-        """Names of what was put, sorted."""
+        """Returns the names of the statistics that were put, sorted."""
         return sorted(self._steps)
 
     def __contains__(self, name: str) -> bool:
         return name in self._steps
 
     def latest(self, name: str) -> float:
-        """The last value of a statistic that was put."""
+        """Returns the last value of a statistic that was put."""
         return self._values[name][-1]
 
     def pairs(self, name: str) -> list[tuple[int, float]]:
-        """(global_step, value) of a statistic that was put, oldest first."""
+        """Returns the pairs (global_step, value) of a statistic that was put, oldest first."""
         return list(zip(self._steps[name], self._values[name]))
 
     def state_dict(self) -> dict[str, Any]:

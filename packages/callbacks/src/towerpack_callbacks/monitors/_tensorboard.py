@@ -1,4 +1,4 @@
-"""Statistics as TensorBoard event files."""
+"""Writes statistics to TensorBoard event files."""
 
 from __future__ import annotations
 

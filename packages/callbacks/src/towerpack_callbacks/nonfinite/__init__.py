@@ -1,4 +1,4 @@
-"""Where a value that is not finite comes from.
+"""Finds where a value that is not finite comes from.
 
 `TerminateOnNaN` stops a training before such a value reaches the weights, says which op made it, and leaves
 a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the same op, without the model's code.

@@ -1,4 +1,4 @@
-"""`python -m towerpack_callbacks.nonfinite FOLDER` runs a failing step again and says where it fails."""
+"""`python -m towerpack_callbacks.nonfinite FOLDER` runs a failing step again and prints where it fails."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sys
 
 from ._failing_step import replay
 
+__all__ = ["main"]
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Prints what `replay` finds.
+    """Prints the origin that `replay` finds.
 
     Returns:
         0 if the value that is not finite came up again, 1 if not.

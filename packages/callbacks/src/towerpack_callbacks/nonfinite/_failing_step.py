@@ -1,4 +1,4 @@
-"""A folder that holds a failing step: graph, variables and batch."""
+"""Writes a failing step to a folder (graph, variables, batch), and runs it again from there."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def write_folder(
     batch: Mapping[str, Any],
     report: str,
 ) -> None:
-    """Writes all that `replay` needs, and the report for humans."""
+    """Writes everything that `replay` needs, and the report for humans."""
     folder.mkdir(parents=True, exist_ok=True)
     with sess.graph.as_default():
         variables = [*tf.global_variables(), *tf.local_variables()]
-        # In the thread that asks: it may be one of the session's own.
+        # In the calling thread: it may be one of the session's own.
         options = tf.RunOptions(inter_op_thread_pool=-1)
         values = sess.run([sess.graph.as_graph_element(v) for v in variables], options=options)
     np.savez(folder / _VARIABLES, **{v.op.name: value for v, value in zip(variables, values)})
@@ -48,13 +48,13 @@ def replay(folder: str | Path) -> Origin | None:
     """Runs the step of a folder again, in a graph and session of its own.
 
     Args:
-        folder: what `TerminateOnNaN` left.
+        folder: a folder that `TerminateOnNaN` left.
 
     Returns:
         Where values that are not finite begin; None if all are finite this time.
 
     Raises:
-        FileNotFoundError: it is no such folder.
+        FileNotFoundError: `folder` is no folder that `TerminateOnNaN` left.
     """
     folder = Path(folder)
     step = json.loads((folder / _STEP).read_text(encoding="utf-8"))

@@ -6,13 +6,13 @@ import linecache
 import re
 import sysconfig
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..graph._subgraph import ancestors, creation_order, reads_variable
+from ..graph import ancestors, creation_order, reads_variable
 
 __all__ = ["Origin", "find_origin"]
 
@@ -20,9 +20,10 @@ _OURS = re.compile(r"[/\\]towerpack_(callbacks|inputsource|layers|trainers)[/\\]
 _AT_ONCE = 64  # tensors fetched in one run: enough to be quick, few enough to fit into memory
 
 
+@final
 @attrs.frozen
 class Origin:
-    """Where values that are not finite begin.
+    """The place where values that are not finite begin.
 
     Attributes:
         op: name of the op.
@@ -50,7 +51,7 @@ def find_origin(sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[s
         None if all targets are finite this time.
     """
     order = creation_order(sess.graph)
-    # In one call per handful, and in the thread that asks: it may be one of the session's own.
+    # In one call per handful, and in the calling thread: it may be one of the session's own.
     options = tf.RunOptions(inter_op_thread_pool=-1)
     with sess.graph.as_default():
 
@@ -88,7 +89,7 @@ def _not_finite(tensors: list[tf.Tensor], run: Any) -> set[str]:
 
 
 def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, Any]) -> list[tf.Tensor]:
-    """All tensors that are not finite from which, through such alone, the given ones come."""
+    """Finds all tensors that are not finite and reach the given ones through such tensors alone."""
     reached: dict[str, tf.Tensor] = {}
     while pending:
         tensor = pending.pop()
@@ -100,7 +101,7 @@ def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, A
 
 
 def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
-    """Says in words what an op made of what."""
+    """Describes in words an op, its inputs and its output."""
     op = tensor.op
     (value,) = run([tensor])
     what = _describe_value(tensor, value)
@@ -112,7 +113,7 @@ def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
     lines = [f"The first op that made it is {op.name!r} ({op.type}): {what}."]
     inputs = [i for i in op.inputs if i.dtype not in {tf.resource, tf.variant, tf.string}]
     lines += [f"  from {_describe_value(i, v)}" for i, v in zip(inputs, run(inputs))]
-    # An op of a gradient knows the op whose gradient it is.
+    # An op of a gradient refers to the op whose gradient it is.
     original = getattr(op, "_original_op", None)
     if original is not None:
         lines.append(f"  in the gradient of {original.name!r}")
@@ -127,7 +128,7 @@ def _describe_value(tensor: tf.Tensor, value: Any) -> str:
     text = f"{tensor.name} {array.dtype}{list(array.shape)}"
     if array.dtype.kind not in "fiub" or not array.size:
         return text
-    # Half-precision types of other packages know few functions.
+    # Half-precision types of other packages support few functions.
     numbers = array.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]
     nans, infinite = int(np.isnan(numbers).sum()), int(np.isinf(numbers).sum())
@@ -144,7 +145,7 @@ def _all_finite(value: Any) -> bool:
 
 
 def _line_of_model(op: tf.Operation) -> str:
-    """The innermost line of code that is neither TensorFlow's, nor ours, nor Python's own."""
+    """Returns the innermost line of code that is not TensorFlow's, nor Towerpack's, nor Python's own."""
     libraries = tuple(sysconfig.get_paths()[place] for place in ("stdlib", "purelib", "platlib"))
     for frame in reversed(list(op.traceback or ())):
         if not frame.filename.startswith(libraries) and not _OURS.search(frame.filename):

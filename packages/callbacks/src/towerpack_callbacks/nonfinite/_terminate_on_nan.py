@@ -1,4 +1,4 @@
-"""Stops a training at the first value that is not finite, and says where it comes from."""
+"""Stops a training at the first value that is not finite, and reports where it comes from."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError, TensorNotFoundError
-from ..callback._callback import Callback, StepFetch
-from ..graph._applied_gradients import find_applied_gradients
-from ..graph._subgraph import ancestors, sources_of
+from ..callback import Callback, StepFetch
+from ..graph import ancestors, as_names, find_applied_gradients, sources_of
 from ._failing_step import write_folder
 from ._find_origin import find_origin
 
@@ -27,7 +26,7 @@ _WRITES = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
 
 @final
 class TerminateOnNaN(Callback):
-    """Ends the training with `NonFiniteError` when a gradient becomes infinite or no number, and says why.
+    """Ends the training with `NonFiniteError` when a gradient is infinite or no number, and names the op.
 
     It looks at the gradients that the optimizer applies, before they are applied: weights stay as they were.
     Then it runs the step again, from the same batch and the same weights, follows the values back, and names
@@ -49,9 +48,7 @@ class TerminateOnNaN(Callback):
     chief_only = False
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
-        if isinstance(names, str):
-            raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-        self._names = None if names is None else list(names)
+        self._names = None if names is None else as_names(names)
         self._gate: tf.Operation | None = None
 
     def _setup_graph(self) -> None:
@@ -82,7 +79,7 @@ class TerminateOnNaN(Callback):
             return []
 
     def _hold_back(self, updates: Sequence[tf.Operation], gate: tf.Operation) -> None:
-        """Lets what changes variables wait until all gradients were looked at."""
+        """Lets the ops that change variables wait until all gradients are checked."""
         collected = [getattr(op, "op", op) for op in self.graph.get_collection(tf.GraphKeys.UPDATE_OPS)]
         statistics = {
             op for op in ancestors(op for op in collected if op.graph is self.graph) if op.type in _WRITES

@@ -1,10 +1,27 @@
-"""Curves of one run or several, from what `JSONWriter` left of them.
+"""Draws curves of one run or several, from the files of `JSONWriter`.
 
 `python -m towerpack_callbacks plot LOGDIR…` is how people use it.
 """
 
+from ._appearance import DASHES, THEMES, Appearance, Theme
 from ._html_page import write_html
 from ._png_chart import write_png
 from ._read_runs import Curve, Run, RunError, read_runs, select_keys
+from ._thin_curves import ThinCurve, smooth, thin
 
-__all__ = ["Curve", "Run", "RunError", "read_runs", "select_keys", "write_html", "write_png"]
+__all__ = [
+    "DASHES",
+    "THEMES",
+    "Appearance",
+    "Curve",
+    "Run",
+    "RunError",
+    "Theme",
+    "ThinCurve",
+    "read_runs",
+    "select_keys",
+    "smooth",
+    "thin",
+    "write_html",
+    "write_png",
+]

@@ -1,15 +1,18 @@
-"""What both kinds of picture look like."""
+"""The appearance of both kinds of picture: colours, dashes, scale."""
 
 from __future__ import annotations
+
+from typing import final
 
 import attrs
 
 __all__ = ["DASHES", "THEMES", "Appearance", "Theme"]
 
 
+@final
 @attrs.frozen
 class Theme:
-    """Colours.
+    """The colours of a picture.
 
     Attributes:
         background, text, muted, grid: of what is around the curves.
@@ -24,9 +27,10 @@ class Theme:
     runs: tuple[str, ...]
 
 
+@final
 @attrs.frozen
 class Appearance:
-    """How curves are drawn at first.
+    """The options with which curves are drawn at first.
 
     Attributes:
         theme: "light" or "dark"; None: light, and in a page what the reader's system prefers.

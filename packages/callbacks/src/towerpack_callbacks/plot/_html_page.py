@@ -1,10 +1,9 @@
-"""Curves as one page that needs nothing else: no network, no library."""
+"""Writes curves to one page that needs nothing else: no network, no library."""
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..writing import atomic_write
 from ._appearance import DASHES, THEMES, Appearance
 from ._read_runs import Run
 from ._thin_curves import ThinCurve, thin
@@ -28,16 +28,12 @@ def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appea
         runs: the runs.
         keys: names of the statistics, in the order of their charts.
         path: the file to write; it is replaced when the page is complete.
-        look: what the page starts with.
+        look: the options with which the page starts.
     """
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     page = template.replace(_DATA, _embed(_content(runs, keys, look)))
-    aside = path.with_name(f".{path.name}.writing")
-    try:
+    with atomic_write(path) as aside:
         aside.write_text(page, encoding="utf-8", errors="replace")
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def _content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) -> dict[str, Any]:

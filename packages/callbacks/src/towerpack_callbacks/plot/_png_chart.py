@@ -1,8 +1,7 @@
-"""Curves as a PNG, by matplotlib."""
+"""Draws curves to a PNG, by matplotlib."""
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..writing import atomic_write
 from ._appearance import DASHES, THEMES, Appearance, Theme
 from ._read_runs import Run
 from ._thin_curves import ThinCurve, smooth, thin
@@ -45,7 +45,7 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appear
         ) from error
     theme = THEMES[look.theme or "light"]
     with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
-        # No font may have a character; the box in its place tells enough.
+        # No font may have a character; the box in its place is enough.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         _save(_draw(runs, keys, look, theme), path)
 
@@ -153,9 +153,5 @@ def _plain(text: str) -> str:
 
 
 def _save(figure: Any, path: Path) -> None:
-    aside = path.with_name(f".{path.name}.writing")
-    try:
+    with atomic_write(path) as aside:
         figure.savefig(aside, format="png", dpi=min(150, _MOST_PIXELS / figure.get_figheight()))
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)

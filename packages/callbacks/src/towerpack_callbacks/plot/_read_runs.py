@@ -1,4 +1,4 @@
-"""Reads runs: what each statistic was at which step."""
+"""Reads runs: the values of each statistic, and their steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import attrs
 import numpy as np
@@ -24,6 +24,7 @@ class RunError(ValueError):
     """There is nothing to plot where a run was expected."""
 
 
+@final
 @attrs.frozen(eq=False)  # arrays do not compare to one truth value
 class Curve:
     """One statistic of one run.
@@ -37,12 +38,13 @@ class Curve:
     values: np.ndarray
 
 
+@final
 @attrs.frozen(eq=False)
 class Run:
-    """What one run has recorded.
+    """The recorded statistics of one run.
 
     Attributes:
-        name: tells it from the others.
+        name: distinguishes it from the other runs.
         curves: by name of the statistic.
         unreadable: how many lines were no statistics; a last line that is just being written does not count.
     """
@@ -56,13 +58,13 @@ def read_runs(paths: Sequence[str | Path]) -> list[Run]:
     """Reads the runs in log directories, or in files of JSON lines, going on or not.
 
     Raises:
-        RunError: one of them is not there, or has no statistics yet.
+        RunError: a run is not there, or has no statistics yet.
     """
     return [_read_run(Path(path), name) for path, name in zip(paths, _names(paths))]
 
 
 def _names(paths: Sequence[str | Path]) -> list[str]:
-    """Last parts of the paths, whole paths where those are equal, and numbers where even these are."""
+    """Names runs by the last parts of their paths, by whole paths where those are equal, else by numbers."""
     short = [Path(path).resolve().name for path in paths]
     counts = Counter(short)
     long = [name if counts[name] == 1 else str(path) for name, path in zip(short, paths)]

@@ -1,6 +1,8 @@
-"""Fewer points than were recorded, with nothing of the picture lost: means, and the range around them."""
+"""Thins curves to fewer points, with nothing of the picture lost: means, and the range around them."""
 
 from __future__ import annotations
+
+from typing import final
 
 import attrs
 import numpy as np
@@ -12,6 +14,7 @@ __all__ = ["ThinCurve", "smooth", "thin"]
 _LARGEST = 1e300
 
 
+@final
 @attrs.frozen(eq=False)  # arrays do not compare to one truth value
 class ThinCurve:
     """A curve as it is drawn.
@@ -20,7 +23,7 @@ class ThinCurve:
         steps: int64 of shape [n], increasing where points were put together.
         values: float64 of shape [n], the mean of each stretch's finite values; NaN where there is none.
         low, high: float64 of shape [n], the least and the greatest; None where each value is drawn itself.
-        odd: pairs (step, "NaN", "Infinity" or "-Infinity"): what no line can show, once per stretch.
+        odd: pairs (step, "NaN", "Infinity" or "-Infinity"): values that no line can show, once per stretch.
     """
 
     steps: np.ndarray
@@ -80,7 +83,7 @@ def _odd(curve: Curve, ends: np.ndarray) -> list[tuple[int, str]]:
 
 
 def smooth(values: np.ndarray, weight: float) -> np.ndarray:
-    """The moving average with weight `weight` in [0, 1) of what was before, unbiased from the first value on.
+    """Returns moving averages, with weight `weight` in [0, 1) of earlier values, unbiased from the first on.
 
     Values that are NaN stay so and count for nothing.
     """

@@ -1,4 +1,4 @@
-"""What a training does with its time, its memory and its devices."""
+"""Callbacks that measure the time, the memory and the devices of a training."""
 
 from ._chrome_trace import chrome_trace
 from ._gpu import GPUMemoryTracker, GPUUtilizationTracker

@@ -1,4 +1,4 @@
-"""The timeline of one session call, as Chrome shows it."""
+"""Converts the timeline of one session call to a trace that Chrome shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What GPUs do while training, as NVIDIA's driver sees it."""
+"""Measures GPUs while training, by NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["GPUMemoryTracker", "GPUUtilizationTracker"]
 
@@ -17,7 +17,7 @@ _MEGABYTE = 1e6
 
 
 class _GPUTracker(Callback):
-    """Samples something of each GPU in a thread, within epochs alone."""
+    """Samples one quantity of each GPU in a thread, within epochs alone."""
 
     def __init__(self, devices: Sequence[int] | None = None, interval: float = 1.0) -> None:
         if not interval > 0:
@@ -28,7 +28,7 @@ class _GPUTracker(Callback):
         self._rows: list[list[float]] = []
         self._sampler: _Sampler | None = None
 
-    # ---- what the two of them differ in
+    # ---- what subclasses define
 
     def _name(self, device: int) -> str:
         raise NotImplementedError
@@ -131,8 +131,9 @@ class GPUMemoryTracker(_GPUTracker):
         return max(samples)
 
 
+@final
 class _Sampler:
-    """A thread that reads at intervals: at once, and a last time when it is stopped."""
+    """Reads values in a thread at intervals: first at once, and a last time when it is stopped."""
 
     def __init__(self, read: Callable[[], list[float]], interval: float) -> None:
         self._read = read
@@ -161,7 +162,7 @@ class _Sampler:
 
 
 def _nvml() -> Any:
-    """NVIDIA's library, initialised; None where there is no GPU."""
+    """Returns NVIDIA's library, initialised; None where there is no GPU."""
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError as error:

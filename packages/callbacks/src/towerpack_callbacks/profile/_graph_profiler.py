@@ -1,4 +1,4 @@
-"""Traces single steps: which op ran when, and for how long."""
+"""Traces single steps: the time and duration of each op."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every, as_every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every, output_directory
 from ._chrome_trace import chrome_trace
 
 __all__ = ["GraphProfiler"]
@@ -33,9 +32,7 @@ class GraphProfiler(Callback):
         self._every = as_every(every)
 
     def _setup_graph(self) -> None:
-        if self.log_dir is None:
-            raise ValueError(f"{self} has nowhere to write: give log_dir= to the run.")
-        self._dir = self.log_dir
+        self._dir = output_directory(self)
 
     def step_fetches(self) -> Sequence[StepFetch]:
         trace = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)

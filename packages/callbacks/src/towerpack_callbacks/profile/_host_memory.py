@@ -1,4 +1,4 @@
-"""How much memory the machine and this process have."""
+"""Measures the memory of the machine and of this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["HostMemoryTracker"]
 
@@ -18,7 +18,7 @@ _PROC = Path("/proc")
 
 @final
 class HostMemoryTracker(Callback):
-    """Puts the machine's available memory and what this process holds, in gigabytes, at each trigger.
+    """Puts the available memory of the machine and the memory of this process, in gigabytes, at each trigger.
 
     The statistics are `HostMemory/available_gb` and `HostMemory/process_gb` (resident, without the workers of
     parallel flows). On Linux it reads /proc; elsewhere it needs the extra "memory".

@@ -1,4 +1,4 @@
-"""A progress bar for each epoch."""
+"""Shows a progress bar for each epoch."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, final
 
 from tqdm import tqdm
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import Every
+from ..callback import Callback, Every, StepFetch
 
 __all__ = ["ProgressBar"]
 
 
+@final
 class _Bar(tqdm):  # type: ignore[type-arg]
     """A bar without tqdm's monitor thread, which would outlive the training."""
 

@@ -8,8 +8,7 @@ from typing import final
 import tensorflow.compat.v1 as tf
 from tensorflow import profiler
 
-from ..callback._callback import Callback
-from ..callback._every import EVERY_STEP, Every
+from ..callback import EVERY_STEP, Callback, Every, output_directory
 
 __all__ = ["TensorBoardProfiler"]
 
@@ -41,8 +40,7 @@ class TensorBoardProfiler(Callback):
         self._running = False
 
     def _setup_graph(self) -> None:
-        if self.log_dir is None:
-            raise ValueError(f"{self} has nowhere to write: give log_dir= to the run.")
+        self._dir = output_directory(self)
 
     def step_period(self) -> Every | None:
         return EVERY_STEP
@@ -59,7 +57,7 @@ class TensorBoardProfiler(Callback):
 
     def _start(self) -> None:
         try:
-            profiler.experimental.start(str(self.log_dir))
+            profiler.experimental.start(str(self._dir))
             self._running = True
         except tf.errors.AlreadyExistsError:
             _log.warning("%s: another profiler runs in this process already; not profiling.", self)
@@ -68,6 +66,4 @@ class TensorBoardProfiler(Callback):
         if self._running:
             self._running = False
             profiler.experimental.stop()
-            _log.info(
-                "Profiled steps %d to %d: tensorboard --logdir %s", self._first, self._last, self.log_dir
-            )
+            _log.info("Profiled steps %d to %d: tensorboard --logdir %s", self._first, self._last, self._dir)

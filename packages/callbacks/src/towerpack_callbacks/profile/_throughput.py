@@ -1,4 +1,4 @@
-"""How many steps or samples a second are trained on."""
+"""Measures how many steps or samples a second are trained on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["ThroughputTracker"]
 
@@ -22,7 +22,7 @@ class ThroughputTracker(Callback):
             None to count steps.
 
     Raises:
-        ValueError: it is not a positive number.
+        ValueError: `samples_per_step` is not a positive number.
     """
 
     def __init__(self, samples_per_step: float | None = None) -> None:

@@ -1,4 +1,4 @@
-"""How long the training will still take."""
+"""Estimates how long the training will still take."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback, check_count
 
 __all__ = ["EstimatedTimeLeft", "describe_seconds"]
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("towerpack_callbacks")
 class EstimatedTimeLeft(Callback):
     """Logs at each trigger how long the rest will take, callbacks included.
 
-    In a loop without a last epoch it says nothing.
+    In a loop without a last epoch it logs nothing.
 
     Args:
         last_k_epochs: from how many of the last epochs to estimate.
@@ -30,10 +30,7 @@ class EstimatedTimeLeft(Callback):
     """
 
     def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:
-        if not isinstance(last_k_epochs, int) or last_k_epochs < 1:
-            raise ValueError(
-                f"EstimatedTimeLeft(last_k_epochs={last_k_epochs!r}): expected a whole number of at least 1."
-            )
+        check_count(f"EstimatedTimeLeft(last_k_epochs={last_k_epochs!r})", last_k_epochs)
         self._seconds_per_step: deque[float] = deque(maxlen=last_k_epochs)
         self._average = statistics.median if median else statistics.fmean
         self._clock = time.perf_counter
@@ -52,7 +49,7 @@ class EstimatedTimeLeft(Callback):
             _log.info("Estimated time left: %s.", describe_seconds(left))
 
     def seconds_left(self) -> float | None:
-        """The estimate, in seconds; None where it cannot be known."""
+        """Returns the estimate, in seconds; None where there is none."""
         loop = self.trainer.loop
         if loop.max_epoch is None or not self._seconds_per_step:
             return None
@@ -62,7 +59,7 @@ class EstimatedTimeLeft(Callback):
 
 
 def describe_seconds(seconds: float) -> str:
-    """A time in its two largest units.
+    """Returns a time in its two largest units.
 
     Example:
         >>> describe_seconds(93784), describe_seconds(59.6), describe_seconds(3600)

@@ -1,1 +1,23 @@
-"""Callbacks and functions that bring values of a step to monitors and files."""
+"""Callbacks that bring numbers and tensors of the graph to the monitors, to files and to commands."""
+
+from ._add_summary import MOVING_SUMMARIES, add_moving_summary, add_param_summary, summary_tag
+from ._dump_tensors import DumpTensorAsImage, DumpTensors, ProcessTensors
+from ._gradient_norm import GradientNorm
+from ._send_stat import SendStat
+from ._simple_moving_average import SimpleMovingAverage
+from ._summary_callbacks import MergeAllSummaries, MovingAverageSummary
+
+__all__ = [
+    "MOVING_SUMMARIES",
+    "DumpTensorAsImage",
+    "DumpTensors",
+    "GradientNorm",
+    "MergeAllSummaries",
+    "MovingAverageSummary",
+    "ProcessTensors",
+    "SendStat",
+    "SimpleMovingAverage",
+    "add_moving_summary",
+    "add_param_summary",
+    "summary_tag",
+]

@@ -1,4 +1,4 @@
-"""Symbolic functions by which a model says what is worth recording."""
+"""Symbolic functions by which a model declares summaries to record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TOWER_PREFIX = re.compile(r"^tower\d+/")
 
 
 def summary_tag(name: str) -> str:
-    """The name a statistic is recorded under: without tower prefix, output number and "-summary".
+    """Returns the name of a statistic: without tower prefix, output number and "-summary".
 
     Example:
         >>> summary_tag("tower0/fc1/cost-summary:0")
@@ -28,7 +28,8 @@ def summary_tag(name: str) -> str:
 def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARIES) -> None:
     """Records moving averages of scalars: updated each step, written each epoch by `MovingAverageSummary`.
 
-    It adds no op: the averages are kept outside the graph, in the checkpoint.
+    It adds no op: `MovingAverageSummary` keeps the averages, in a local variable of the graph, and in the
+    state of a checkpoint.
 
     Args:
         scalars: scalar tensors of any number type, or lists of them. Each is recorded under its op's name.

@@ -1,15 +1,14 @@
-"""Brings tensors of a step to Python, to files, and to images."""
+"""Passes tensors of a step to Python functions, to files, and to images."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
+from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every, output_directory
+from ..graph import as_names
 
 __all__ = ["DumpTensorAsImage", "DumpTensors", "ProcessTensors"]
 
@@ -39,7 +38,7 @@ class ProcessTensors(Callback):
     ) -> None:
         if not callable(function):
             raise TypeError(f"ProcessTensors takes a function of {len(names)} values, received {function!r}.")
-        self._names = _as_names(names)
+        self._names = as_names(names)
         self._function = function
         self._every = as_every(every)
 
@@ -56,18 +55,18 @@ class DumpTensors(Callback):
 
     Args:
         names: names of the tensors; each is the key of its array.
-        every: at which steps. Each step is much: a file for each.
+        every: at which steps. Writes one file per step: choose a long period.
 
     Raises:
         ValueError: (at set-up) the run has no log directory.
     """
 
     def __init__(self, names: Sequence[str], every: Every | str = EVERY_STEP) -> None:
-        self._names = _as_names(names)
+        self._names = as_names(names)
         self._every = as_every(every)
 
     def _setup_graph(self) -> None:
-        self._dir = _directory(self)
+        self._dir = output_directory(self)
         self._tensors = self.trainer.get_tensors(self._names)
 
     def step_fetches(self) -> Sequence[StepFetch]:
@@ -90,7 +89,7 @@ class DumpTensorAsImage(Callback):
         prefix: the image's name; None: the tensor's.
         map_func: turns the value into an image or images: [height, width], [height, width, channels] or
             [number, height, width, channels]. None: the value is one already.
-        scale: what to multiply by, to get 0…255.
+        scale: the factor from the values to 0…255.
         every: at which steps.
     """
 
@@ -117,15 +116,3 @@ class DumpTensorAsImage(Callback):
     def _put(self, value: Any) -> None:
         images = np.asarray(value if self._map_func is None else self._map_func(value), np.float64)
         self.trainer.monitors.put_image(self._prefix, images * self._scale)
-
-
-def _as_names(names: Sequence[str]) -> list[str]:
-    if isinstance(names, str):
-        raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-    return list(names)
-
-
-def _directory(callback: Callback) -> Path:
-    if callback.log_dir is None:
-        raise ValueError(f"{callback} has nowhere to write: give log_dir= to the run.")
-    return callback.log_dir

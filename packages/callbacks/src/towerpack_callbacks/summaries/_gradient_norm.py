@@ -1,4 +1,4 @@
-"""Records how large gradients are."""
+"""Records the norms of gradients."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every, as_every
-from ..graph._applied_gradients import find_applied_gradients
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every
+from ..graph import find_applied_gradients
 
 __all__ = ["GradientNorm"]
 

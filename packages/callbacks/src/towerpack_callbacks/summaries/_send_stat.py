@@ -1,4 +1,4 @@
-"""Tells a shell command of statistics."""
+"""Passes statistics to a shell command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["SendStat"]
 

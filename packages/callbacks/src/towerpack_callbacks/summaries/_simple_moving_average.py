@@ -1,4 +1,4 @@
-"""The mean of a tensor's last values."""
+"""Records the mean of a tensor's last values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any, final
 
 import numpy as np
 
-from ..callback._callback import Callback, StepFetch
+from ..callback import Callback, StepFetch, check_count
+from ..graph import as_names
 
 __all__ = ["SimpleMovingAverage"]
 
@@ -26,14 +27,9 @@ class SimpleMovingAverage(Callback):
     """
 
     def __init__(self, names: Sequence[str], window_size: int) -> None:
-        if isinstance(names, str):
-            raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
-        if not isinstance(window_size, int) or window_size < 1:
-            raise ValueError(
-                f"SimpleMovingAverage(window_size={window_size!r}): expected a whole number of at least 1."
-            )
+        self._given = as_names(names)
+        check_count(f"SimpleMovingAverage(window_size={window_size!r})", window_size)
         self._names = [name.split(":")[0] for name in names]
-        self._given = list(names)
         self._windows: list[deque[float]] = [deque(maxlen=window_size) for _ in names]
 
     def _setup_graph(self) -> None:

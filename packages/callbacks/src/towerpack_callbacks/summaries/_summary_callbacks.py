@@ -8,8 +8,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch
 from ._add_summary import MOVING_SUMMARIES, summary_tag
 
 __all__ = ["MergeAllSummaries", "MovingAverageSummary"]
@@ -17,7 +16,7 @@ __all__ = ["MergeAllSummaries", "MovingAverageSummary"]
 
 @final
 class MovingAverageSummary(Callback):
-    """Keeps the moving averages that `add_moving_summary` asked for, and puts them once per epoch.
+    """Keeps the moving averages that `add_moving_summary` declared, and puts them once per epoch.
 
     They are kept in the graph, in one local variable, and include every step. They start unbiased (the
     weights of the values seen so far add up to one) and survive a restart.
@@ -45,7 +44,7 @@ class MovingAverageSummary(Callback):
         self._sums = np.zeros(len(scalars) + 1, np.float32)
         if not scalars:
             return
-        # Not fetched: to bring a few numbers to Python takes longer than all of these ops, LeNet's step 3 %.
+        # Not fetched: bringing a few numbers to Python takes longer than all of these ops.
         values = tf.stack([*(tf.cast(scalar, tf.float32) for scalar in scalars), 1.0])
         self._start = tf.placeholder(tf.float32, self._sums.shape, "start")
         variable = tf.Variable(self._start, False, collections=[], name="sums", use_resource=True)
@@ -72,7 +71,7 @@ class MovingAverageSummary(Callback):
         self._read = None  # the session may be broken
 
     def _current(self) -> np.ndarray:
-        """The sums after the last step; when the training is over, as they were last asked for."""
+        """Returns the sums after the last step; when the training is over, those of the last call."""
         if self._read is not None:
             self._sums = self._read()
         return self._sums

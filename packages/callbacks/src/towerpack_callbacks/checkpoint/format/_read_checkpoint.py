@@ -1,0 +1,142 @@
+"""Reads checkpoints: this package's directories, TensorFlow's files, and NumPy archives."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, final
+
+import attrs
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ..._errors import CheckpointError
+from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
+from ._tensor_file import read_tensors
+from ._write_checkpoint import FORMAT, file_crc32
+
+__all__ = ["Checkpoint", "load_variables", "read_checkpoint", "wrong_file"]
+
+
+@final
+@attrs.frozen
+class Checkpoint:
+    """The contents of a checkpoint directory.
+
+    Attributes:
+        path: the directory.
+        variables: arrays by variable name.
+        state: everything else, as it was given to `write_checkpoint`.
+        versions: of Python, NumPy and TensorFlow, when it was written.
+    """
+
+    path: Path
+    variables: dict[str, np.ndarray] = attrs.field(repr=lambda variables: f"<{len(variables)} variables>")
+    state: dict[str, Any] = attrs.field(repr=False)
+    versions: dict[str, str]
+
+
+def read_checkpoint(path: str | Path) -> Checkpoint:
+    """Reads a checkpoint directory, or the latest one in a log directory, and checks it.
+
+    Raises:
+        CheckpointError: there is no checkpoint, or it is incomplete, damaged, or of an unknown format.
+    """
+    directory = Path(path)
+    if not is_complete(directory):
+        latest = latest_checkpoint(directory)
+        if latest is None:
+            raise CheckpointError(
+                f"{directory} is no checkpoint, and holds none. Expected a directory with {MANIFEST}, "
+                "such as train_log/run/model-1000, or a directory of such directories."
+            )
+        directory = latest
+    manifest = _read_json(directory / MANIFEST)
+    _check_files(directory, manifest)
+    return Checkpoint(
+        path=directory,
+        variables=read_tensors(directory / VARIABLES),
+        state=_read_json(directory / STATE),
+        versions=manifest["versions"],
+    )
+
+
+def load_variables(path: str | Path) -> dict[str, np.ndarray]:
+    """Reads arrays by variable name from whatever `path` is.
+
+    Args:
+        path: a checkpoint or log directory of this package, a TensorFlow checkpoint (its prefix, one of its
+            files, or a directory with a `checkpoint` file), or a `.npz` archive. What `tf.train.Checkpoint`
+            wrote comes under the names the variables had, such as "fc0/kernel"; where two share one, under
+            their paths through the objects.
+
+    Raises:
+        CheckpointError: `path` cannot be read as any of these.
+    """
+    path = Path(path)
+    if path.suffix == ".npz":
+        return _read_npz(path)
+    if is_complete(path) or latest_checkpoint(path) is not None:
+        return read_checkpoint(path).variables
+    if path.name == "checkpoint" or path.is_dir():
+        prefix = tf.train.latest_checkpoint(str(path if path.is_dir() else path.parent))
+        if prefix is None:
+            raise CheckpointError(f"{path} names no TensorFlow checkpoint that is there.")
+        return read_tensors(Path(prefix))
+    for suffix in (".index", ".meta"):
+        path = path.with_name(path.name.removesuffix(suffix))
+    return read_tensors(path.with_name(path.name.split(".data-")[0]))
+
+
+def wrong_file(directory: Path) -> str | None:
+    """Returns the first file that is missing or of another size than the manifest says, or None.
+
+    A manifest that cannot be read is such a file itself. Contents are not read; `read_checkpoint` does.
+    """
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        for name, expected in manifest["files"].items():
+            if not _is_whole(directory / name, expected["bytes"]):
+                return str(name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return MANIFEST
+    return None
+
+
+def _check_files(directory: Path, manifest: dict[str, Any]) -> None:
+    if manifest.get("format") != FORMAT:
+        raise CheckpointError(
+            f"{directory} has format {manifest.get('format')!r}; this version reads format {FORMAT}."
+        )
+    for name, expected in manifest["files"].items():
+        file = directory / name
+        if not _is_whole(file, **expected):
+            raise CheckpointError(
+                f"{file} is missing or damaged: its size or checksum is not what {MANIFEST} says. "
+                "Go on from another checkpoint."
+            )
+
+
+def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
+    if not file.is_file() or file.stat().st_size != bytes:
+        return False
+    # The file of the variables has its checksums in its index: one for each of them.
+    return crc32 is None or file_crc32(file) == crc32
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file} cannot be read: {error}.") from error
+    return content
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with zipfile.ZipFile(path), np.load(path) as archive:
+            return {name.removesuffix(":0"): archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        raise CheckpointError(f"{path} cannot be read as a NumPy archive: {error}.") from error

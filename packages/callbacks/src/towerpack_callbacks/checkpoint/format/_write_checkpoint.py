@@ -1,0 +1,144 @@
+"""Makes a checkpoint directory out of arrays and a state, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ..._errors import CheckpointWriteError
+from ...writing import sync
+from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
+from ._publish import put_in_place
+from ._tensor_file import TensorFile
+
+__all__ = ["FORMAT", "encode_state", "file_crc32", "write_checkpoint", "write_files"]
+
+FORMAT = 1
+
+
+def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Path:
+    """Writes a checkpoint directory.
+
+    Args:
+        path: the directory to make. If it is there already, it is replaced.
+        variables: arrays by variable name.
+        state: whatever else must be kept, as JSON values.
+
+    Returns:
+        `path`.
+
+    Raises:
+        CheckpointWriteError: the disk is full, read-only, not permitted, …, or `state` holds something that
+            JSON cannot express; nothing was changed.
+    """
+    encoded = encode_state(path, state)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_written(path, str(error)) from error
+    with TensorFile() as tensor_file:
+        write_files(path, variables, encoded, tensor_file)
+    return path
+
+
+def encode_state(path: Path, state: Mapping[str, Any]) -> str:
+    """Returns the state as JSON, which is a copy of it, too.
+
+    Raises:
+        CheckpointWriteError: JSON cannot express it; the message names the part.
+    """
+    try:
+        return json.dumps(state)
+    except TypeError as error:
+        raise CheckpointWriteError(
+            f"The checkpoint {path} could not be written: {_find_culprit(state)}, which JSON cannot express. "
+            "Let state_dict() return numbers, strings, lists and dicts of Python's own."
+        ) from error
+
+
+def write_files(
+    path: Path, variables: Mapping[str, np.ndarray], encoded_state: str, tensor_file: TensorFile
+) -> None:
+    """Does the work of `write_checkpoint`, in a directory that is there.
+
+    Args:
+        path: the directory to make.
+        variables: arrays by variable name.
+        encoded_state: from `encode_state`.
+        tensor_file: the writer of the variables.
+
+    Raises:
+        CheckpointWriteError: whatever the operating system or TensorFlow refused; nothing was changed.
+    """
+    aside = hidden_name(path)
+    try:
+        aside.mkdir()
+        tensor_file.write(aside / VARIABLES, variables)
+        (aside / STATE).write_text(encoded_state, encoding="utf-8")
+        (aside / MANIFEST).write_text(json.dumps(_manifest(aside), indent=1), encoding="utf-8")
+        for file in aside.iterdir():
+            sync(file)
+        sync(aside)
+        put_in_place(aside, path)
+    except (OSError, tf.errors.OpError) as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise _not_written(path, _reason(error, aside)) from error
+
+
+def _not_written(path: Path, reason: str) -> CheckpointWriteError:
+    if not path.parent.is_dir():
+        return CheckpointWriteError(
+            f"The checkpoint {path} could not be written: the directory {path.parent} is gone, and the "
+            "checkpoints that were in it. Find out what removes or unmounts it, then resume."
+        )
+    return CheckpointWriteError(
+        f"The checkpoint {path} could not be written: {reason}. Earlier checkpoints are whole. "
+        "Free space or fix the permissions of its directory, then resume."
+    )
+
+
+def _reason(error: Exception, aside: Path) -> str:
+    """Returns the text of an error; of TensorFlow's many lines, the one that names the file."""
+    text = str(error)
+    return next((line for line in text.splitlines() if line.startswith(str(aside))), text)
+
+
+def _find_culprit(value: Any, where: str = "state") -> str:
+    """Names the first part of a state that JSON cannot express."""
+    parts: Any = value.items() if isinstance(value, Mapping) else ()
+    if isinstance(value, (list, tuple)):
+        parts = enumerate(value)
+    for key, part in parts:
+        try:
+            json.dumps(part)
+        except TypeError:
+            return _find_culprit(part, f"{where}[{key!r}]")
+    return f"{where} is {value!r} of type {type(value).__name__}"
+
+
+def _manifest(directory: Path) -> dict[str, Any]:
+    files = {}
+    for file in sorted(directory.iterdir()):
+        files[file.name] = {"bytes": file.stat().st_size}
+        # In TensorFlow's index is a checksum of each tensor, which its reader compares.
+        if not file.name.startswith(f"{VARIABLES}.data-"):
+            files[file.name]["crc32"] = file_crc32(file)
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "tensorflow": tf.__version__}
+    return {"format": FORMAT, "files": files, "versions": versions}
+
+
+def file_crc32(file: Path) -> int:
+    """Computes the CRC-32 of a file's bytes."""
+    checksum = 0
+    with file.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum

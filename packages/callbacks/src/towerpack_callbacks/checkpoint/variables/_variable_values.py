@@ -1,0 +1,136 @@
+"""Reads variables out of a session and sets them, without adding ops to its graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+__all__ = ["assign_variables", "initial_feeds", "snapshot_variables", "variables_in"]
+
+# Where an array begins at a multiple of it, a feed needs no copy of TensorFlow's own.
+_ALIGNMENT = 64
+
+# Variables that a session initialises, and that values can be assigned to.
+_INITIALIZED = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
+
+
+def snapshot_variables(sess: tf.Session, variables: Iterable[tf.Variable]) -> dict[str, np.ndarray]:
+    """Copies the values of variables, by name, all of one moment."""
+    by_name = {variable.op.name: variable for variable in variables}
+    values: dict[str, np.ndarray] = sess.run(by_name)
+    return values
+
+
+def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None:
+    """Gives variables of the session's graph new values.
+
+    Args:
+        sess: the session; its graph may be final.
+        values: arrays by variable name, of the variables' shapes and dtypes.
+
+    Raises:
+        KeyError: the graph has no variable of such a name.
+        ValueError: a shape does not fit.
+    """
+    variables = variables_in(sess.graph, _INITIALIZED)
+    # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
+    with sess.graph.as_default():
+        while values:
+            now, values = _apart(variables, values)
+            feeds = _feeds(variables, now)
+            sess.run([variables[name].initializer for name in now], feeds)
+
+
+def initial_feeds(
+    graph: tf.Graph, values: Mapping[str, np.ndarray]
+) -> tuple[dict[tf.Tensor, np.ndarray], dict[str, np.ndarray]]:
+    """Returns what to feed while all variables are initialised, so that some begin with given values.
+
+    To be called, and used, while `graph` is the default graph.
+
+    Args:
+        graph: has the variables; it may be final.
+        values: arrays by variable name, of the variables' shapes and dtypes.
+
+    Returns:
+        The feeds, and those of the values that have to be assigned afterwards: of variables that share their
+        initial value with another one, and cannot be told apart by a feed.
+
+    Raises:
+        KeyError: the graph has no variable of such a name.
+        ValueError: a shape does not fit.
+    """
+    variables = variables_in(graph, _INITIALIZED)
+    used = Counter(_initial(variable).name for variable in variables.values())
+    alone = {
+        name: value
+        for name, value in values.items()
+        if name not in variables or used[_initial(variables[name]).name] == 1
+    }
+    shared = {name: value for name, value in values.items() if name not in alone}
+    return _feeds(variables, alone), shared
+
+
+def variables_in(graph: tf.Graph, collections: Iterable[str]) -> dict[str, tf.Variable]:
+    """Returns the variables of some collections, by name."""
+    return {variable.op.name: variable for key in collections for variable in graph.get_collection(key)}
+
+
+def _initial(variable: tf.Variable) -> tf.Tensor:
+    # An initializer assigns its second input, so feeding that assigns anything.
+    return variable.initializer.inputs[1]
+
+
+def _apart(
+    variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Separates the values of variables that share no initial value from the others."""
+    now: dict[str, np.ndarray] = {}
+    later: dict[str, np.ndarray] = {}
+    seen: set[str] = set()
+    for name, value in values.items():
+        initial = _initial(variables[name]).name if name in variables else name
+        (later if initial in seen else now)[name] = value
+        seen.add(initial)
+    return now, later
+
+
+def _feeds(
+    variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
+) -> dict[tf.Tensor, np.ndarray]:
+    initials, arrays = [], []
+    for name, value in values.items():
+        if name not in variables:
+            raise KeyError(f"The graph has no variable {name!r}.")
+        variable = variables[name]
+        if not variable.shape.is_compatible_with(value.shape):
+            raise ValueError(f"Variable {name!r} has shape {variable.shape}; received {value.shape}.")
+        initials.append(_initial(variable))
+        arrays.append(np.asarray(value, dtype=initials[-1].dtype.as_numpy_dtype))
+    # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable would
+    # be one.
+    return dict(zip(initials, _aligned_copies(arrays)))
+
+
+def _aligned_copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Copies arrays into one block of memory, each at an address from which TensorFlow takes it as it is.
+
+    One block, because its pages are large ones then: many blocks of a few megabytes take longer to write for
+    the first time. An array of objects (strings) is returned as it is.
+    """
+    sizes = [0 if array.dtype.hasobject else -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
+    block = np.empty(sum(sizes) + _ALIGNMENT, np.uint8)
+    place = -block.ctypes.data % _ALIGNMENT
+    copies = []
+    for array, size in zip(arrays, sizes):
+        if array.dtype.hasobject:
+            copies.append(array)
+            continue
+        copy = block[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
+        np.copyto(copy, array)
+        copies.append(copy)
+        place += size
+    return copies

@@ -1,0 +1,7 @@
+"""Monitors that keep a file with a row of statistics for each step."""
+
+from ._csv import CSVWriter
+from ._json_lines import JSONWriter
+from ._step_row import Row, StepRow
+
+__all__ = ["CSVWriter", "JSONWriter", "Row", "StepRow"]

@@ -1,0 +1,49 @@
+"""Collects the statistics that are put at one step in one row."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, final
+
+__all__ = ["Row", "StepRow"]
+
+Row: TypeAlias = dict[str, float | int]
+
+
+@final
+class StepRow:
+    """The statistics of the step that is running; the row is finished when a later step puts something.
+
+    A row starts with `epoch_num` and `global_step`. The last value put under a name counts.
+    """
+
+    def __init__(self) -> None:
+        self._row: Row = {}
+
+    def add(self, name: str, value: float, epoch_num: int, global_step: int) -> Row | None:
+        """Adds a value, and returns the row of an earlier step if this value ends it."""
+        finished = self.take_before(global_step)
+        if not self._row:
+            self._row = {"epoch_num": epoch_num, "global_step": global_step}
+        self._row[name] = value
+        return finished
+
+    def take(self) -> Row | None:
+        """Returns the row and starts another; None if there is nothing in it."""
+        row, self._row = self._row, {}
+        return row or None
+
+    def take_before(self, global_step: int) -> Row | None:
+        """Returns the row and starts another, if the row is of another step than this one; else None."""
+        return self.take() if self._row and self._row["global_step"] != global_step else None
+
+    def last_recorded_step(self, global_step: int) -> int:
+        """Returns the step up to which files are complete, for a run that continues after `global_step`."""
+        return int(self._row["global_step"]) - 1 if self._row else global_step
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the unfinished row, if there is one: a checkpoint may be made before the row is written."""
+        return {"row": dict(self._row)} if self._row else {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continues with the row of `state`."""
+        self._row = dict(state.get("row", {}))

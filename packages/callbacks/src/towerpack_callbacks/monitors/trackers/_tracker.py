@@ -1,0 +1,120 @@
+"""The base class of monitors that report to an experiment tracker."""
+
+from __future__ import annotations
+
+import abc
+import importlib
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from .._hparams import HParams, check_hparams
+from .._media_summaries import histograms_of, images_of
+from .._monitor import Monitor
+from ..rows import Row, StepRow
+
+__all__ = ["Tracker"]
+
+_COUNTERS = ("epoch_num", "global_step")
+
+
+class Tracker(Monitor):
+    """Gathers the statistics of a step in one message, and continues the same run after a restart.
+
+    The run's identifier is in the checkpoint. Statistics of steps after the checkpoint, which a killed run
+    has sent already, are sent again by the resumed one, as those steps run again.
+
+    Args:
+        client: name of the module that talks to the service, and of the extra that installs it.
+        hparams: hyper-parameters of the run.
+
+    Raises:
+        ImportError: the client is not installed.
+        TypeError: a hyper-parameter is no string, number or truth value.
+    """
+
+    def __init__(self, client: str, extra: str, hparams: HParams | None) -> None:
+        who = type(self).__name__
+        try:
+            self._client: Any = importlib.import_module(client)
+        except ImportError as error:
+            raise ImportError(
+                f"{who} needs {client}, which is not installed: pip install 'towerpack-callbacks[{extra}]'."
+            ) from error
+        self._hparams = check_hparams(who, hparams)
+        self._row = StepRow()
+        self._run_id: str | None = None
+        self._started = False
+
+    # ---- what subclasses do, each for its service
+
+    @abc.abstractmethod
+    def _start(self, run_id: str | None) -> str:
+        """Starts a run, or continues the one of that identifier; returns the identifier."""
+
+    @abc.abstractmethod
+    def _log_row(self, row: dict[str, float], global_step: int, epoch_num: int) -> None:
+        """Sends the statistics of one step."""
+
+    @abc.abstractmethod
+    def _log_image(self, tag: str, encoded: bytes, global_step: int) -> None:
+        """Sends a PNG."""
+
+    def _log_histogram(self, tag: str, counts: np.ndarray, edges: np.ndarray, global_step: int) -> None:
+        """Sends a histogram of n counts and n + 1 edges."""
+
+    @abc.abstractmethod
+    def _end(self) -> None:
+        """Returns when everything is sent, or stored to be, and ends the run."""
+
+    # ---- what the loop calls
+
+    def _setup_graph(self) -> None:
+        self._row, self._run_id, self._started = StepRow(), None, False
+
+    def _before_train(self) -> None:
+        self._open()
+
+    def _open(self) -> None:
+        # On first use: a callback may put statistics in its _before_train, ahead of ours.
+        if not self._started:
+            self._run_id, self._started = self._start(self._run_id), True
+
+    def process_scalar(self, name: str, value: float, global_step: int) -> None:
+        self._open()
+        self._send(self._row.add(name, value, self.epoch_num, global_step))
+
+    def process_summary(self, summary: tf.Summary, global_step: int) -> None:
+        self._open()
+        # Services take steps in their order.
+        self._send(self._row.take_before(global_step))
+        for tag, encoded in images_of(summary):
+            self._log_image(tag, encoded, global_step)
+        for tag, counts, edges in histograms_of(summary):
+            self._log_histogram(tag, counts, edges, global_step)
+
+    def _send(self, row: Row | None) -> None:
+        if row is not None:
+            values = {name: value for name, value in row.items() if name not in _COUNTERS}
+            self._log_row(values, int(row["global_step"]), int(row["epoch_num"]))
+
+    def _trigger(self) -> None:
+        self._send(self._row.take())
+        self.flush()
+
+    def _after_train(self) -> None:
+        if self._started:
+            try:
+                self._trigger()
+            finally:
+                self._started = False
+                self._end()
+
+    def state_dict(self) -> dict[str, Any]:
+        self.flush()
+        return {"run": self._run_id, **self._row.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._run_id = state["run"]
+        self._row.load_state_dict(state)

@@ -1,0 +1,15 @@
+"""How files are written: whole or not at all, line by line, and beside the training."""
+
+from ._atomic_write import atomic_write, sync
+from ._background_writer import BackgroundJob, BackgroundWriter, Batches
+from ._line_file import LineFile, cut_lines_after
+
+__all__ = [
+    "BackgroundJob",
+    "BackgroundWriter",
+    "Batches",
+    "LineFile",
+    "atomic_write",
+    "cut_lines_after",
+    "sync",
+]

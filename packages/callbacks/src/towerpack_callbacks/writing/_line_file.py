@@ -1,0 +1,88 @@
+"""Appends lines to a file that stays readable whenever the process is killed."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Generic, TypeVar, final
+
+__all__ = ["LineFile", "cut_lines_after"]
+
+Item = TypeVar("Item")
+
+
+@final
+class LineFile(Generic[Item]):
+    """Appends whole lines. Lines that could not be written are kept, and go out with the next ones.
+
+    Args:
+        path: the file; it is made when the first line is written.
+        encode: makes a line, without its end, out of an item.
+    """
+
+    def __init__(self, path: Path, encode: Callable[[Item], str]) -> None:
+        self._path = path
+        self._encode = encode
+        self._unwritten = b""
+        self._descriptor: int | None = None
+
+    def append(self, items: Iterable[Item]) -> None:
+        """Writes a line for each item.
+
+        Raises:
+            OSError: the lines cannot be written. The file ends with a whole line all the same.
+        """
+        self._unwritten += "".join(f"{self._encode(item)}\n" for item in items).encode("utf-8")
+        self._write()
+
+    def _write(self) -> None:
+        if self._descriptor is None:
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        size = os.fstat(self._descriptor).st_size
+        try:
+            written = os.write(self._descriptor, self._unwritten)
+            while written < len(self._unwritten):
+                written += os.write(self._descriptor, self._unwritten[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, size)
+            raise
+        self._unwritten = b""
+
+    def close(self) -> None:
+        """Writes the rest and closes the file; the next line opens it again, by its name."""
+        if self._unwritten:
+            self._write()
+        if self._descriptor is not None:
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+
+
+def cut_lines_after(path: Path, is_kept: Callable[[bytes], bool]) -> None:
+    """Cuts a file off after the last line that is kept, such as the last one of a checkpoint's step.
+
+    Lines are looked at from the end, so a long file costs no more than a short one. A last line without its
+    end is looked at, too, and gets its end if it is kept.
+    """
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        if not size:
+            return
+        with mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) as content:
+            end = _end_of_last_kept(content, is_kept)
+            ends_well = not end or content[end - 1 : end] == b"\n"
+        file.truncate(end)
+        if not ends_well:
+            file.seek(end)
+            file.write(b"\n")
+
+
+def _end_of_last_kept(content: mmap.mmap, is_kept: Callable[[bytes], bool]) -> int:
+    end = len(content)
+    while end > 0:
+        start = content.rfind(b"\n", 0, end - 1) + 1
+        if is_kept(content[start:end]):
+            return end
+        end = start
+    return 0

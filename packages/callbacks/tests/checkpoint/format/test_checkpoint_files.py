@@ -1,0 +1,144 @@
+"""Checkpoints are there as a whole or not at all."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    CheckpointError,
+    CheckpointWriteError,
+)
+from towerpack_callbacks.checkpoint import (
+    load_variables,
+    read_checkpoint,
+    write_checkpoint,
+)
+from towerpack_callbacks.checkpoint.format import TensorFile
+
+VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
+
+
+def test_what_is_written_is_read(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    checkpoint = read_checkpoint(path)
+    assert checkpoint.state == {"epoch": 2}
+    assert checkpoint.versions["tensorflow"] == tf.__version__
+    np.testing.assert_array_equal(checkpoint.variables["a/W"], VALUES["a/W"])
+    assert tf.train.load_checkpoint(str(path / "variables")).get_tensor("step") == 7
+    assert os.listdir(tmp_path) == ["model-7"]
+
+
+def test_writing_again_replaces(tmp_path):
+    write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 1})
+    write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    assert read_checkpoint(tmp_path / "model-7").state == {"epoch": 2}
+    assert os.listdir(tmp_path) == ["model-7"]
+
+
+@pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "state.json", "variables.index"])
+def test_damage_is_noticed(tmp_path, name):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    content = bytearray((path / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (path / name).write_bytes(content)
+    told = (
+        "variables: .*Checksum does not match.*It is damaged" if ".data" in name else "is missing or damaged"
+    )
+    with pytest.raises(CheckpointError, match=told):
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "state.json", "variables.index"])
+def test_what_is_cut_short_is_noticed(tmp_path, name):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    (path / name).write_bytes((path / name).read_bytes()[:-1])
+    with pytest.raises(
+        CheckpointError, match=rf"{name} is missing or damaged.*Go on from another checkpoint"
+    ):
+        read_checkpoint(path)
+
+
+def test_every_byte_of_the_variables_counts(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {})
+    file = path / "variables.data-00000-of-00001"
+    content = file.read_bytes()
+    for place in range(len(content)):
+        file.write_bytes(content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :])
+        with pytest.raises(CheckpointError, match="It is damaged"):
+            read_checkpoint(path)
+
+
+def test_one_writer_for_many_files(tmp_path):
+    with TensorFile() as writer:
+        for number in range(3):
+            writer.write(tmp_path / "same", {"a": np.float32(number), "b": np.array(["x", "y"], object)})
+            assert load_variables(tmp_path / "same")["a"] == number
+        writer.write(tmp_path / "other", {"a": np.arange(3), "c/d": np.zeros((0, 2), bool)})
+    values = load_variables(tmp_path / "other")
+    np.testing.assert_array_equal(values["a"], np.arange(3), strict=True)
+    np.testing.assert_array_equal(values["c/d"], np.zeros((0, 2), bool), strict=True)
+    assert load_variables(tmp_path / "same")["b"].tolist() == [b"x", b"y"]
+
+
+def test_no_checkpoint_there(tmp_path):
+    with pytest.raises(
+        CheckpointError, match=r"is no checkpoint, and holds none. Expected a directory with manifest"
+    ):
+        read_checkpoint(tmp_path)
+
+
+def test_unknown_format(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {})
+    manifest = json.loads((path / "manifest.json").read_text())
+    (path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(CheckpointError, match="has format 99; this version reads format 1"):
+        read_checkpoint(path)
+
+
+def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
+    write_checkpoint(tmp_path / "model-1", VALUES, {})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        CheckpointWriteError, match=r"No space left on device.*Earlier checkpoints are whole"
+    ) as error:
+        write_checkpoint(tmp_path / "model-2", VALUES, {})
+    assert isinstance(error.value.__cause__, OSError)
+    assert os.listdir(tmp_path) == ["model-1"]
+
+
+def test_load_variables_from_all_it_knows(tmp_path):
+    path = write_checkpoint(tmp_path / "run" / "model-7", VALUES, {})
+    np.savez(tmp_path / "values.npz", **{"a/W:0": VALUES["a/W"]})
+    with tf.Graph().as_default(), tf.Session() as sess:
+        tf.get_variable("a/W", initializer=VALUES["a/W"])
+        sess.run(tf.global_variables_initializer())
+        prefix = tf.train.Saver().save(sess, str(tmp_path / "saver" / "model"), global_step=3)
+    for place in (
+        path,
+        tmp_path / "run",
+        tmp_path / "values.npz",
+        prefix,
+        prefix + ".index",
+        tmp_path / "saver",
+    ):
+        np.testing.assert_array_equal(load_variables(place)["a/W"], VALUES["a/W"])
+
+
+@pytest.mark.parametrize("name", ["nothing", "nothing.npz", "empty", "empty.npz", "one_array.npz", "cut.npz"])
+def test_unreadable(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.npz").touch()
+    with (tmp_path / "one_array.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    np.savez(tmp_path / "cut.npz", a=np.zeros(1000))
+    with (tmp_path / "cut.npz").open("r+b") as file:
+        file.truncate(500)
+    with pytest.raises(CheckpointError, match=r"cannot be read|names no TensorFlow checkpoint"):
+        load_variables(tmp_path / name)

@@ -1,0 +1,122 @@
+"""What savers write in a training, and what they keep."""
+
+import numpy as np
+import pytest
+
+from towerpack_callbacks import (
+    Callback,
+    CheckpointWriteError,
+    MaxSaver,
+    MinSaver,
+    ModelSaver,
+    PeriodicTrigger,
+)
+from towerpack_callbacks.checkpoint import (
+    all_checkpoints,
+    latest_checkpoint,
+    read_checkpoint,
+    write_checkpoint,
+)
+
+VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
+
+
+class Accuracy(Callback):
+    """Puts one value after another."""
+
+    def __init__(self, values):
+        self.values = iter(values)
+
+    def _trigger(self):
+        self.trainer.monitors.put_scalar("accuracy", next(self.values))
+
+    def produces(self):
+        return ["accuracy"]
+
+
+def test_model_saver_keeps_the_newest(line):
+    line.run([ModelSaver(keep_last=2)], max_epoch=4)
+    assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-9", "model-12"]
+    assert latest_checkpoint(line.log_dir).name == "model-12"
+    state = read_checkpoint(line.log_dir).state
+    assert state["loop"] == {"epoch_num": 4, "local_step": 2, "global_step": 12, "steps_per_epoch": 3}
+    assert read_checkpoint(line.log_dir / "latest").variables["global_step"] == 12
+
+
+def test_what_a_resumed_run_has_not_reached_yet_is_not_counted(line):
+    for step in (9, 12):
+        write_checkpoint(line.log_dir / f"model-{step}", VALUES, {})
+    line.run([ModelSaver(keep_last=1)], max_epoch=2)
+    assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-6", "model-9", "model-12"]
+    assert latest_checkpoint(line.log_dir).name == "model-6"
+
+
+def test_a_state_that_is_not_json_is_named(line):
+    class Wrong(Callback):
+        def state_dict(self):
+            return {"history": [1.0, np.float32(2)]}
+
+    message = r"state\['callbacks'\]\['Wrong'\]\['history'\]\[1\] is .*2.0.* of type float32, which JSON"
+    with pytest.raises(CheckpointWriteError, match=message):
+        line.run([ModelSaver(), Wrong()])
+    assert not list(line.log_dir.iterdir())
+
+
+def test_a_checkpoint_of_the_beginning(line):
+    line.run([PeriodicTrigger(ModelSaver(), before_train=True)])
+    assert read_checkpoint(line.log_dir).variables["global_step"] == 0
+
+
+def test_a_checkpoint_holds_states_after_all_triggers(line):
+    line.run([ModelSaver(), Accuracy([0.5, 0.7]), MaxSaver("accuracy")])
+    states = read_checkpoint(line.log_dir).state["callbacks"]
+    assert states["MaxSaver('accuracy')"] == {"best": 0.7}
+
+
+def test_leftovers_of_a_killed_run_are_removed(line):
+    (line.log_dir / ".writing-model-3-x").mkdir()
+    line.run([ModelSaver()])
+    assert not list(line.log_dir.glob(".writing-*"))
+
+
+@pytest.mark.parametrize(
+    ("saver", "values", "step"),
+    [
+        (MaxSaver, [0.5, 0.9, 0.7], 6),
+        (MaxSaver, [float("nan"), 0.1, 0.1], 6),
+        (MinSaver, [0.5, 0.9, 0.2], 9),
+        (MinSaver, [0.5, 0.5, 0.5], 3),
+    ],
+)
+def test_best_savers(line, saver, values, step):
+    line.run([Accuracy(values), saver("accuracy")], max_epoch=3)
+    kind = "max" if saver is MaxSaver else "min"
+    assert read_checkpoint(line.log_dir / f"{kind}-accuracy").variables["global_step"] == step
+    # The best alone is kept: the link and what it points to.
+    assert len(list(line.log_dir.glob(f"{kind}-*"))) == 2
+
+
+def test_best_of_an_earlier_run_is_forgotten(straight_line, tmp_path):
+    saver = MaxSaver("accuracy")
+    for name, values in (("first", [0.9]), ("second", [0.5])):
+        straight_line(tmp_path / name).run([Accuracy(values), saver], max_epoch=1)
+    second = read_checkpoint(tmp_path / "second" / "max-accuracy")
+    assert second.state["callbacks"]["MaxSaver('accuracy')"] == {"best": 0.5}
+
+
+def test_best_is_remembered(line):
+    saver = MaxSaver("accuracy")
+
+    class Resume(Callback):
+        def _before_train(self):
+            saver.load_state_dict({"best": 0.9})
+
+    line.run([Resume(), Accuracy([0.8, 0.95, 0.93]), saver], max_epoch=3)
+    assert [path.name for path in line.log_dir.glob("max-accuracy-*")] == ["max-accuracy-6"]
+    assert saver.state_dict() == {"best": 0.95}
+
+
+def test_savers_need_a_place(line):
+    line.log_dir = None
+    with pytest.raises(ValueError, match="ModelSaver has nowhere to write: give log_dir="):
+        line.run([ModelSaver()])
