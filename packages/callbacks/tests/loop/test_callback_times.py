@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, Every, PeriodicTrigger, StepFetch, as_session_hooks
-from towerpack_callbacks.loop._callback_times import Stopwatches
+from towerpack_callbacks.loop import CallbackTimes
 
 
 class Named(Callback):
@@ -25,7 +25,7 @@ def epoch(caplog):
     caplog.set_level(logging.INFO, "towerpack_callbacks")
     callbacks = [Named("fast"), Named("slow")]
     now = [0.0]
-    watches = Stopwatches(["fast", "slow"], callbacks, lambda: now[0])
+    watches = CallbackTimes(["fast", "slow"], callbacks, lambda: now[0])
 
     def play(number, whole, fast, slow):
         caplog.clear()
