@@ -8,6 +8,7 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -267,17 +268,20 @@ class Trainer:
             with self.graph.as_default():
                 self._counter = StepCounter(self.graph)
                 self.callbacks.setup_graph(self)
-                has_own_step = type(self).run_step is not Trainer.run_step
                 self._steps = choose_steps(
                     self._train_op if self._train_op is not None else tf.no_op(),
                     self.callbacks,
                     self.loop,
                     self._counter,
                     steps_per_run=self.config.steps_per_run,
-                    own_step=type(self).__name__ if has_own_step else None,
+                    own_step=type(self).__name__ if self._has_own_step else None,
                     may_fuse=not self.config.xla,  # XLA would compile the copies once more
                 )
         return self._steps
+
+    @property
+    def _has_own_step(self) -> bool:
+        return type(self).run_step is not Trainer.run_step
 
     def _own_callbacks(self) -> list[Callback]:
         limit = self.config.stall_seconds
@@ -374,7 +378,9 @@ class Trainer:
     def _run_loop(self) -> None:
         loop, max_epoch, times = self.loop, self.config.max_epoch, self._steps_per_run
         signals, threads_failed = self._signals, self.coord.should_stop
-        run_unobserved = self.hooked_sess.run_unobserved
+        run_unobserved, trigger_step = self.hooked_sess.run_unobserved, self.callbacks.trigger_step
+        # Without the look-ups in it.
+        run_step = self.run_step if self._has_own_step else partial(self.hooked_sess.run, self._train_op)
         end_epoch = self.callbacks.trigger_all if self.config.rehearsal else self.callbacks.trigger_epoch
         self.callbacks.before_train()
         if self._random_state is not None:
@@ -390,8 +396,8 @@ class Trainer:
             while not loop.is_last_step:
                 if not run_unobserved():
                     loop.local_step += times
-                    self.run_step()
-                    self.callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
+                    run_step()
+                    trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
                     self._stop_if_asked(amid_triggers=loop.is_last_step)
             self.callbacks.after_epoch()
