@@ -92,7 +92,7 @@ class StepRunner:
         Args:
             fetches: what to run and fetch, any structure `Session.run` takes.
             feed_dict: values to feed.
-            due: what `Callbacks.due_fetches` returned for this step, if it was called already.
+            due: the return value of `Callbacks.due_fetches` for this step, if it was called already.
 
         Returns:
             The values of `fetches`.
@@ -120,10 +120,10 @@ class StepRunner:
         return StepRequest(self._plan(due), context, self._callbacks.before_run(context))
 
     def deliver(self, request: StepRequest, values: tf.train.SessionRunValues) -> None:
-        """Counts the step, and passes what was fetched to callbacks.
+        """Counts the step, and passes fetched values to callbacks.
 
         Args:
-            request: what the session call was made with.
+            request: the return value of `request`.
             values: its results, of `request.fetches`, with its options and metadata.
         """
         planned, chosen = values.results
