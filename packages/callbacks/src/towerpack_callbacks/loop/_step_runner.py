@@ -16,6 +16,7 @@ from ._step_plan import StepPlan, merge_options
 __all__ = ["StepRequest", "StepRunner"]
 
 
+@final
 class StepRequest(NamedTuple):
     """What callbacks add to one session call.
 
@@ -49,7 +50,7 @@ class StepRequest(NamedTuple):
 
 @final
 class StepRunner:
-    """Runs steps in a session, each with what callbacks fetch of it. `Callback` draws the loop around it.
+    """Runs steps in a session, each with what callbacks fetch of it; `Callbacks` shows a whole loop.
 
     `run` makes one step. A loop that does not call the session itself, such as a `SessionRunHook`, uses its
     two halves: `request` before the call and `deliver` after it. For each set of fetches that occurs there is
@@ -60,17 +61,6 @@ class StepRunner:
         callbacks: the callbacks, set up.
         loop: the counters; `global_step` advances with each step, the others are the loop's to advance.
         counter: counts steps in the graph.
-
-    Example:
-        ```python
-        callbacks.setup_graph(trainer)
-        counter = StepCounter(graph)
-        with tf.Session(graph=graph) as sess:
-            steps = StepRunner(sess, callbacks, loop, counter)
-            ...
-            steps.run(train_op)
-            callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
-        ```
     """
 
     def __init__(self, sess: tf.Session, callbacks: Callbacks, loop: LoopState, counter: StepCounter) -> None:
