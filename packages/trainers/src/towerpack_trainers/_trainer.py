@@ -8,7 +8,6 @@ import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -379,8 +378,7 @@ class Trainer:
         loop, max_epoch, times = self.loop, self.config.max_epoch, self._steps_per_run
         signals, threads_failed = self._signals, self.coord.should_stop
         run_unobserved, trigger_step = self.hooked_sess.run_unobserved, self.callbacks.trigger_step
-        # Without the look-ups in it.
-        run_step = self.run_step if self._has_own_step else partial(self.hooked_sess.run, self._train_op)
+        run_step = self._step_function()
         end_epoch = self.callbacks.trigger_all if self.config.rehearsal else self.callbacks.trigger_epoch
         self.callbacks.before_train()
         if self._random_state is not None:
@@ -403,6 +401,17 @@ class Trainer:
             self.callbacks.after_epoch()
             end_epoch()
             self._stop_if_asked(amid_triggers=False)
+
+    def _step_function(self) -> Callable[[], None]:
+        """Returns `run_step`, without the look-ups in it unless a subclass has its own."""
+        if self._has_own_step:
+            return self.run_step
+        hooked_sess, train_op = self.hooked_sess, self.train_op
+
+        def run_step() -> None:
+            hooked_sess.run(train_op)
+
+        return run_step
 
     def _count_steps(self) -> int:
         return self._counter.value(self.sess)
