@@ -31,11 +31,16 @@ from .hyperparam import (
     ScheduledHyperParamSetter,
     StatMonitorParamSetter,
 )
-from .loop._callbacks import Callbacks
-from .loop._explain_callbacks import explain_callbacks
-from .loop._predictor import make_predictor
-from .loop._session_hooks import HookToCallback, as_session_hooks
-from .loop._step_counter import StepCounter
+from .loop import (
+    Callbacks,
+    HookToCallback,
+    StepCounter,
+    StepPlan,
+    StepRunner,
+    as_session_hooks,
+    explain_callbacks,
+    make_predictor,
+)
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from .nonfinite import TerminateOnNaN
 from .profile import (
@@ -132,6 +137,8 @@ __all__ = [
     "StatisticError",
     "StepCounter",
     "StepFetch",
+    "StepPlan",
+    "StepRunner",
     "StopTraining",
     "TFEventWriter",
     "TensorBoardProfiler",

@@ -41,10 +41,7 @@ from .restore._session_init import fitting_exactly
 from .session._run_directory import prepare_log_dir
 from .session._session_options import create_session, default_session_config, settle_threads
 from .session._stop_signals import StopSignals
-from .step._default_step import PlainStep
-from .step._fused_steps import IdleSteps
-from .step._hooked_session import HookedSession
-from .step._steps_per_run import check_periods, check_position
+from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._variables_table import describe_trainable_variables
 
 __all__ = ["Trainer"]
@@ -115,8 +112,7 @@ class Trainer:
         self._train_op: tf.Operation | None = None
         self._sess: tf.Session | None = None
         self._hooked_sess: HookedSession | None = None
-        self._plain: PlainStep | None = None
-        self._idle: IdleSteps | None = None
+        self._steps: TrainingSteps | None = None
         self._steps_per_run = config.steps_per_run or 1
         self._started = False
         settle_threads(self._session_config())
@@ -172,7 +168,7 @@ class Trainer:
         op = op if isinstance(op, tf.Operation) else getattr(op, "op", op)
         if not isinstance(op, tf.Operation):
             raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
-        if self._plain is not None:
+        if self._steps is not None:
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
         if op.graph is not self.graph and self.graph.get_operations():
             raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
@@ -235,12 +231,12 @@ class Trainer:
                 "The graph is final: it was trained before. Build it anew for a new training."
             )
         with self._scratch or contextlib.nullcontext(), self._signals:
-            plain = self._set_up()
+            steps = self._set_up()
             self._started = True
             if self.log_dir is not None:
                 prepare_log_dir(self.log_dir, resuming=is_in(self.log_dir, self._checkpoint))
             _log.info("%s", describe_trainable_variables(self.graph))
-            self._train_in_session(plain)
+            self._train_in_session(steps)
 
     def explain(self) -> str:
         """Says what the training will do: steps, devices, and what each callback does when.
@@ -250,19 +246,19 @@ class Trainer:
         Raises:
             ConfigError, StatisticError: what `train` would raise before its session exists.
         """
-        self._set_up()
+        steps = self._set_up()
         loop, where = self.loop, ", ".join(self.devices) or "one device"
         source = "none" if self.source is None else str(self.source.status())
         return (
             f"{type(self).__name__} on {where}, epochs {loop.starting_epoch} to {loop.max_epoch} "
             f"of {loop.steps_per_epoch} steps\n"
             f"input: {source}\n"
-            f"{self._idle or ''}"
+            f"{steps}"
             f"callbacks, in the order they run:\n{explain_callbacks(self.callbacks)}"
         )
 
-    def _set_up(self) -> PlainStep:
-        if self._plain is None:
+    def _set_up(self) -> TrainingSteps:
+        if self._steps is None:
             self.loop.steps_per_epoch = self._find_steps_per_epoch()
             given = self.config.extra_callbacks
             extra = default_callbacks() if given is None else given
@@ -271,32 +267,20 @@ class Trainer:
             with self.graph.as_default():
                 self._counter = StepCounter(self.graph)
                 self.callbacks.setup_graph(self)
-                train_op = self._train_op if self._train_op is not None else tf.no_op()
-                times = self._steps_per_run
-                if times > 1:
-                    self._check_steps_per_run(times)
-                self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter, times)
-                if not self._calls_each_step():
-                    epochs = self.config.max_epoch - self.loop.starting_epoch + 1
-                    self._idle = self._plain.idle_steps(epochs * self.loop.steps_per_epoch)
-        return self._plain
+                self._steps = choose_steps(
+                    self._train_op if self._train_op is not None else tf.no_op(),
+                    self.callbacks,
+                    self.loop,
+                    self._counter,
+                    steps_per_run=self.config.steps_per_run,
+                    own_step=type(self).__name__ if self._has_own_step else None,
+                    may_fuse=not self.config.xla,  # XLA would compile the copies once more
+                )
+        return self._steps
 
-    def _calls_each_step(self) -> bool:
-        """Whether each step has to be a session call of its own."""
-        # XLA would compile the copies once more.
-        asked_for = self.config.steps_per_run is not None or self.config.xla
-        return asked_for or self._has_own_step() or self.callbacks.look_at_every_step
-
+    @property
     def _has_own_step(self) -> bool:
         return type(self).run_step is not Trainer.run_step
-
-    def _check_steps_per_run(self, times: int) -> None:
-        if self._has_own_step():
-            raise ConfigError(
-                f"steps_per_run={times} repeats the step in the graph, but {type(self).__name__} has a "
-                "run_step() of its own. Use the one of Trainer, or steps_per_run=1."
-            )
-        check_periods(times, self.callbacks, self.loop.steps_per_epoch)
 
     def _own_callbacks(self) -> list[Callback]:
         limit = self.config.stall_seconds
@@ -310,17 +294,15 @@ class Trainer:
         """What one training tower takes of the input; empty where nobody knows."""
         return ()
 
-    def _train_in_session(self, plain: PlainStep) -> None:
+    def _train_in_session(self, steps: TrainingSteps) -> None:
         with self.graph.as_default():
             try:
                 with self._create_session() as self._sess:
                     self._restore()
                     self.loop.global_step = self._count_steps()
                     self._hooked_sess = HookedSession(
-                        self._sess, self.callbacks, self.loop, self._counter, plain
+                        self._sess, self.callbacks, self.loop, self._counter, steps
                     )
-                    if self._idle is not None:
-                        self._idle.compile(self._sess)
                     self._train_and_clean_up()
             finally:
                 self._sess = self._hooked_sess = None
@@ -394,7 +376,9 @@ class Trainer:
 
     def _run_loop(self) -> None:
         loop, max_epoch, times = self.loop, self.config.max_epoch, self._steps_per_run
-        signals, threads_failed, idle = self._signals, self.coord.should_stop, self._idle
+        signals, threads_failed = self._signals, self.coord.should_stop
+        run_unobserved, trigger_step = self.hooked_sess.run_unobserved, self.callbacks.trigger_step
+        run_step = self._step_function()
         end_epoch = self.callbacks.trigger_all if self.config.rehearsal else self.callbacks.trigger_epoch
         self.callbacks.before_train()
         if self._random_state is not None:
@@ -408,17 +392,26 @@ class Trainer:
             first = loop.starting_step if epoch == loop.starting_epoch else 0
             loop.local_step = first - 1
             while not loop.is_last_step:
-                loop.local_step += times
-                self.run_step()
-                self.callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
+                if not run_unobserved():
+                    loop.local_step += times
+                    run_step()
+                    trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
                     self._stop_if_asked(amid_triggers=loop.is_last_step)
-                while idle is not None and idle.advance(loop, self.callbacks, self._count_steps):
-                    if signals.requested is not None or threads_failed():
-                        self._stop_if_asked(amid_triggers=False)
             self.callbacks.after_epoch()
             end_epoch()
             self._stop_if_asked(amid_triggers=False)
+
+    def _step_function(self) -> Callable[[], None]:
+        """Returns `run_step`, without the look-ups in it unless a subclass has its own."""
+        if self._has_own_step:
+            return self.run_step
+        hooked_sess, train_op = self.hooked_sess, self.train_op
+
+        def run_step() -> None:
+            hooked_sess.run(train_op)
+
+        return run_step
 
     def _count_steps(self) -> int:
         return self._counter.value(self.sess)
