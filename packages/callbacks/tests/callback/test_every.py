@@ -131,14 +131,14 @@ def test_schedule_agrees_with_asking_each_period_wherever_it_starts(start):
     st.integers(0, 50),
     st.integers(1, 9),
 )
-def test_nothing_is_due_in_idle_steps(periods, start, steps_per_epoch):
+def test_nothing_is_due_in_unobserved_steps(periods, start, steps_per_epoch):
     schedule = DueSchedule(list(enumerate(periods)))
-    assert schedule.idle_steps(start) == 0  # nobody knows before the first answer
+    assert schedule.unobserved_steps(start) == 0  # unknown before the first answer
     step = start
     while step < start + 60:
         step += 1
         schedule.due(step, 1 + step // steps_per_epoch, step % steps_per_epoch == 0)
-        idle = min(schedule.idle_steps(step), 60)
+        idle = min(schedule.unobserved_steps(step), 60)
         for skipped in range(step + 1, int(step + idle) + 1):
             due = {every for every in periods if every.due(skipped, 1, last_step=False)}
             assert due <= {EVERY_STEP}
@@ -150,11 +150,11 @@ def test_no_step_is_idle_once_a_time_has_come():
     schedule = DueSchedule([("a", Every(seconds=10))], clock)
     clock.now = 101.0
     schedule.due(1, 1, False)
-    assert schedule.idle_steps(1) == float("inf")
+    assert schedule.unobserved_steps(1) == float("inf")
     clock.now = 111.0
-    assert schedule.idle_steps(1) == 0
+    assert schedule.unobserved_steps(1) == 0
     schedule.due(2, 1, False)
-    assert schedule.idle_steps(2) == float("inf")
+    assert schedule.unobserved_steps(2) == float("inf")
 
 
 def test_equal_sets_are_the_same_object():

@@ -77,7 +77,7 @@ class DueSchedule(Generic[T]):
             ticker.restart()
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
-    def idle_steps(self, step: int) -> float:
+    def unobserved_steps(self, step: int) -> float:
         """Returns how many steps after `step` have no item due but `always`, epochs' periods apart.
 
         The number follows from the last call of `due`: 0 before the first, and 0 once a time has come.

@@ -156,7 +156,7 @@ class Callbacks:
 
         Unless a callback needs every step, a loop may run so many in one session call.
         """
-        return min(self._fetches.idle_steps(step), self._step_triggers.idle_steps(step))
+        return min(self._fetches.unobserved_steps(step), self._step_triggers.unobserved_steps(step))
 
     def due_fetches(self, step: int, epoch: int, last_step: bool) -> tuple[StepFetch, ...]:
         """Returns the fetches due at the next step; equal sets are the same object. See `Every.due`."""

@@ -63,7 +63,7 @@ class EarlyStopping(Callback):
         self._waited += 1
         if self._waited >= self._patience:
             raise StopTraining(
-                f"{self._watch.name} has not got better than {self._best} in its last {self._waited} values"
+                f"{self._watch.name} has not improved on {self._best} in its last {self._waited} values"
             )
 
     def state_dict(self) -> dict[str, Any]:
