@@ -105,10 +105,15 @@ def wrong_file(directory: Path) -> str | None:
     return None
 
 
+def _writer(manifest: dict[str, Any]) -> str:
+    return str(manifest.get("versions", {}).get("towerpack-callbacks", "of that time"))
+
+
 def _check_files(directory: Path, manifest: dict[str, Any]) -> None:
     if manifest.get("format") != FORMAT:
         raise CheckpointError(
-            f"{directory} has format {manifest.get('format')!r}; this version reads format {FORMAT}."
+            f"{directory} has format {manifest.get('format')!r}; this version reads format {FORMAT}. "
+            f"Read it by the release that wrote it: towerpack-callbacks {_writer(manifest)}."
         )
     for name, expected in manifest["files"].items():
         file = directory / name

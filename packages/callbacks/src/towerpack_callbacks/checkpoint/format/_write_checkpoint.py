@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import platform
 import shutil
@@ -131,8 +132,20 @@ def _manifest(directory: Path) -> dict[str, Any]:
         # In TensorFlow's index is a checksum of each tensor, which its reader compares.
         if not file.name.startswith(f"{VARIABLES}.data-"):
             files[file.name]["crc32"] = file_crc32(file)
-    versions = {"python": platform.python_version(), "numpy": np.__version__, "tensorflow": tf.__version__}
+    versions = {
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "tensorflow": tf.__version__,
+        "towerpack-callbacks": _own_version(),
+    }
     return {"format": FORMAT, "files": files, "versions": versions}
+
+
+def _own_version() -> str:
+    try:
+        return importlib.metadata.version("towerpack-callbacks")
+    except importlib.metadata.PackageNotFoundError:  # the sources run without being installed
+        return "unknown"
 
 
 def file_crc32(file: Path) -> int:
