@@ -94,9 +94,8 @@ def test_unknown_format(tmp_path):
     path = write_checkpoint(tmp_path / "model-7", VALUES, {})
     manifest = json.loads((path / "manifest.json").read_text())
     (path / "manifest.json").write_text(json.dumps({**manifest, "format": 99}))
-    with pytest.raises(
-        CheckpointError, match="has format 99; this version reads format 1.*towerpack-callbacks [0-9]"
-    ):
+    expected = r"has format 99; this version reads format 1\. .* wrote it: towerpack-callbacks \d"
+    with pytest.raises(CheckpointError, match=expected):
         read_checkpoint(path)
 
 
