@@ -18,15 +18,24 @@ _log = logging.getLogger("towerpack_trainers")
 
 
 class SingleCostTrainer(TowerTrainer):
-    """Makes the training step of `ModelDesc.build_graph` and the optimizer; subclasses choose devices."""
+    """Makes the training step of `ModelDesc.build_graph` and the optimizer.
+
+    Beside the hooks of `TowerTrainer`, subclasses override one of these:
+
+    - `_build_train_op()` builds the training towers, and returns the op of one step. It is called within
+      `__init__`; `tower_func`, `source`, `training_context` and `config.make_optimizer` are there.
+    """
 
     def _setup(self) -> None:
         super()._setup()
         self.train_op = self._build_train_op()
 
     def _build_train_op(self) -> tf.Operation:
-        """Builds the training towers and returns the op of one step."""
-        raise NotImplementedError
+        assert self.source is not None
+        tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
+        optimizer = self.config.make_optimizer()
+        exchange = self.processes.gradient_exchange or all_before_any
+        return optimizer.apply_gradients(exchange(compute_gradients(tower, optimizer)), name="train_op")
 
 
 @final
@@ -38,12 +47,6 @@ class SimpleTrainer(SingleCostTrainer):
         SimpleTrainer(TrainConfig(model=LeNet(), dataflow=flow, max_epoch=10)).train()
         ```
     """
-
-    def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
-        tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
-        optimizer = self.config.make_optimizer()
-        return optimizer.apply_gradients(all_before_any(compute_gradients(tower, optimizer)), name="train_op")
 
 
 # Tensorpack's name for the trainer that prefetches; here, every trainer does.

@@ -8,7 +8,8 @@ from ._distributed_errors import (
     RanksDifferError,
     RendezvousError,
 )
-from ._distributed_trainers import DistributedTrainer, ExchangeTrainer, MPITrainer
+from ._distributed_trainers import DistributedTrainer, MPITrainer
+from ._synchronous_processes import SynchronousProcesses
 from .cluster._cluster import Cluster, resolve_cluster
 from .cluster._launch import launch
 from .cluster._launch_on_ray import launch_on_ray
@@ -25,7 +26,6 @@ __all__ = [
     "CollectiveCommunicator",
     "Communicator",
     "DistributedTrainer",
-    "ExchangeTrainer",
     "LaunchError",
     "MPICommunicator",
     "MPITrainer",
@@ -34,6 +34,7 @@ __all__ = [
     "ProcessGroup",
     "RanksDifferError",
     "RendezvousError",
+    "SynchronousProcesses",
     "average_over_processes",
     "broadcast_variables",
     "launch",

@@ -1,0 +1,60 @@
+"""The session of a training, for as long as there is one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import final
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import TrainerStateError
+from ..step._hooked_session import HookedSession
+
+__all__ = ["TrainingSession"]
+
+
+@final
+class TrainingSession:
+    """Holds the session of one training, and the one around it whose runs are steps."""
+
+    def __init__(self) -> None:
+        self._sess: tf.Session | None = None
+        self._hooked: HookedSession | None = None
+
+    @contextlib.contextmanager
+    def open(self, sess: tf.Session) -> Iterator[tf.Session]:
+        """Enters a session, which is closed at the end."""
+        try:
+            with sess as self._sess:
+                yield sess
+        finally:
+            self._sess = self._hooked = None
+
+    @property
+    def sess(self) -> tf.Session:
+        """The session itself.
+
+        Raises:
+            TrainerStateError: there is none now.
+        """
+        if self._sess is None:
+            raise TrainerStateError(
+                "There is no session now: it exists from a callback's _before_train to its _after_train."
+            )
+        return self._sess
+
+    @property
+    def hooked(self) -> HookedSession:
+        """The session whose runs are steps.
+
+        Raises:
+            TrainerStateError: there is none now.
+        """
+        if self._hooked is None:
+            raise TrainerStateError("There is no session now: hooked_sess is for run_step().")
+        return self._hooked
+
+    @hooked.setter
+    def hooked(self, hooked: HookedSession) -> None:
+        self._hooked = hooked
