@@ -41,7 +41,7 @@ from .replicate import (
 )
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
-from .step._hooked_session import HookedSession
+from .step import HookedSession
 from .towers._model_desc import ModelDesc
 from .towers._tower import Tower, TowerFunc
 from .towers._variables_table import describe_trainable_variables

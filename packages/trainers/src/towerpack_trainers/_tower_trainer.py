@@ -147,7 +147,7 @@ class TowerTrainer(Trainer):
         return make_predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors by name: inputs, then those of the whole graph, then of the first training tower."""
+        """Returns tensors by name: inputs, then those of the whole graph, then of the first tower."""
         towers = self.tower_func.training
         return towers[0].get_tensors(names, anywhere=True) if towers else super().get_tensors(names)
 

@@ -43,10 +43,7 @@ from .session import (
     create_session,
     default_session_config,
 )
-from .step._default_step import PlainStep
-from .step._fused_steps import IdleSteps
-from .step._hooked_session import HookedSession
-from .step._steps_per_run import check_periods, check_position
+from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._variables_table import describe_trainable_variables
 
 __all__ = ["Trainer"]
@@ -94,8 +91,7 @@ class Trainer:
         self._signals = StopSignals(cancel=self.coord.request_stop)
         self._session = TrainingSession()
         self._train_op: tf.Operation | None = None
-        self._plain: PlainStep | None = None
-        self._idle: IdleSteps | None = None
+        self._steps: TrainingSteps | None = None
         self._started = False
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
@@ -173,7 +169,7 @@ class Trainer:
         op = op if isinstance(op, tf.Operation) else getattr(op, "op", op)
         if not isinstance(op, tf.Operation):
             raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
-        if self._plain is not None:
+        if self._steps is not None:
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
         if op.graph is not self.graph and self.graph.get_operations():
             raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
@@ -245,45 +241,31 @@ class Trainer:
             ConfigError, StatisticError: what `train` would raise before its session exists.
         """
         self._prepare()
-        steps = str(self._idle or "")
+        steps = str(self._steps)
         return describe_training(
             type(self).__name__, self.devices, self.loop, self.source, steps, self.callbacks
         )
 
     def _prepare(self) -> None:
-        if self._plain is not None:
+        if self._steps is not None:
             return
-        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
-        self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
+        config, loop = self.config, self.loop
+        loop.steps_per_epoch = resolve_steps_per_epoch(config, self.source)
+        self.callbacks = resolve_callbacks(config, self._own_callbacks(), self.monitors)
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            train_op = self._train_op if self._train_op is not None else tf.no_op()
-            times = self.config.steps_per_run or 1
-            if times > 1:
-                self._check_steps_per_run(times)
-            self._plain = PlainStep(train_op, self.callbacks.every_step_fetches, self._counter, times)
-            if not self._calls_each_step():
-                epochs = self.config.max_epoch - self.loop.starting_epoch + 1
-                self._idle = self._plain.idle_steps(epochs * self.loop.steps_per_epoch)
-
-    def _calls_each_step(self) -> bool:
-        """Whether each step has to be a session call of its own."""
-        # XLA would compile the copies once more.
-        asked_for = self.config.steps_per_run is not None or self.config.xla
-        return asked_for or self._has_own_step() or self.callbacks.look_at_every_step
-
-    def _has_own_step(self) -> bool:
-        return self.processes.single_steps or type(self).run_step is not Trainer.run_step
-
-    def _check_steps_per_run(self, times: int) -> None:
-        if self._has_own_step():
-            raise ConfigError(
-                f"steps_per_run={times} repeats the step in the graph, but {type(self).__name__} has a "
-                "run_step() of its own. Use the one of Trainer, or steps_per_run=1."
+            own_step = self.processes.single_steps or type(self).run_step is not Trainer.run_step
+            self._steps = choose_steps(
+                tf.no_op() if self._train_op is None else self._train_op,
+                self.callbacks,
+                loop,
+                self._counter,
+                steps_per_run=config.steps_per_run,
+                own_step=type(self).__name__ if own_step else None,
+                may_fuse=not config.xla,  # XLA would compile the copies once more
             )
-        check_periods(times, self.callbacks, self.loop.steps_per_epoch)
 
     def _create_session(self) -> tf.Session:
         options, target = self.processes.prepare_session(self._session_config())
@@ -293,16 +275,14 @@ class Trainer:
         self.processes.restore(self._start, sess, self._run_state())
         check_position(self.config.steps_per_run or 1, self.loop)
         self.loop.global_step = self._counter.value(sess)
-        assert self._plain is not None
-        self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, self._plain)
-        if self._idle is not None:
-            self._idle.compile(sess)
+        assert self._steps is not None
+        self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, self._steps)
 
     def _run_loop(self) -> None:
-        loop, callbacks, max_epoch = self.loop, self.callbacks, self.config.max_epoch
-        signals, threads_failed, idle = self._signals, self.coord.should_stop, self._idle
-        times = self.config.steps_per_run or 1
+        loop, callbacks, signals = self.loop, self.callbacks, self._signals
+        max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
         run_step = self.processes.guard_step(self.run_step, loop, self.sess)
+        run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
         end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
         callbacks.before_train()
         self._start.restore_random_numbers()
@@ -312,25 +292,19 @@ class Trainer:
         for epoch in range(loop.starting_epoch, max_epoch + 1):
             loop.epoch_num = epoch
             callbacks.before_epoch()
-            first = loop.starting_step if epoch == loop.starting_epoch else 0
-            loop.local_step = first - 1
+            loop.local_step = (loop.starting_step if epoch == loop.starting_epoch else 0) - 1
             while not loop.is_last_step:
-                loop.local_step += times
-                run_step()
-                callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
+                if not run_unobserved():
+                    loop.local_step += times
+                    run_step()
+                    callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
-                    self._stop_if_asked(amid_triggers=loop.is_last_step)
-                while idle is not None and idle.advance(loop, callbacks, self._count_steps):
-                    if signals.requested is not None or threads_failed():
-                        self._stop_if_asked(amid_triggers=False)
+                    self._stop_if_requested(amid_triggers=loop.is_last_step)
             callbacks.after_epoch()
             end_epoch()
-            self._stop_if_asked(amid_triggers=False)
+            self._stop_if_requested(amid_triggers=False)
 
-    def _count_steps(self) -> int:
-        return self._counter.value(self.sess)
-
-    def _stop_if_asked(self, amid_triggers: bool) -> None:
+    def _stop_if_requested(self, amid_triggers: bool) -> None:
         """Raises what a thread beside the training has failed with; after a signal, saves and stops."""
         self.coord.raise_requested_exception()
         if self._signals.requested is None or amid_triggers:

@@ -9,7 +9,7 @@ from typing import final
 import tensorflow.compat.v1 as tf
 
 from .._errors import TrainerStateError
-from ..step._hooked_session import HookedSession
+from ..step import HookedSession
 
 __all__ = ["TrainingSession"]
 
