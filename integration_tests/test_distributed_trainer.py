@@ -4,6 +4,7 @@ Groups, watch and messages are the real ones; only the tensors go through memory
 processes and real networks are in the integration tests.
 """
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -19,18 +20,15 @@ from towerpack_layers import BatchNorm, Dropout, FullyConnected
 from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
 from towerpack_trainers.distributed import (
     Cluster,
+    CollectiveCommunicator,
     Communicator,
     DistributedTrainer,
-    ExchangeTrainer,
     PeerLostError,
     RanksDifferError,
-)
-from towerpack_trainers.distributed.cluster._launch import free_addresses
-from towerpack_trainers.distributed.exchange._average_over_processes import (
+    SynchronousProcesses,
     average_over_processes,
     broadcast_variables,
 )
-from towerpack_trainers.distributed.group._process_group import join_cluster
 
 POINTS = 24
 TOTAL = 6
@@ -96,13 +94,23 @@ class InMemory(Communicator):
         return answers
 
 
+def free_addresses(size):
+    """Addresses of this host that nothing listens at."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(size)]
+    try:
+        return [f"127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
 def on_ranks(size, work):
     """Results or errors of `work(communicator)` on all ranks, each in a thread."""
     addresses = free_addresses(size)
     meeting = Meeting(size)
 
     def run(rank):
-        group = join_cluster(Cluster.of(addresses, rank), 60, 60)
+        group = CollectiveCommunicator(Cluster.of(addresses, rank), start_timeout=60, peer_timeout=60).group
         with group:
             try:
                 return work(InMemory(group, meeting))
@@ -179,7 +187,7 @@ def make_config(rank, size, *callbacks, **changes):
 def train(communicator, *callbacks, **changes):
     """One rank's training; its `Values`."""
     config, values = make_config(communicator.rank, communicator.size, *callbacks, **changes)
-    ExchangeTrainer(config, communicator).train()
+    SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
     return values
 
 
@@ -220,7 +228,7 @@ def test_start_values_come_from_the_chief():
         # Seeds that differ would give initial values that differ.
         config, _ = make_config(communicator.rank, communicator.size, At(1, stop), seed=communicator.rank)
         values = config.callbacks._callbacks[-1]
-        ExchangeTrainer(config, communicator).train()
+        SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
         return values
 
     one, other = on_ranks(2, work)
@@ -261,7 +269,7 @@ def test_processes_draw_different_masks():
                 seen.append(values.results)
 
         config, _ = make_config(communicator.rank, communicator.size, Fetch(), At(2, stop), model=model)
-        ExchangeTrainer(config, communicator).train()
+        SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
         return seen
 
     one, other = on_ranks(2, work)
@@ -403,7 +411,7 @@ def test_shards_of_batches_go_on_in_the_global_order(tmp_path):
             resume="auto",
             max_epoch=2,
         )
-        ExchangeTrainer(config, communicator, reshard=reshard).train()
+        SimpleTrainer(config, processes=SynchronousProcesses(communicator, reshard)).train()
 
     assert on_ranks(3, lambda communicator: run(communicator, 0)) == [None] * 3
     on_ranks(2, lambda communicator: run(communicator, 1))
