@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -17,10 +16,10 @@ from towerpack_callbacks import (
     find_tensors,
     make_predictor,
 )
-from towerpack_callbacks.checkpoint import save_now
 
 from ._errors import ConfigError, TrainerStateError
 from .config._resolve_config import (
+    refuse_dataflow,
     resolve_callbacks,
     resolve_config,
     resolve_loop,
@@ -40,8 +39,8 @@ from .session import (
     TrainingEnd,
     TrainingSession,
     configure_thread_pools,
-    create_session,
     default_session_config,
+    save_and_stop,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._variables_table import describe_trainable_variables
@@ -54,19 +53,18 @@ _log = logging.getLogger("towerpack_trainers")
 class Trainer:
     """Runs steps until the last epoch is over. `Callback` draws the loop.
 
-    It makes no assumption about the model: set `train_op` from a graph of your own, or subclass it. It builds
-    in a graph of its own and switches nothing global, so two trainings in one process do not disturb each
-    other. Subclasses override `run_step`, the public methods below it, and these:
+    It makes no assumption about the model, builds in a graph of its own, and switches nothing global. Set
+    `train_op` from a graph of your own; or subclass it and override, besides `run_step` and what follows it,
 
-    - `_setup()` builds the graph and sets `train_op`; called by `__init__`, inside the trainer's graph.
-    - `_own_callbacks()` returns the callbacks that run before the user's.
-    - `_training_inputs()` returns what one training tower takes of the input, to be measured.
-    - `_session_config()` returns the options of the session.
+    - `_setup()`, which builds the graph and sets `train_op`; called by `__init__`, inside that graph;
+    - `_own_callbacks()`, which returns the callbacks that run before the user's;
+    - `_training_inputs()`, which returns the tensors of one training tower's input, to be timed;
+    - `_session_config()`, which returns the options of the session.
 
     Args:
         config: what to train, for how long, with which callbacks.
-        processes: what keeps this process together with others that train the same model, such as
-            `distributed.SynchronousProcesses`; None: it trains alone.
+        processes: keeps this process together with others, as `distributed.SynchronousProcesses` does; None:
+            it trains alone.
         arguments: those of a `TrainConfig`, instead of one.
 
     Raises:
@@ -92,28 +90,21 @@ class Trainer:
         self._session = TrainingSession()
         self._train_op: tf.Operation | None = None
         self._steps: TrainingSteps | None = None
-        self._started = False
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
             self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal)
+            self.log_dir = self._directory.path
             self._start = resolve_start(self.config)
             self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
-            self.source = self.config.data
-            self.loop = resolve_loop(self.config)
+            self.source, self.loop = self.config.data, resolve_loop(self.config)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
             configure_thread_pools(self._session_config())
             with self.graph.as_default():
                 tf.set_random_seed(self.seed)
                 self._setup()
 
-    # ---- what subclasses override
-
     def _setup(self) -> None:
-        if self.config.dataflow is not None:
-            raise ConfigError(
-                "Trainer itself knows no model to feed from dataflow=. Use a trainer that has one, such as "
-                "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
-            )
+        refuse_dataflow(self.config)
 
     def _own_callbacks(self) -> list[Callback]:
         limit, times = self.config.stall_seconds, self.config.steps_per_run or 1
@@ -152,8 +143,6 @@ class Trainer:
         """
         return find_tensors(self.graph, names)
 
-    # ---- what the loop is made of
-
     @property
     def train_op(self) -> tf.Operation:
         """The op of one step. Setting one from another graph makes the trainer train that graph."""
@@ -185,19 +174,20 @@ class Trainer:
         """The session whose runs are steps, while training."""
         return self._session.hooked
 
-    @property
-    def log_dir(self) -> Path | None:
-        """The directory of this run's files."""
-        return self._directory.path
-
     def state_dict(self) -> dict[str, Any]:
         """Returns everything besides variables that a checkpoint holds, as JSON values."""
         return {**self._run_state().state_dict(), **self.processes.state_dict()}
 
-    def _run_state(self) -> RunState:
-        return RunState(self.loop, self.seed, self.callbacks, self.source, self.config.resume_allow)
+    def explain(self) -> str:
+        """Says what the training will do: steps, devices, and what each callback does when.
 
-    # ---- training
+        It sets the callbacks up, so nothing can be added afterwards; no session is made.
+
+        Raises:
+            ConfigError, StatisticError: what `train` would raise before its session exists.
+        """
+        steps, name = self._prepare(), type(self).__name__
+        return describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
 
     def train(self) -> None:
         """Trains until the last epoch is over, a callback raises `StopTraining`, or something fails.
@@ -210,73 +200,50 @@ class Trainer:
             EndOfInputError: the input ended before the training.
             KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, with the step finished and a checkpoint
                 written if there is a `ModelSaver`; the exit code is 130 or 143. A second one exits at once.
-            Exception: whatever the data, a callback, TensorFlow or another process raised.
+            Exception: whatever the data, a callback or TensorFlow raised, with its own type and traceback.
         """
-        if self._started:
-            raise TrainerStateError(
-                "This trainer has trained already. Make a new one, with resume= to go on."
-            )
-        if self.graph.finalized:
-            raise TrainerStateError(
-                "The graph is final: it was trained before. Build it anew for a new training."
-            )
+        self._session.check_unused(self.graph)
         with self.processes.failing_together(self.coord), self._directory, self._signals:
-            self._prepare()
+            steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
-            self._started = True
+            self._session.use()
             self._directory.prepare(resumed=self._start.path)
             _log.info("%s", describe_trainable_variables(self.graph))
-            with self.graph.as_default(), self._session.open(self._create_session()) as sess:
-                self._restore(sess)
+            sess = self.processes.create_session(self.graph, self._session_config(), self._start)
+            with self._session.open(sess):
+                self._restore(sess, steps)
                 end = TrainingEnd(self.callbacks, self.loop, self.source, self.coord, self.processes)
                 end.run(self._run_loop, sess, leaving=self._signals.leave)
                 self.processes.leave()
 
-    def explain(self) -> str:
-        """Says what the training will do: steps, devices, and what each callback does when.
+    def _prepare(self) -> TrainingSteps:
+        if self._steps is None:
+            self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
+            self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
+            with self.graph.as_default():
+                self._counter = StepCounter(self.graph)
+                self.processes.add_ops(self.graph)
+                self.callbacks.setup_graph(self)
+                own_step = self.processes.single_steps or type(self).run_step is not Trainer.run_step
+                self._steps = choose_steps(
+                    tf.no_op() if self._train_op is None else self._train_op,
+                    self.callbacks,
+                    self.loop,
+                    self._counter,
+                    steps_per_run=self.config.steps_per_run,
+                    own_step=type(self).__name__ if own_step else None,
+                    may_fuse=not self.config.xla,  # XLA would compile the copies once more
+                )
+        return self._steps
 
-        It sets the callbacks up, so nothing can be added afterwards; no session is made.
+    def _run_state(self) -> RunState:
+        return RunState(self.loop, self.seed, self.callbacks, self.source, self.config.resume_allow)
 
-        Raises:
-            ConfigError, StatisticError: what `train` would raise before its session exists.
-        """
-        self._prepare()
-        steps = str(self._steps)
-        return describe_training(
-            type(self).__name__, self.devices, self.loop, self.source, steps, self.callbacks
-        )
-
-    def _prepare(self) -> None:
-        if self._steps is not None:
-            return
-        config, loop = self.config, self.loop
-        loop.steps_per_epoch = resolve_steps_per_epoch(config, self.source)
-        self.callbacks = resolve_callbacks(config, self._own_callbacks(), self.monitors)
-        with self.graph.as_default():
-            self._counter = StepCounter(self.graph)
-            self.processes.add_ops(self.graph)
-            self.callbacks.setup_graph(self)
-            own_step = self.processes.single_steps or type(self).run_step is not Trainer.run_step
-            self._steps = choose_steps(
-                tf.no_op() if self._train_op is None else self._train_op,
-                self.callbacks,
-                loop,
-                self._counter,
-                steps_per_run=config.steps_per_run,
-                own_step=type(self).__name__ if own_step else None,
-                may_fuse=not config.xla,  # XLA would compile the copies once more
-            )
-
-    def _create_session(self) -> tf.Session:
-        options, target = self.processes.prepare_session(self._session_config())
-        return create_session(self.graph, options, target, self._start.initial_values(self.graph))
-
-    def _restore(self, sess: tf.Session) -> None:
+    def _restore(self, sess: tf.Session, steps: TrainingSteps) -> None:
         self.processes.restore(self._start, sess, self._run_state())
-        check_position(self.config.steps_per_run or 1, self.loop)
+        check_position(steps.per_call, self.loop)
         self.loop.global_step = self._counter.value(sess)
-        assert self._steps is not None
-        self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, self._steps)
+        self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
 
     def _run_loop(self) -> None:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals
@@ -307,9 +274,5 @@ class Trainer:
     def _stop_if_requested(self, amid_triggers: bool) -> None:
         """Raises what a thread beside the training has failed with; after a signal, saves and stops."""
         self.coord.raise_requested_exception()
-        if self._signals.requested is None or amid_triggers:
-            return
-        with self._signals.saving():
-            if not save_now(self.callbacks) and self.is_chief:
-                _log.warning("There is no ModelSaver among the callbacks, so nothing is saved.")
-        raise self._signals.exception()
+        if self._signals.requested is not None and not amid_triggers:
+            save_and_stop(self._signals, self.callbacks, self.is_chief)

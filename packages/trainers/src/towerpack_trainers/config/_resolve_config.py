@@ -15,6 +15,7 @@ from ..restore import StartingPoint, find_starting_point
 from ._train_config import TrainConfig, default_callbacks, default_monitors
 
 __all__ = [
+    "refuse_dataflow",
     "resolve_callbacks",
     "resolve_config",
     "resolve_loop",
@@ -50,6 +51,19 @@ def resolve_config(
     if is_chief:
         return config
     return attrs.evolve(config, log_dir=None, monitors=[], resume=None, session_init=None)
+
+
+def refuse_dataflow(config: TrainConfig) -> None:
+    """Refuses a DataFlow where there is no model that it could feed.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    if config.dataflow is not None:
+        raise ConfigError(
+            "Trainer itself knows no model to feed from dataflow=. Use a trainer that has one, such as "
+            "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
+        )
 
 
 def resolve_start(config: TrainConfig) -> StartingPoint:

@@ -16,7 +16,7 @@ from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError
 from ..restore import RunState, StartingPoint
-from ..session import ProcessStrategy
+from ..session import ProcessStrategy, create_session
 from ._check_agreement import find_difference
 from ._distributed_errors import PeerLostError
 from ._translate_position import Reshard, for_processes, own_position
@@ -134,9 +134,9 @@ class SynchronousProcesses(ProcessStrategy):
                 self._group.barrier()
             raise difference
 
-    def prepare_session(self, options: tf.ConfigProto) -> tuple[tf.ConfigProto, str]:
+    def create_session(self, graph: tf.Graph, options: tf.ConfigProto, start: StartingPoint) -> tf.Session:
         prepared = self.communicator.prepare(options)
-        return prepared, self.communicator.target
+        return create_session(graph, prepared, self.communicator.target, start.initial_values(graph))
 
     def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
         steps = run.loop.steps_per_epoch

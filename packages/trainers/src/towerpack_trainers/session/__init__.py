@@ -5,7 +5,7 @@ from ._process_strategy import GradientExchange, ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_signals import StopSignals
-from ._training_end import TrainingEnd, translate_error
+from ._training_end import TrainingEnd, save_and_stop, translate_error
 from ._training_session import TrainingSession
 
 __all__ = [
@@ -21,5 +21,6 @@ __all__ = [
     "create_session",
     "default_session_config",
     "gpu_session_config",
+    "save_and_stop",
     "translate_error",
 ]

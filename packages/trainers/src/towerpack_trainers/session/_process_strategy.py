@@ -14,6 +14,7 @@ from towerpack_callbacks import LoopState
 from towerpack_inputsource import InputSource
 
 from ..restore import RunState, StartingPoint
+from ._create_session import create_session
 
 __all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess"]
 
@@ -34,7 +35,7 @@ class ProcessStrategy(abc.ABC):
         add_ops()                      # the model is built, callbacks have added nothing
         set the callbacks up
         check_agreement()
-        prepare_session(), then create the session
+        create_session()
         restore()
         for each step: the function that guard_step() returned
         announce_stop()                # where this process stops early, in good order
@@ -88,8 +89,14 @@ class ProcessStrategy(abc.ABC):
         """
 
     @abc.abstractmethod
-    def prepare_session(self, options: tf.ConfigProto) -> tuple[tf.ConfigProto, str]:
-        """Gets ready for a session; returns its options and the server that it runs in ("" for none)."""
+    def create_session(self, graph: tf.Graph, options: tf.ConfigProto, start: StartingPoint) -> tf.Session:
+        """Creates the session, where this process can exchange values with the others.
+
+        Args:
+            graph: what to run; it is final afterwards.
+            options: the session's options.
+            start: has the values that variables begin with.
+        """
 
     @abc.abstractmethod
     def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
@@ -144,8 +151,8 @@ class SingleProcess(ProcessStrategy):
     def check_agreement(self, loop: LoopState, source: InputSource | None) -> None:
         pass
 
-    def prepare_session(self, options: tf.ConfigProto) -> tuple[tf.ConfigProto, str]:
-        return options, ""
+    def create_session(self, graph: tf.Graph, options: tf.ConfigProto, start: StartingPoint) -> tf.Session:
+        return create_session(graph, options, values=start.initial_values(graph))
 
     def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
         start.restore(sess, run, lambda state: state)

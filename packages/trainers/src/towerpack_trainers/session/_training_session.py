@@ -1,4 +1,4 @@
-"""The session of a training, for as long as there is one."""
+"""The session of a training: there is one at most, and only while the training runs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,26 @@ class TrainingSession:
     def __init__(self) -> None:
         self._sess: tf.Session | None = None
         self._hooked: HookedSession | None = None
+        self._used = False
+
+    def check_unused(self, graph: tf.Graph) -> None:
+        """Checks that neither the trainer nor the graph has been trained.
+
+        Raises:
+            TrainerStateError: one has.
+        """
+        if self._used:
+            raise TrainerStateError(
+                "This trainer has trained already. Make a new one, with resume= to go on."
+            )
+        if graph.finalized:
+            raise TrainerStateError(
+                "The graph is final: it was trained before. Build it anew for a new training."
+            )
+
+    def use(self) -> None:
+        """Notes that the training begins, for which there is no second attempt."""
+        self._used = True
 
     @contextlib.contextmanager
     def open(self, sess: tf.Session) -> Iterator[tf.Session]:
