@@ -14,13 +14,14 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, StopTraining
 from towerpack_layers import TowerContext
 
-from .._single_cost import SingleCostTrainer, compute_gradients
+from .._single_cost import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ..session._session_options import create_session
+from ..towers._single_device_builder import SingleDeviceBuilder
 from ._distributed_errors import PeerLostError, RanksDifferError
 from ._translate_position import Reshard, for_processes, own_position
 from .cluster._cluster import Cluster, resolve_cluster
-from .exchange._average_over_processes import STOPPED, average_over_processes, broadcast_variables
+from .exchange._average_over_processes import STOPPED, AverageOverProcesses, broadcast_variables
 from .exchange._collective import CollectiveCommunicator
 from .exchange._communicator import Communicator
 from .exchange._mpi import MPICommunicator
@@ -78,11 +79,11 @@ class ExchangeTrainer(SingleCostTrainer):
 
     def _build_train_op(self) -> tf.Operation:
         assert self.source is not None
-        tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
-        optimizer = self.config.make_optimizer()
-        averaged = average_over_processes(compute_gradients(tower, optimizer), self.communicator)
-        self._farewell = averaged.farewell
-        train_op = optimizer.apply_gradients(averaged.pairs, name="train_op")
+        exchange = AverageOverProcesses(self.communicator)
+        builder = SingleDeviceBuilder(_mixed(self.seed, self.communicator.rank), exchange)
+        make_optimizer = self.config.make_optimizer
+        train_op = builder.build(self.tower_func, self.source.get_input_tensors, make_optimizer)
+        (self._farewell,) = exchange.stops
         # Now, since what callbacks add is their own: some of them are in the chief alone.
         self._common_variables = list(tf.global_variables())
         self._broadcast = broadcast_variables(self._common_variables, self.communicator)

@@ -19,7 +19,6 @@ from ..towers._devices import are_gpus, choose_devices
 from ._allreduce import choose_mode
 from ._async_builder import AsyncMultiGPUBuilder
 from ._data_parallel_builder import DataParallelBuilder
-from ._keep_replicas_equal import KeepReplicasEqual
 from ._parameter_server_builder import SyncMultiGPUParameterServerBuilder
 from ._replicated_builder import SyncMultiGPUReplicatedBuilder
 
@@ -73,10 +72,7 @@ class _MultiDeviceTrainer(SingleCostTrainer):
         return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
 
     def _own_callbacks(self) -> list[Callback]:
-        own = super()._own_callbacks()
-        if isinstance(self.builder, SyncMultiGPUReplicatedBuilder):
-            own.append(KeepReplicasEqual(self.builder))
-        return own
+        return [*super()._own_callbacks(), *self.builder.callbacks()]
 
 
 @final
