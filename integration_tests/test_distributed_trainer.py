@@ -62,9 +62,9 @@ class InMemory(Communicator):
         self.group, self.meeting = group, meeting
 
     def all_reduce(self, tensors):
-        return self.again(tensors)
+        return self.repeat_all_reduce(tensors)
 
-    def again(self, tensors):
+    def repeat_all_reduce(self, tensors):
         return self._in_turn(tensors, lambda values: (sum(values) / len(values)).astype(values[0].dtype))
 
     def broadcast(self, tensors):

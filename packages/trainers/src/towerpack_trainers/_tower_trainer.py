@@ -16,7 +16,7 @@ from towerpack_layers import TowerContext
 from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
 from .optimize import compile_training_towers, leave_fusion_to_xla
-from .towers._devices import check_devices
+from .towers._devices import are_gpus, check_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, take_turns
 from .towers._model_desc import ModelDesc
 from .towers._tower import TowerFunc
@@ -64,7 +64,8 @@ class TowerTrainer(Trainer):
 
     def _make_source(self, dataflow: Any) -> InputSource:
         # TensorFlow puts a single tower on the first GPU, if there is one.
-        return input_for(dataflow, on_gpu=bool(tf.config.list_physical_devices("GPU")))
+        on_gpu = are_gpus(self.devices) if self.devices else bool(tf.config.list_physical_devices("GPU"))
+        return input_for(dataflow, on_gpu=on_gpu)
 
     def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
         """Makes the tower context of one of several training towers that share their variables."""

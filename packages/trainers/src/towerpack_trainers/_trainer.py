@@ -17,7 +17,7 @@ from towerpack_callbacks import (
     make_predictor,
 )
 
-from ._errors import ConfigError, TrainerStateError
+from ._errors import TrainerStateError
 from .config._resolve_config import (
     refuse_dataflow,
     resolve_callbacks,
@@ -35,17 +35,22 @@ from .session import (
     ProcessStrategy,
     RunDirectory,
     SingleProcess,
+    StopRequests,
     StopSignals,
     TrainingEnd,
     TrainingSession,
+    as_train_op,
     configure_thread_pools,
     default_session_config,
-    save_and_stop,
+    missing_train_op,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._variables_table import describe_trainable_variables
 
 __all__ = ["Trainer"]
+
+Predictor = Callable[..., list[Any]]
+"""A function from input arrays to output arrays."""
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -92,9 +97,9 @@ class Trainer:
         self._steps: TrainingSteps | None = None
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
+            self._start = resolve_start(self.config)
             self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal)
             self.log_dir = self._directory.path
-            self._start = resolve_start(self.config)
             self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
             self.source, self.loop = self.config.data, resolve_loop(self.config)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
@@ -128,41 +133,28 @@ class Trainer:
             "Use a trainer that has a ModelDesc, such as SimpleTrainer."
         )
 
-    def get_predictor(
-        self, input_names: Sequence[str], output_names: Sequence[str]
-    ) -> Callable[..., list[Any]]:
+    def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
         feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
         return make_predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors by name, looked up in the whole graph.
-
-        Raises:
-            TensorNotFoundError: there is none; the message lists close names.
-        """
+        """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""
         return find_tensors(self.graph, names)
 
     @property
     def train_op(self) -> tf.Operation:
         """The op of one step. Setting one from another graph makes the trainer train that graph."""
         if self._train_op is None:
-            raise TrainerStateError(
-                f"{type(self).__name__} has no train_op. Set trainer.train_op, or override _setup() or "
-                "run_step()."
-            )
+            raise missing_train_op(type(self).__name__)
         return self._train_op
 
     @train_op.setter
     def train_op(self, op: tf.Operation | tf.Tensor) -> None:
-        op = op if isinstance(op, tf.Operation) else getattr(op, "op", op)
-        if not isinstance(op, tf.Operation):
-            raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
         if self._steps is not None:
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
-        if op.graph is not self.graph and self.graph.get_operations():
-            raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
-        self._train_op, self.graph = op, op.graph
+        self._train_op = as_train_op(op, self.graph)
+        self.graph = self._train_op.graph
 
     @property
     def sess(self) -> tf.Session:
@@ -181,10 +173,8 @@ class Trainer:
     def explain(self) -> str:
         """Says what the training will do: steps, devices, and what each callback does when.
 
-        It sets the callbacks up, so nothing can be added afterwards; no session is made.
-
-        Raises:
-            ConfigError, StatisticError: what `train` would raise before its session exists.
+        It sets the callbacks up, so nothing can be added afterwards, and raises what `train` would raise
+        before its session exists.
         """
         steps, name = self._prepare(), type(self).__name__
         return describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
@@ -217,23 +207,22 @@ class Trainer:
                 self.processes.leave()
 
     def _prepare(self) -> TrainingSteps:
-        if self._steps is None:
-            self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
-            self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
-            with self.graph.as_default():
-                self._counter = StepCounter(self.graph)
-                self.processes.add_ops(self.graph)
-                self.callbacks.setup_graph(self)
-                own_step = self.processes.single_steps or type(self).run_step is not Trainer.run_step
-                self._steps = choose_steps(
-                    tf.no_op() if self._train_op is None else self._train_op,
-                    self.callbacks,
-                    self.loop,
-                    self._counter,
-                    steps_per_run=self.config.steps_per_run,
-                    own_step=type(self).__name__ if own_step else None,
-                    may_fuse=not self.config.xla,  # XLA would compile the copies once more
-                )
+        if self._steps is not None:
+            return self._steps
+        loop, per_run = self.loop, self.config.steps_per_run
+        loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
+        self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
+        with self.graph.as_default():
+            self._counter = StepCounter(self.graph)
+            self.processes.add_ops(self.graph)
+            self.callbacks.setup_graph(self)
+            step = (tf.no_op() if self._train_op is None else self._train_op), self.callbacks, loop
+            has_own_step = self.processes.single_steps or type(self).run_step is not Trainer.run_step
+            own_step = type(self).__name__ if has_own_step else None
+            fuse = not self.config.xla  # XLA would compile the copies once more
+            self._steps = choose_steps(
+                *step, self._counter, steps_per_run=per_run, own_step=own_step, may_fuse=fuse
+            )
         return self._steps
 
     def _run_state(self) -> RunState:
@@ -250,6 +239,7 @@ class Trainer:
         max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
         run_step = self.processes.guard_step(self.run_step, loop, self.sess)
         run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
+        stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)
         end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
         callbacks.before_train()
         self._start.restore_random_numbers()
@@ -266,13 +256,7 @@ class Trainer:
                     run_step()
                     callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
-                    self._stop_if_requested(amid_triggers=loop.is_last_step)
+                    stop_requests.follow(amid_triggers=loop.is_last_step)
             callbacks.after_epoch()
             end_epoch()
-            self._stop_if_requested(amid_triggers=False)
-
-    def _stop_if_requested(self, amid_triggers: bool) -> None:
-        """Raises what a thread beside the training has failed with; after a signal, saves and stops."""
-        self.coord.raise_requested_exception()
-        if self._signals.requested is not None and not amid_triggers:
-            save_and_stop(self._signals, self.callbacks, self.is_chief)
+            stop_requests.follow()

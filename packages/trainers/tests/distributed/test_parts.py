@@ -12,8 +12,9 @@ from towerpack_callbacks import CheckpointError
 from towerpack_dataflow import DataFromList, ShardData, reshard
 from towerpack_trainers.distributed import MissingExtraError
 from towerpack_trainers.distributed._translate_position import for_processes, own_position
-from towerpack_trainers.distributed.exchange._buckets import exchange_packed, plan_buckets
+from towerpack_trainers.distributed.exchange._average_over_processes import exchange_packed
 from towerpack_trainers.distributed.group._connection import Line
+from towerpack_trainers.towers._buckets import plan_buckets_by_size
 
 # ---- messages
 
@@ -70,17 +71,17 @@ def test_what_is_of_another_protocol():
 
 @given(st.lists(st.tuples(st.sampled_from("fd"), st.integers(0, 20)), max_size=30), st.integers(1, 30))
 def test_buckets_hold_every_tensor_once(tensors, limit):
-    plan = plan_buckets(tensors, limit)
-    assert sorted(member for bucket in plan for member in bucket.members) == list(range(len(tensors)))
+    plan = plan_buckets_by_size(tensors, limit)
+    assert sorted(place for bucket in plan for place in bucket) == list(range(len(tensors)))
     for bucket in plan:
-        assert {tensors[member][0] for member in bucket.members} == {bucket.dtype}
-        assert bucket.sizes == tuple(tensors[member][1] for member in bucket.members)
-        assert sum(bucket.sizes) <= limit or len([size for size in bucket.sizes if size]) == 1
-        assert list(bucket.members) == sorted(bucket.members)
+        assert len({tensors[place][0] for place in bucket}) == 1
+        sizes = [tensors[place][1] for place in bucket]
+        assert sum(sizes) <= limit or len([size for size in sizes if size]) == 1
+        assert bucket == sorted(bucket)
 
 
 def test_the_first_tensor_is_first():
-    assert plan_buckets([("f", 1), ("f", 100), ("f", 100)], 50)[0].members[0] == 0
+    assert plan_buckets_by_size([("f", 1), ("f", 100), ("f", 100)], 50)[0][0] == 0
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])

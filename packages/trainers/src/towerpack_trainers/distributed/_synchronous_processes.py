@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -20,7 +20,7 @@ from ..session import ProcessStrategy, create_session
 from ._check_agreement import find_difference
 from ._distributed_errors import PeerLostError
 from ._translate_position import Reshard, for_processes, own_position
-from .exchange._average_over_processes import STOPPED, average_over_processes, broadcast_variables
+from .exchange._average_over_processes import STOPPED, AverageOverProcesses, broadcast_variables
 from .exchange._communicator import Communicator
 from .group._process_group import describe
 
@@ -71,10 +71,9 @@ class SynchronousProcesses(ProcessStrategy):
     def __init__(self, communicator: Communicator, reshard: Reshard | None = None) -> None:
         self.communicator = communicator
         self.is_chief = communicator.group.is_chief
-        self.gradient_exchange = self._average
+        self.gradient_exchange = self._exchange = AverageOverProcesses(communicator)
         self._group = communicator.group
         self._reshard = reshard
-        self._stop_exchange: tf.Operation | None = None
         self._common_variables: list[tf.Variable] = []
         self._broadcast: tf.Operation | None = None
 
@@ -90,12 +89,6 @@ class SynchronousProcesses(ProcessStrategy):
         digest = hashlib.sha256(f"{seed}/{self._group.rank}".encode()).digest()
         return int.from_bytes(digest[:4], "little") >> 1
 
-    def _average(self, pairs: Sequence[tuple[Any, tf.Variable]]) -> list[tuple[tf.Tensor, tf.Variable]]:
-        averaged = average_over_processes(pairs, self.communicator)
-        # The other processes wait in the first exchange of their next step.
-        self._stop_exchange = self._stop_exchange or averaged.farewell
-        return averaged.pairs
-
     def add_ops(self, graph: tf.Graph) -> None:
         """Adds the op by which all variables begin with the chief's values.
 
@@ -104,7 +97,7 @@ class SynchronousProcesses(ProcessStrategy):
             TypeError: a variable's type cannot be sent.
         """
         size = self._group.size
-        if self._stop_exchange is None:
+        if not self._exchange.stops:
             raise ConfigError(
                 f"{size} processes shall train in step, but this trainer has not averaged any gradient over "
                 "them. Pass its gradients through processes.gradient_exchange, or build them by a builder "
@@ -171,7 +164,7 @@ class SynchronousProcesses(ProcessStrategy):
     def announce_stop(self, reason: str, loop: LoopState, sess: tf.Session) -> None:
         self._group.announce_stop(reason)
         with self._group.interruptible(loop.global_step, sess.close):
-            sess.run(self._stop_exchange)
+            sess.run(self._exchange.stops[0])  # the others wait in the first exchange of their next step
 
     # ---- the end
 

@@ -15,9 +15,8 @@ from .._errors import ConfigError
 from ..towers._devices import are_gpus
 from ._average_gradients import average
 from ._gradient_packing import GradientPacker
-from ._nccl import sum_over_gpus
 
-__all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups"]
+__all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups", "sum_over_gpus"]
 
 MODES = ("nccl", "hierarchical", "cpu")
 
@@ -141,3 +140,18 @@ def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], numb
             total = partial[0] + partial[1]
         totals += [total] * len(group)
     return totals
+
+
+def sum_over_gpus(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The sum of some tensors, on the device of each.
+
+    This is the one place that calls NCCL, and our tests do not run it: they have no GPUs. NCCL waits until
+    all devices take part, so all of the results must be run together.
+
+    Args:
+        tensors: of one shape and dtype, each on another GPU of this host.
+    """
+    # Not public since TensorFlow 2, but used by its own strategies; the op, NcclAllReduce, is.
+    from tensorflow.python.ops import nccl_ops
+
+    return list(nccl_ops.all_sum(tensors))

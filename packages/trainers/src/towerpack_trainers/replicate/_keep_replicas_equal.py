@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Protocol, final
+
+import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 
-from ._replicated_builder import SyncMultiGPUReplicatedBuilder
-
 __all__ = ["KeepReplicasEqual"]
+
+
+class _Replicas(Protocol):
+    """The ops of a `SyncMultiGPUReplicatedBuilder` that make its replicas equal."""
+
+    copy_variables: tf.Operation | None
+    copy_statistics: tf.Operation | None
 
 
 @final
@@ -25,7 +32,7 @@ class KeepReplicasEqual(Callback):
 
     chief_only = False
 
-    def __init__(self, builder: SyncMultiGPUReplicatedBuilder) -> None:
+    def __init__(self, builder: _Replicas) -> None:
         self._builder = builder
         self._equal_at: int | None = None
         self._runs = False

@@ -4,8 +4,10 @@ from ._create_session import configure_thread_pools, create_session
 from ._process_strategy import GradientExchange, ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
+from ._stop_requests import StopRequests
 from ._stop_signals import StopSignals
-from ._training_end import TrainingEnd, save_and_stop, translate_error
+from ._train_op import as_train_op, missing_train_op
+from ._training_end import TrainingEnd, translate_error
 from ._training_session import TrainingSession
 
 __all__ = [
@@ -13,14 +15,16 @@ __all__ = [
     "ProcessStrategy",
     "RunDirectory",
     "SingleProcess",
+    "StopRequests",
     "StopSignals",
     "TrainingEnd",
     "TrainingSession",
+    "as_train_op",
     "configure_thread_pools",
     "cpu_session_config",
     "create_session",
     "default_session_config",
     "gpu_session_config",
-    "save_and_stop",
+    "missing_train_op",
     "translate_error",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -14,12 +14,13 @@ from towerpack_callbacks import LoopState
 from towerpack_inputsource import InputSource
 
 from ..restore import RunState, StartingPoint
+from ..towers._cost_gradients import Pairs
 from ._create_session import create_session
 
 __all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess"]
 
-# Gradients and variables of this process in, the same variables with exchanged gradients out.
-GradientExchange = Callable[[Sequence[tuple[Any, tf.Variable]]], Sequence[tuple[Any, tf.Variable]]]
+# Takes gradients and variables of this process; returns exchanged gradients and the same variables.
+GradientExchange = Callable[[Pairs], Pairs]
 
 
 class ProcessStrategy(abc.ABC):

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NoReturn, final
+from typing import final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, LoopState, StopTraining
-from towerpack_callbacks.checkpoint import save_now
 from towerpack_inputsource import InputSource
 
 from .._errors import EndOfInputError, TrainerStateError
 from ._process_strategy import ProcessStrategy
-from ._stop_signals import StopSignals
 
-__all__ = ["TrainingEnd", "save_and_stop", "translate_error"]
+__all__ = ["TrainingEnd", "translate_error"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -82,23 +80,6 @@ class TrainingEnd:
             # At once: what callbacks do at the end may take long.
             self.processes.announce_failure(error)
         return error
-
-
-def save_and_stop(signals: StopSignals, callbacks: Callbacks, is_chief: bool) -> NoReturn:
-    """Saves what the run's `ModelSaver` saves, then raises the exception of the signal that was received.
-
-    Args:
-        signals: has received a signal.
-        callbacks: the callbacks of the run.
-        is_chief: whether this process saves.
-
-    Raises:
-        KeyboardInterrupt, SystemExit: after Ctrl-C, or after SIGTERM.
-    """
-    with signals.saving():
-        if not save_now(callbacks) and is_chief:
-            _log.warning("There is no ModelSaver among the callbacks, so nothing is saved.")
-    raise signals.exception()
 
 
 def translate_error(

@@ -61,9 +61,9 @@ class CollectiveCommunicator(Communicator):
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         self._latest = [next(self._keys) for _ in tensors]
-        return self.again(tensors)
+        return self.repeat_all_reduce(tensors)
 
-    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         if self.size == 1:
             return [tf.identity(tensor) for tensor in tensors]
         reduced: list[tf.Tensor] = []

@@ -47,7 +47,7 @@ class Communicator(abc.ABC):
         """
 
     @abc.abstractmethod
-    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Takes part in the exchange of the latest `all_reduce` with other values.
 
         Run instead of that one, never with it in one session call.

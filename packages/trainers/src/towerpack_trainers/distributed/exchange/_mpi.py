@@ -62,7 +62,7 @@ class MPICommunicator(Communicator):
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._at_once(tensors, self._average)
 
-    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         # MPI matches exchanges by their order, which is that of the tensors' types.
         return self._at_once(tensors, self._average)
 
@@ -82,7 +82,7 @@ class MPICommunicator(Communicator):
         if self.size == 1 or not tensors:
             return [tf.identity(tensor) for tensor in tensors]
         with tf.device("/cpu:0"):
-            carried = [_carried(tensor) for tensor in tensors]
+            carried = [_as_mpi_type(tensor) for tensor in tensors]
             answers = tf.numpy_function(exchange, carried, [tensor.dtype for tensor in carried])
             for tensor, answer in zip(tensors, answers):
                 answer.set_shape(tensor.shape)
@@ -120,7 +120,7 @@ class MPICommunicator(Communicator):
                 time.sleep(5e-5)
 
 
-def _carried(tensor: tf.Tensor) -> tf.Tensor:
+def _as_mpi_type(tensor: tf.Tensor) -> tf.Tensor:
     # MPI knows no half types: these are summed as float32.
     return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
