@@ -112,8 +112,8 @@ class Trainer:
         refuse_dataflow(self.config)
 
     def _own_callbacks(self) -> list[Callback]:
-        limit, times = self.config.stall_seconds, self.config.steps_per_run or 1
-        return input_callbacks(self.source, limit, self._training_inputs(), times)
+        limit, per_run = self.config.stall_seconds, self.config.steps_per_run
+        return input_callbacks(self.source, self._training_inputs(), limit, per_run or 1)
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
         return ()
@@ -171,11 +171,7 @@ class Trainer:
         return {**self._run_state().state_dict(), **self.processes.state_dict()}
 
     def explain(self) -> str:
-        """Says what the training will do: steps, devices, and what each callback does when.
-
-        It sets the callbacks up, so nothing can be added afterwards, and raises what `train` would raise
-        before its session exists.
-        """
+        """Describes the training. Sets the callbacks up for that, and raises what `train` would raise then."""
         steps, name = self._prepare(), type(self).__name__
         return describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
 

@@ -17,14 +17,14 @@ __all__ = ["input_callbacks"]
 
 
 def input_callbacks(
-    source: InputSource | None, stall_seconds: float, inputs: Sequence[tf.Tensor], steps_per_run: int
+    source: InputSource | None, inputs: Sequence[tf.Tensor], stall_seconds: float, steps_per_run: int
 ) -> list[Callback]:
     """Returns the callbacks that feed, watch and report on the input of a training.
 
     Args:
         source: the input; None without one.
-        stall_seconds: see `TrainConfig`.
         inputs: tensors that one training tower takes of the input; empty where they are not known.
+        stall_seconds: see `TrainConfig`.
         steps_per_run: steps in one session call.
     """
     callbacks: list[Callback] = [] if math.isinf(stall_seconds) else [StallWatch(source, stall_seconds)]

@@ -61,16 +61,13 @@ class TrainingEnd:
         _finish(self.callbacks, error)
 
     def _announcing_stops(self, run_loop: Callable[[], None], sess: tf.Session) -> None:
-        loop = self.loop
-        assert loop.max_epoch is not None
-        steps = (loop.max_epoch + 1 - loop.starting_epoch) * loop.steps_per_epoch - loop.starting_step
-        last_step = loop.global_step + steps
+        runs_before = self.loop.global_step
         try:
             run_loop()
         except (StopTraining, tf.errors.OutOfRangeError) as caught:
             reason = _stop_reason(caught, self.source)
-            if reason is not None and loop.global_step < last_step:
-                self.processes.announce_stop(reason, loop, sess)
+            if reason is not None and _has_steps_left(self.loop, runs_before):
+                self.processes.announce_stop(reason, self.loop, sess)
             raise
 
     def _translate(self, failure: BaseException) -> BaseException | None:
@@ -133,6 +130,16 @@ def _finish(callbacks: Callbacks, error: BaseException | None) -> None:
             _log.exception("A callback failed in after_train, after the training had failed")
     if error is not None:
         raise error
+
+
+def _has_steps_left(loop: LoopState, runs_before: int) -> bool:
+    """Whether the loop ended before the last step of the last epoch had run."""
+    assert loop.max_epoch is not None
+    steps = (loop.max_epoch + 1 - loop.starting_epoch) * loop.steps_per_epoch - loop.starting_step
+    epochs_over = loop.epoch_num - loop.starting_epoch
+    begun = epochs_over * loop.steps_per_epoch + loop.local_step + 1 - loop.starting_step
+    # A trainer may make several runs in a step, but of one without any the last step is still to come.
+    return steps > 0 and (begun < steps or loop.global_step - runs_before < steps)
 
 
 def _stop_reason(caught: BaseException, source: InputSource | None) -> str | None:
