@@ -171,7 +171,7 @@ class Trainer:
         return {**self._run_state().state_dict(), **self.processes.state_dict()}
 
     def explain(self) -> str:
-        """Describes the training. Sets the callbacks up for that, and raises what `train` would raise then."""
+        """Describes the training. Sets the callbacks up for that, and raises what `train` would raise."""
         steps, name = self._prepare(), type(self).__name__
         return describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
 

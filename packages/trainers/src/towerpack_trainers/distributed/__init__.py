@@ -1,5 +1,6 @@
 """One model in several processes, on one host or many."""
 
+from ..session import ProcessStrategy
 from ._distributed_errors import (
     ClusterError,
     LaunchError,
@@ -32,6 +33,7 @@ __all__ = [
     "MissingExtraError",
     "PeerLostError",
     "ProcessGroup",
+    "ProcessStrategy",
     "RanksDifferError",
     "RendezvousError",
     "SynchronousProcesses",

@@ -47,8 +47,9 @@ class SynchronousProcesses(ProcessStrategy):
     the same averaged gradients, so they stay equal. The chief (rank 0) alone writes files, restores
     checkpoints and runs callbacks that are `chief_only`; what it restored, the others get from it.
 
-    Give it to any trainer that builds its updates through `gradient_exchange`, as the builders do. A step
-    that makes several exchanges makes them in the order in which they were built.
+    Give it to any trainer that passes its gradients through `gradient_exchange`: `SimpleTrainer`, or one of
+    your own, as `SingleDeviceBuilder(exchange=self.processes.gradient_exchange)` does. A step that makes
+    several exchanges begins with the one that was built first.
 
     Args:
         communicator: the processes. It is left when the training ends.
