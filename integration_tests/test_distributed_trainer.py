@@ -17,7 +17,14 @@ from towerpack_callbacks.checkpoint import latest_checkpoint, read_checkpoint, s
 from towerpack_dataflow import BatchData, DataFromList, ShardData, reshard
 from towerpack_inputsource import QueueInput
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
-from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+from towerpack_trainers import (
+    ModelDesc,
+    Objective,
+    SimpleTrainer,
+    SingleDeviceBuilder,
+    TowerTrainer,
+    TrainConfig,
+)
 from towerpack_trainers.distributed import (
     Cluster,
     CollectiveCommunicator,
@@ -531,6 +538,60 @@ def test_shards_of_different_lengths_are_named():
 def test_epochs_that_differ_are_named():
     for error in on_ranks(2, lambda c: train(c, max_epoch=3 + c.rank)):
         assert "in the last epoch: 4 instead of 3" in str(error)
+
+
+# ---- trainers of one's own
+
+
+class Twice(TowerTrainer):
+    """Trains two costs in turn, as a GAN does: two runs and two exchanges in each step."""
+
+    def _setup(self):
+        super()._setup()
+        exchange = self.processes.gradient_exchange
+        self.builder = SingleDeviceBuilder(self.processes.local_seed(self.seed), exchange)
+        self.builder.build(self.tower_func, self.source.get_input_tensors)
+
+    def run_step(self):
+        for update in self.builder.updates:
+            self.hooked_sess.run(update)
+
+
+class TwoCosts(Model):
+    def build_graph(self, x, y):
+        objectives = []
+        for name in ("one", "two"):
+            with tf.variable_scope(name):
+                cost = super().build_graph(x, y)
+            variables = tf.trainable_variables(f"{name}/")
+            objectives.append(Objective(cost, variables, lambda: tf.train.MomentumOptimizer(0.1, 0.9)))
+        return objectives
+
+
+def train_twice(communicator, *callbacks):
+    rank, size = communicator.rank, communicator.size
+    config, values = make_config(rank, size, *callbacks, model=TwoCosts())
+    Twice(config, processes=SynchronousProcesses(communicator)).train()
+    return values
+
+
+def test_two_costs_over_processes_as_in_one():
+    one, other = on_ranks(2, train_twice)
+    assert_same(one.values, other.values)
+    config, alone = make_config(0, 1, model=TwoCosts())
+    Twice(config).train()
+    assert one.values["global_step"] == 2 * 3 * POINTS // TOTAL
+    assert_same(one.values, alone.values, 1e-5)
+
+
+@pytest.mark.parametrize("run", [6, 20])
+def test_a_stop_between_steps_of_several_runs(run):
+    def work(communicator):
+        return train_twice(communicator, *([At(run, stop)] if communicator.rank else []))
+
+    results = on_ranks(2, work)
+    assert [result.steps for result in results] == [run, run]
+    assert_same(results[0].values, results[1].values)
 
 
 # ---- gradients
