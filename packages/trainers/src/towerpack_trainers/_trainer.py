@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -230,11 +231,17 @@ class Trainer:
         self.loop.global_step = self._counter.value(sess)
         self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
 
+    def _bind_step(self) -> Callable[[], Any]:
+        own = self._train_op is None or type(self).run_step is not Trainer.run_step
+        # The trainer's own step without the look-ups in it.
+        run_step = self.run_step if own else partial(self.hooked_sess.run, self._train_op)
+        return self.processes.guard_step(run_step, self.loop, self.sess)
+
     def _run_loop(self) -> None:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals
         max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
-        run_step = self.processes.guard_step(self.run_step, loop, self.sess)
-        run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
+        run_unobserved, trigger_step = self.hooked_sess.run_unobserved, callbacks.trigger_step
+        run_step, threads_failed = self._bind_step(), self.coord.should_stop
         stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)
         end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
         callbacks.before_train()
@@ -250,7 +257,7 @@ class Trainer:
                 if not run_unobserved():
                     loop.local_step += times
                     run_step()
-                    callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
+                    trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
                     stop_requests.follow(amid_triggers=loop.is_last_step)
             callbacks.after_epoch()

@@ -37,7 +37,7 @@ def load_states(
 
     Args:
         callbacks: the callbacks of this run.
-        states: what `states_of` returned.
+        states: the return value of `states_of`.
         allow_unknown: leave out, with a warning, what belongs to no callback of this run.
 
     Raises:

@@ -59,6 +59,9 @@ class Callbacks:
     Args:
         callbacks: the callbacks in their order; a nested `Callbacks` is flattened.
 
+    Attributes:
+        per_step_callbacks: those that choose at each step what to fetch and feed, known once set up.
+
     Raises:
         TypeError: an element is no callback.
     """
@@ -173,7 +176,7 @@ class Callbacks:
         due: Sequence[StepFetch], args: Sequence[tf.train.SessionRunArgs] = ()
     ) -> tf.RunOptions | None:
         """Merges the options that due fetches and per-step callbacks need of the session call."""
-        return merge_options(asked.options for asked in [*due, *args])
+        return merge_options(each.options for each in [*due, *args])
 
     @staticmethod
     def receive(
@@ -288,7 +291,7 @@ class Callbacks:
         """Loads the state of each callback. A callback that is new since then starts afresh.
 
         Args:
-            states: what `state_dict()` returned.
+            states: the return value of `state_dict`.
             allow_unknown: leave out, with a warning, what belongs to no callback of this run.
 
         Raises:
@@ -315,7 +318,7 @@ def _hint(item: Any) -> str:
     return ""
 
 
-def _as_run_args(asked: Any) -> tf.train.SessionRunArgs:
-    if isinstance(asked, tf.train.SessionRunArgs):
-        return asked
-    return tf.train.SessionRunArgs(fetches=asked)
+def _as_run_args(chosen: Any) -> tf.train.SessionRunArgs:
+    if isinstance(chosen, tf.train.SessionRunArgs):
+        return chosen
+    return tf.train.SessionRunArgs(fetches=chosen)

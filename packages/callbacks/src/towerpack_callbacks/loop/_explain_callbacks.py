@@ -1,4 +1,4 @@
-"""Says in words what a list of callbacks will do, before anything runs."""
+"""Describes what a list of callbacks will do, before anything runs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["explain_callbacks"]
 
 
 def explain_callbacks(callbacks: Iterable[Callback]) -> str:
-    """A line per callback, in the order they run, with what it does when; they must be set up.
+    """Describes what callbacks do and when, in the order they run; they must be set up.
 
     Args:
         callbacks: such as a `Callbacks` object.
 
     Returns:
-        Lines such as `3. MaxSaver('accuracy')`, with indented ones for its triggers, fetches, statistics and
-        state. What says "every step" is what a step costs besides the training itself.
+        A line per callback, such as `3. MaxSaver('accuracy')`, with indented ones for its triggers, fetches,
+        statistics and state. The lines that say "every step" are what a step costs besides the training.
     """
     lines = []
     for number, callback in enumerate(callbacks, 1):

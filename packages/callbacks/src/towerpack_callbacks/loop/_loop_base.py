@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback, LoopState
+from ..callback import Callback, InferenceTower, LoopState
 from ..graph._find_tensors import find_tensors
 from ..monitors import Monitors
 from ._callbacks import Callbacks
@@ -43,8 +44,8 @@ def make_predictor(
     return predict
 
 
-class LoopBase:
-    """`TrainerProtocol` without a model: all of it but `build_inference_tower`.
+class LoopBase(ABC):
+    """What of `TrainerProtocol` needs no description of the model.
 
     Args:
         callbacks: the callbacks, in their order.
@@ -80,6 +81,10 @@ class LoopBase:
         """Returns a function from input arrays to output arrays."""
         feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
         return make_predictor(lambda: self.sess, feeds, fetches)
+
+    @abstractmethod
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
+        """Adds a replica for evaluation over `source`."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint holds besides variables."""

@@ -1,4 +1,4 @@
-"""The smallest loop that callbacks run in: a straight line to train, and one door to leave by."""
+"""The smallest loop that callbacks run in, which trains a straight line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PlainLoop(LoopBase):
         callbacks: the callbacks, monitors among them; they are set up, and the graph is final then.
         steps_per_epoch: steps in an epoch.
         max_epoch: the last epoch.
-        log_dir: where callbacks may write.
+        log_dir: the directory that callbacks may write to.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class PlainLoop(LoopBase):
 
 @final
 class _Evaluation:
-    """Keeps `InferenceTower`."""
+    """An `InferenceTower` of the line."""
 
     def __init__(self, owner: PlainLoop, source: Iterable[Any]) -> None:
         self._owner, self._source = owner, source

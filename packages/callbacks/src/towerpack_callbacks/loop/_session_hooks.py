@@ -1,4 +1,4 @@
-"""Callbacks and TensorFlow's session hooks, either way round."""
+"""Runs callbacks as TensorFlow's session hooks, and session hooks as callbacks."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ class HookToCallback(Callback):
 
     Args:
         hook: the hook.
+
+    Raises:
+        TypeError: it is no `SessionRunHook`.
     """
 
     chief_only = False
@@ -87,9 +90,9 @@ def as_session_hooks(
     Args:
         callbacks: the callbacks, in their order.
         steps_per_epoch: steps that make an epoch, at least 1.
-        max_epoch: asks the session to stop after so many epochs; None: the loop decides.
-        log_dir: where checkpoints and statistics go; None: nowhere.
-        monitors: who records statistics; None, with a `log_dir`: event files, JSON lines
+        max_epoch: the session is requested to stop after so many epochs; None: the loop decides.
+        log_dir: the directory for checkpoints and statistics; None: none are written.
+        monitors: the recorders of statistics; None, with a `log_dir`: event files, JSON lines
             and the console.
 
     Returns:

@@ -12,22 +12,22 @@ __all__ = ["check_statistics"]
 
 
 def check_statistics(callbacks: Sequence[Callback]) -> None:
-    """Goes through callbacks in their order and compares what each consumes with what is there by then.
+    """Checks that each statistic a callback consumes is produced by a callback before it.
 
-    What is put while a step's fetches are received is there for every trigger, whatever the order.
+    A statistic that is put while a step's fetches are received is there for every trigger.
 
     Raises:
-        StatisticError: something is consumed that nothing produces, or only a later callback does.
+        StatisticError: a statistic is consumed that no callback produces, or a later one only.
     """
     available = {name for cb in callbacks for name in cb.produces_in_run()}
     for position, consumer in enumerate(callbacks):
         for name in consumer.consumes():
             if name not in available:
-                raise StatisticError(_explain(name, consumer, callbacks[position + 1 :], available))
+                raise StatisticError(_describe_missing(name, consumer, callbacks[position + 1 :], available))
         available.update(consumer.produces())
 
 
-def _explain(name: str, consumer: Callback, later: Sequence[Callback], available: set[str]) -> str:
+def _describe_missing(name: str, consumer: Callback, later: Sequence[Callback], available: set[str]) -> str:
     for producer in later:
         if name in producer.produces():
             return (

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import final
 
 import tensorflow.compat.v1 as tf
 
 __all__ = ["StepCounter"]
 
 
+@final
 class StepCounter:
-    """The ops that count a step. Create it while the graph can still be changed.
+    """The ops that count a step. Create them while the graph can still be changed.
 
     Ops of one session call have no order unless one is declared, so `global_step` would be read before or
     after the increment by chance. Either the increment waits for all ops of the step (`count_after`), or it
@@ -28,12 +30,12 @@ class StepCounter:
             self.count: tf.Operation = tf.assign_add(self.variable, 1, name="count_step").op
 
     def count_after(self, ops: Sequence[tf.Operation | tf.Tensor]) -> tf.Operation:
-        """An op that counts once all of `ops` have run."""
+        """Adds an op that counts once all of `ops` have run."""
         with self._graph.as_default(), tf.name_scope(None), tf.control_dependencies(ops):
             return tf.assign_add(self.variable, 1, name="count_step").op
 
     def value(self, sess: tf.Session) -> int:
-        """The number of steps counted so far."""
+        """Returns the number of steps counted so far."""
         return int(sess.run(self.variable))
 
 

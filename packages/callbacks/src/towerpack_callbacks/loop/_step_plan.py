@@ -15,12 +15,11 @@ __all__ = ["StepPlan", "merge_options"]
 
 def merge_options(options: Iterable[tf.RunOptions | None]) -> tf.RunOptions | None:
     """Merges the options of several fetches into those of one session call; None if there are none."""
-    given = [each for each in options if each is not None]
-    if not given:
-        return None
-    merged = tf.RunOptions()
-    for each in given:
-        merged.MergeFrom(each)
+    merged = None
+    for each in options:
+        if each is not None:
+            merged = tf.RunOptions() if merged is None else merged
+            merged.MergeFrom(each)
     return merged
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
@@ -18,8 +17,7 @@ __all__ = ["StepRequest", "StepRunner"]
 
 
 @final
-@attrs.frozen(eq=False)
-class StepRequest:
+class StepRequest(NamedTuple):
     """What callbacks add to one session call.
 
     Attributes:
@@ -40,17 +38,19 @@ class StepRequest:
     @property
     def feeds(self) -> dict[Any, Any]:
         """What to feed besides the loop's own feeds."""
-        return {tensor: value for arg in self.args for tensor, value in (arg.feed_dict or {}).items()}
+        return {
+            tensor: value for arg in self.args if arg.feed_dict for tensor, value in arg.feed_dict.items()
+        }
 
     @property
     def options(self) -> tf.RunOptions | None:
         """The options of the session call; None, nearly always."""
-        return merge_options([self.plan.options, *(arg.options for arg in self.args)])
+        return merge_options([self.plan.options, *[arg.options for arg in self.args]])
 
 
 @final
 class StepRunner:
-    """Runs steps in a session, each with what callbacks fetch of it. `Callback` draws the loop around it.
+    """Runs steps in a session, each with what callbacks fetch of it; `Callbacks` shows a whole loop.
 
     `run` makes one step. A loop that does not call the session itself, such as a `SessionRunHook`, uses its
     two halves: `request` before the call and `deliver` after it. For each set of fetches that occurs there is
@@ -61,17 +61,6 @@ class StepRunner:
         callbacks: the callbacks, set up.
         loop: the counters; `global_step` advances with each step, the others are the loop's to advance.
         counter: counts steps in the graph.
-
-    Example:
-        ```python
-        callbacks.setup_graph(trainer)
-        counter = StepCounter(graph)
-        with tf.Session(graph=graph) as sess:
-            steps = StepRunner(sess, callbacks, loop, counter)
-            ...
-            steps.run(train_op)
-            callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
-        ```
     """
 
     def __init__(self, sess: tf.Session, callbacks: Callbacks, loop: LoopState, counter: StepCounter) -> None:
@@ -93,7 +82,7 @@ class StepRunner:
         Args:
             fetches: what to run and fetch, any structure `Session.run` takes.
             feed_dict: values to feed.
-            due: what `Callbacks.due_fetches` returned for this step, if it was called already.
+            due: the return value of `Callbacks.due_fetches` for this step, if it was called already.
 
         Returns:
             The values of `fetches`.
@@ -101,15 +90,12 @@ class StepRunner:
         Raises:
             StopTraining: a session hook requested a stop.
         """
-        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feed_dict or None), self._sess)
-        request = self.request(context, due)
-        options = request.options
-        (value, results), metadata = self._call(
-            [fetches, request.fetches], {**(feed_dict or {}), **request.feeds}, options
-        )
-        self.deliver(request, tf.train.SessionRunValues(results, options, metadata))
-        if context.stop_requested:
-            raise StopTraining("a session hook asked to stop")
+        plan = self._plan(due)
+        if self._callbacks.per_step_callbacks:
+            return self._run_with_choices(fetches, feed_dict or {}, plan)
+        (value, values), metadata = self._call([fetches, plan.fetches], feed_dict, plan.options)
+        self._count_step()
+        plan.deliver(values, metadata)
         return value
 
     def request(
@@ -121,30 +107,47 @@ class StepRunner:
             context: of the session call.
             due: as for `run`.
         """
+        return StepRequest(self._plan(due), context, self._callbacks.before_run(context))
+
+    def deliver(self, request: StepRequest, values: tf.train.SessionRunValues) -> None:
+        """Counts the step, and passes fetched values to callbacks.
+
+        Args:
+            request: the return value of `request`.
+            values: its results, of `request.fetches`, with its options and metadata.
+        """
+        planned, chosen = values.results
+        options, metadata = values.options, values.run_metadata
+        self._count_step()
+        request.plan.deliver(planned, metadata)
+        self._callbacks.after_run(
+            request.context, [tf.train.SessionRunValues(each, options, metadata) for each in chosen]
+        )
+
+    def _run_with_choices(self, fetches: Any, feeds: dict[Any, Any], plan: StepPlan) -> Any:
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feeds or None), self._sess)
+        request = StepRequest(plan, context, self._callbacks.before_run(context))
+        options = request.options
+        wanted, feeds = [fetches, request.fetches], {**feeds, **request.feeds}
+        (value, results), metadata = self._call(wanted, feeds, options)
+        self.deliver(request, tf.train.SessionRunValues(results, options, metadata))
+        if context.stop_requested:
+            raise StopTraining("a session hook asked to stop")
+        return value
+
+    def _plan(self, due: tuple[StepFetch, ...] | None) -> StepPlan:
         if due is None:
             loop = self._loop
             due = self._callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
-        return StepRequest(self._callbacks.plan(due), context, self._callbacks.before_run(context))
+        return self._callbacks.plan(due)
 
-    def deliver(self, request: StepRequest, values: tf.train.SessionRunValues) -> None:
-        """Counts the step, and passes what was fetched to callbacks.
-
-        Args:
-            request: what the session call was made with.
-            values: its results, of `request.fetches`, with its options and metadata.
-        """
+    def _count_step(self) -> None:
         if self._count is not None:
             self._count()
         self._loop.global_step += 1
-        planned, chosen = values.results
-        request.plan.deliver(planned, values.run_metadata)
-        self._callbacks.after_run(
-            request.context,
-            [tf.train.SessionRunValues(each, values.options, values.run_metadata) for each in chosen],
-        )
 
     def _call(
-        self, wanted: list[Any], feeds: dict[Any, Any], options: tf.RunOptions | None
+        self, wanted: list[Any], feeds: dict[Any, Any] | None, options: tf.RunOptions | None
     ) -> tuple[Any, tf.RunMetadata | None]:
         if options is not None:
             metadata = tf.RunMetadata()

@@ -154,8 +154,8 @@ class SynchronousProcesses(ProcessStrategy):
     # ---- steps
 
     def guard_step(
-        self, run_step: Callable[[], None], loop: LoopState, sess: tf.Session
-    ) -> Callable[[], None]:
+        self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session
+    ) -> Callable[[], Any]:
         def run_guarded_step() -> None:
             with self._group.interruptible(loop.global_step, sess.close):
                 run_step()

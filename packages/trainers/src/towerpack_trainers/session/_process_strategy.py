@@ -109,8 +109,8 @@ class ProcessStrategy(abc.ABC):
 
     @abc.abstractmethod
     def guard_step(
-        self, run_step: Callable[[], None], loop: LoopState, sess: tf.Session
-    ) -> Callable[[], None]:
+        self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session
+    ) -> Callable[[], Any]:
         """Returns the function that runs one step, and ends early if another process is lost meanwhile."""
 
     @abc.abstractmethod
@@ -162,8 +162,8 @@ class SingleProcess(ProcessStrategy):
         return {}
 
     def guard_step(
-        self, run_step: Callable[[], None], loop: LoopState, sess: tf.Session
-    ) -> Callable[[], None]:
+        self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session
+    ) -> Callable[[], Any]:
         return run_step
 
     def announce_stop(self, reason: str, loop: LoopState, sess: tf.Session) -> None:

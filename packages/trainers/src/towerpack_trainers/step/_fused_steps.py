@@ -103,6 +103,7 @@ class FusedSteps:
         )
 
 
+@final
 class _ManySteps:
     """Runs several steps in one call, once a trial has shown that to be faster.
 

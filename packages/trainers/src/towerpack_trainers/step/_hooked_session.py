@@ -43,7 +43,7 @@ class HookedSession:
         self._due_fetches = callbacks.due_fetches
         self._unobserved_steps = callbacks.unobserved_steps
         every_step = callbacks.every_step_fetches
-        # The default step's call takes no options, and per-step callbacks have something to say to each call.
+        # The default step's call takes no options, and nothing that a callback chooses at each step.
         has_default = callbacks.plan(every_step).options is None and not callbacks.per_step_callbacks
         self._default_due = every_step if has_default else None
         self._train_op = steps.default.train_op

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
@@ -21,6 +21,7 @@ __all__ = ["StepCopies"]
 _REFERENCES = frozenset({"Variable", "VariableV2", "TemporaryVariable"})
 
 
+@final
 class StepCopies:
     """Makes copies of a step, alone or in a loop.
 
@@ -44,15 +45,15 @@ class StepCopies:
         self.ops = [self.graph.get_operation_by_name(name) for name in copied]
 
     def after(self, op: tf.Operation, name: str) -> list[Any]:
-        """One copy that begins when `op` is done; returns the copies of the outputs."""
+        """Adds one copy that begins when `op` is done; returns the copies of the outputs."""
         with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
             return self._copy(name)
 
     def loop(self, goes_on: Callable[[tf.Tensor], tf.Tensor], name: str) -> tf.Tensor:
-        """Runs the step again and again; returns how many times.
+        """Adds a loop over the step; returns the number of its iterations.
 
         Args:
-            goes_on: asked before each, with how many there were; returns a boolean.
+            goes_on: called before each iteration with the number of those before; returns a boolean.
             name: the loop's name.
         """
 
@@ -64,7 +65,7 @@ class StepCopies:
         with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             return tf.while_loop(goes_on, body, [tf.constant(0)], parallel_iterations=1, name=name)
 
-    @functools.cached_property  # takes time for a large graph, and whoever only looks at the ops needs none
+    @functools.cached_property  # takes time for a large graph, and is not needed to look at the ops
     def _definition(self) -> Any:
         wanted = {op.name for op in self.ops} | {tensor.op.name for tensor in self._handles.values()}
         whole = self.graph.as_graph_def()
@@ -82,7 +83,7 @@ class StepCopies:
 
 
 def _ancestors(outputs: Sequence[tf.Operation | tf.Tensor]) -> tuple[set[str], list[tf.Tensor]]:
-    """The names of the ops that outputs depend on, and the handles of the state they share."""
+    """The names of the ops that outputs depend on, and the handles of their shared state."""
     copied: set[str] = set()
     shared: dict[str, tf.Tensor] = {}
     waiting = [output if isinstance(output, tf.Operation) else output.op for output in outputs]
