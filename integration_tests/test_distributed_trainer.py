@@ -1,7 +1,7 @@
 """The trainer of many processes, with threads of one process as the processes.
 
-Groups, watch and messages are the real ones; only the tensors go through memory instead of a network. Real
-processes and real networks are in the integration tests.
+Groups, heartbeats and messages are the real ones; only the tensors go through memory instead of a network.
+Real processes and real networks are in the integration tests.
 """
 
 import threading
@@ -25,12 +25,9 @@ from towerpack_trainers.distributed import (
     PeerLostError,
     RanksDifferError,
 )
-from towerpack_trainers.distributed.cluster._launch import free_addresses
-from towerpack_trainers.distributed.exchange._average_over_processes import (
-    average_over_processes,
-    broadcast_variables,
-)
-from towerpack_trainers.distributed.group._process_group import join_cluster
+from towerpack_trainers.distributed.cluster import free_addresses
+from towerpack_trainers.distributed.exchange import average_over_processes, broadcast_variables
+from towerpack_trainers.distributed.group import join_cluster
 
 POINTS = 24
 TOTAL = 6

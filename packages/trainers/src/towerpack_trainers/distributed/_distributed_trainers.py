@@ -18,14 +18,17 @@ from .._single_cost import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ..session._session_options import create_session
 from ..towers._single_device_builder import SingleDeviceBuilder
-from ._distributed_errors import PeerLostError, RanksDifferError
+from ._distributed_errors import PeerLostError, RanksDifferError, describe_error
 from ._translate_position import Reshard, for_processes, own_position
-from .cluster._cluster import Cluster, resolve_cluster
-from .exchange._average_over_processes import STOPPED, AverageOverProcesses, broadcast_variables
-from .exchange._collective import CollectiveCommunicator
-from .exchange._communicator import Communicator
-from .exchange._mpi import MPICommunicator
-from .group._process_group import describe
+from .cluster import Cluster, resolve_cluster
+from .exchange import (
+    STOPPED,
+    AverageOverProcesses,
+    CollectiveCommunicator,
+    Communicator,
+    MPICommunicator,
+    broadcast_variables,
+)
 
 __all__ = ["DistributedTrainer", "ExchangeTrainer", "MPITrainer"]
 
@@ -203,7 +206,7 @@ class ExchangeTrainer(SingleCostTrainer):
         error: BaseException | None = self._who_is_lost(caught) or super()._explain(caught)
         if error is not None:
             # At once: what callbacks do at the end may take long.
-            self.communicator.close(describe(error))
+            self.communicator.close(describe_error(error))
         return error
 
     def _who_is_lost(self, caught: BaseException) -> PeerLostError | None:
@@ -216,7 +219,7 @@ class ExchangeTrainer(SingleCostTrainer):
             group.check()
             if self.coord.should_stop():  # it is the input that failed
                 return None
-            group.wait_for_verdict()
+            group.wait_for_lost_peer()
         except PeerLostError as lost:
             return lost
         return None
@@ -226,7 +229,7 @@ class ExchangeTrainer(SingleCostTrainer):
         try:
             yield
         except BaseException as error:
-            self.communicator.close(describe(error))
+            self.communicator.close(describe_error(error))
             raise
 
 
