@@ -1,7 +1,7 @@
 """The trainer of many processes, with threads of one process as the processes.
 
-Groups, watch and messages are the real ones; only the tensors go through memory instead of a network. Real
-processes and real networks are in the integration tests.
+Groups, heartbeats and messages are the real ones; only the tensors go through memory instead of a network.
+Real processes and real networks are in the integration tests.
 """
 
 import socket

@@ -11,14 +11,16 @@ from ._distributed_errors import (
 )
 from ._distributed_trainers import DistributedTrainer, MPITrainer
 from ._synchronous_processes import SynchronousProcesses
-from .cluster._cluster import Cluster, resolve_cluster
-from .cluster._launch import launch
-from .cluster._launch_on_ray import launch_on_ray
-from .exchange._average_over_processes import Averaged, average_over_processes, broadcast_variables
-from .exchange._collective import CollectiveCommunicator
-from .exchange._communicator import Communicator
-from .exchange._mpi import MPICommunicator
-from .group._process_group import ProcessGroup
+from .cluster import Cluster, launch, launch_on_ray, resolve_cluster
+from .exchange import (
+    Averaged,
+    CollectiveCommunicator,
+    Communicator,
+    MPICommunicator,
+    average_over_processes,
+    broadcast_variables,
+)
+from .group import ProcessGroup
 
 __all__ = [
     "Averaged",

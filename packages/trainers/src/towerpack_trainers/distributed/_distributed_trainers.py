@@ -8,9 +8,8 @@ from .._single_cost import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ._synchronous_processes import SynchronousProcesses
 from ._translate_position import Reshard
-from .cluster._cluster import Cluster, resolve_cluster
-from .exchange._collective import CollectiveCommunicator
-from .exchange._mpi import MPICommunicator
+from .cluster import Cluster, resolve_cluster
+from .exchange import CollectiveCommunicator, MPICommunicator
 
 __all__ = ["DistributedTrainer", "MPITrainer"]
 

@@ -18,11 +18,9 @@ from .._errors import ConfigError
 from ..restore import RunState, StartingPoint
 from ..session import ProcessStrategy, create_session
 from ._check_agreement import find_difference
-from ._distributed_errors import PeerLostError
+from ._distributed_errors import PeerLostError, describe_error
 from ._translate_position import Reshard, for_processes, own_position
-from .exchange._average_over_processes import STOPPED, AverageOverProcesses, broadcast_variables
-from .exchange._communicator import Communicator
-from .group._process_group import describe
+from .exchange import STOPPED, AverageOverProcesses, Communicator, broadcast_variables
 
 __all__ = ["SynchronousProcesses"]
 
@@ -153,9 +151,7 @@ class SynchronousProcesses(ProcessStrategy):
 
     # ---- steps
 
-    def guard_step(
-        self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session
-    ) -> Callable[[], Any]:
+    def guard_step(self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session) -> Callable[[], Any]:
         def run_guarded_step() -> None:
             with self._group.interruptible(loop.global_step, sess.close):
                 run_step()
@@ -183,13 +179,13 @@ class SynchronousProcesses(ProcessStrategy):
             self._group.check()
             if coord.should_stop():  # it is the input that failed
                 return None
-            self._group.wait_for_verdict()
+            self._group.wait_for_lost_peer()
         except PeerLostError as lost:
             return lost
         return None
 
     def announce_failure(self, error: BaseException) -> None:
-        self.communicator.close(describe(error))
+        self.communicator.close(describe_error(error))
 
     def leave(self) -> None:
         # Nobody leaves while another one may still be in the last exchange.
@@ -205,7 +201,7 @@ class SynchronousProcesses(ProcessStrategy):
             yield
         except BaseException as error:
             lost = self._lost_peer(error, coord) if isinstance(error, Exception) else None
-            self.communicator.close(describe(lost or error))
+            self.communicator.close(describe_error(lost or error))
             if lost is None or lost is error:
                 raise
             raise lost from error

@@ -108,9 +108,7 @@ class ProcessStrategy(abc.ABC):
         """Returns what a checkpoint holds of the processes, as JSON values."""
 
     @abc.abstractmethod
-    def guard_step(
-        self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session
-    ) -> Callable[[], Any]:
+    def guard_step(self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session) -> Callable[[], Any]:
         """Returns the function that runs one step, and ends early if another process is lost meanwhile."""
 
     @abc.abstractmethod
@@ -161,9 +159,7 @@ class SingleProcess(ProcessStrategy):
     def state_dict(self) -> dict[str, Any]:
         return {}
 
-    def guard_step(
-        self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session
-    ) -> Callable[[], Any]:
+    def guard_step(self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session) -> Callable[[], Any]:
         return run_step
 
     def announce_stop(self, reason: str, loop: LoopState, sess: tf.Session) -> None:

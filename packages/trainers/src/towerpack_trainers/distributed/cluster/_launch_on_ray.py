@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._distributed_errors import LaunchError, MissingExtraError
-from ..group._process_group import describe
+from .._distributed_errors import LaunchError, MissingExtraError, describe_error
 from ._launch import free_addresses, processes_of_try
 
 __all__ = ["launch_on_ray"]
@@ -67,7 +66,7 @@ def launch_on_ray(
 def _describe(failure: BaseException) -> str:
     # Ray's error begins with the whole of the other process's traceback, in colours.
     cause = getattr(failure, "cause", None)
-    return describe(failure if cause is None else cause)
+    return describe_error(failure if cause is None else cause)
 
 
 class _Process:

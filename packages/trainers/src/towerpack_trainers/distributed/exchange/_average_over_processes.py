@@ -132,7 +132,7 @@ def exchange_packed(
     """Sends tensors of static shapes through an exchange of flat ones.
 
     Args:
-        tensors: any number of them.
+        tensors: at least one.
         exchange: takes and returns flat tensors, one per bucket.
         limit: elements in a bucket.
 

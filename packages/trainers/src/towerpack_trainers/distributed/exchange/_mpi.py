@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._distributed_errors import MissingExtraError
-from ..group._process_group import ProcessGroup, check_times
-from ..group._rendezvous import Lines, call_chief, receive_calls
+from ..group import Connections, ProcessGroup, call_chief, check_times, receive_calls
 from ._communicator import Communicator
 from ._recycled_arrays import RecycledArrays
 
@@ -28,7 +27,7 @@ _Exchange = Callable[..., list[np.ndarray]]
 class MPICommunicator(Communicator):
     """MPI's own exchange, of one buffer in main memory for all tensors of a type.
 
-    Signs of life go over TCP connections of our own, since MPI waits for ever for a process that hangs.
+    Heartbeats go over TCP connections of our own, since MPI waits for ever for a process that hangs.
 
     Args:
         comm: an `mpi4py.MPI.Comm`, of which a duplicate is used; None: `MPI.COMM_WORLD`.
@@ -145,16 +144,16 @@ def _join(
     hosts = comm.allgather(mpi.Get_processor_name())
     names = [f"rank {number} ({host})" for number, host in enumerate(hosts)]
     if size == 1:
-        return ProcessGroup(0, names, Lines({}, {}), peer_timeout, step_timeout)
+        return ProcessGroup(0, names, Connections({}, {}), peer_timeout, step_timeout)
     key = f"mpi of {size}"
     if rank == 0:
 
         def tell(port: int) -> None:
             comm.bcast(port)
 
-        lines = receive_calls(0, names, key, start_timeout, ready=tell)
+        connections = receive_calls(0, names, key, start_timeout, ready=tell)
     else:
         port = comm.bcast(None)
         local = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
-        lines = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
-    return ProcessGroup(rank, names, lines, peer_timeout, step_timeout)
+        connections = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
+    return ProcessGroup(rank, names, connections, peer_timeout, step_timeout)
