@@ -69,8 +69,7 @@ class Trainer:
 
     Args:
         config: what to train, for how long, with which callbacks.
-        processes: keeps this process together with others, as `distributed.SynchronousProcesses` does; None:
-            it trains alone.
+        processes: how this process trains together with others, such as `distributed.SynchronousProcesses`.
         arguments: those of a `TrainConfig`, instead of one.
 
     Raises:
@@ -96,6 +95,7 @@ class Trainer:
         self._session = TrainingSession()
         self._train_op: tf.Operation | None = None
         self._steps: TrainingSteps | None = None
+        self._has_own_step = type(self).run_step is not Trainer.run_step
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
             self._start = resolve_start(self.config)
@@ -120,8 +120,7 @@ class Trainer:
         return ()
 
     def _session_config(self) -> tf.ConfigProto:
-        given = self.config.session_config
-        return default_session_config(self.devices) if given is None else given
+        return self.config.session_config or default_session_config(self.devices)
 
     def run_step(self) -> None:
         """Runs one step of the training: each `hooked_sess.run` in it counts as one."""
@@ -213,12 +212,17 @@ class Trainer:
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            step = (tf.no_op() if self._train_op is None else self._train_op), self.callbacks, loop
-            has_own_step = self.processes.single_steps or type(self).run_step is not Trainer.run_step
-            own_step = type(self).__name__ if has_own_step else None
+            op = tf.no_op() if self._train_op is None else self._train_op
+            own_step = type(self).__name__ if self._has_own_step or self.processes.single_steps else None
             fuse = not self.config.xla  # XLA would compile the copies once more
             self._steps = choose_steps(
-                *step, self._counter, steps_per_run=per_run, own_step=own_step, may_fuse=fuse
+                op,
+                self.callbacks,
+                loop,
+                self._counter,
+                steps_per_run=per_run,
+                own_step=own_step,
+                may_fuse=fuse,
             )
         return self._steps
 
@@ -231,17 +235,13 @@ class Trainer:
         self.loop.global_step = self._counter.value(sess)
         self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
 
-    def _bind_step(self) -> Callable[[], Any]:
-        own = self._train_op is None or type(self).run_step is not Trainer.run_step
-        # The trainer's own step without the look-ups in it.
-        run_step = self.run_step if own else partial(self.hooked_sess.run, self._train_op)
-        return self.processes.guard_step(run_step, self.loop, self.sess)
-
     def _run_loop(self) -> None:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals
         max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
-        run_unobserved, trigger_step = self.hooked_sess.run_unobserved, callbacks.trigger_step
-        run_step, threads_failed = self._bind_step(), self.coord.should_stop
+        run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
+        direct = self._train_op is not None and not self._has_own_step  # without the look-ups of run_step
+        run_step = partial(self.hooked_sess.run, self._train_op) if direct else self.run_step
+        run_step = self.processes.guard_step(run_step, loop, self.sess)
         stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)
         end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
         callbacks.before_train()
@@ -257,7 +257,7 @@ class Trainer:
                 if not run_unobserved():
                     loop.local_step += times
                     run_step()
-                    trigger_step(loop.global_step, epoch, loop.is_last_step)
+                    callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
                 if signals.requested is not None or threads_failed():
                     stop_requests.follow(amid_triggers=loop.is_last_step)
             callbacks.after_epoch()
