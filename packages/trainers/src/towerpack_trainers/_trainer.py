@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -135,8 +134,7 @@ class Trainer:
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
-        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return make_predictor(lambda: self.sess, feeds, fetches)
+        return make_predictor(lambda: self.sess, self.get_tensors(input_names), self.get_tensors(output_names))
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""
@@ -213,16 +211,10 @@ class Trainer:
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
             op = tf.no_op() if self._train_op is None else self._train_op
-            own_step = type(self).__name__ if self._has_own_step or self.processes.single_steps else None
+            own = type(self).__name__ if self._has_own_step or self.processes.single_steps else None
             fuse = not self.config.xla  # XLA would compile the copies once more
             self._steps = choose_steps(
-                op,
-                self.callbacks,
-                loop,
-                self._counter,
-                steps_per_run=per_run,
-                own_step=own_step,
-                may_fuse=fuse,
+                op, self.callbacks, loop, self._counter, steps_per_run=per_run, own_step=own, may_fuse=fuse
             )
         return self._steps
 
@@ -239,8 +231,8 @@ class Trainer:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals
         max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
         run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
-        direct = self._train_op is not None and not self._has_own_step  # without the look-ups of run_step
-        run_step = partial(self.hooked_sess.run, self._train_op) if direct else self.run_step
+        own = self._has_own_step or self._train_op is None
+        run_step = self.run_step if own else self._session.bind_step(self._train_op)
         run_step = self.processes.guard_step(run_step, loop, self.sess)
         stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)
         end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch

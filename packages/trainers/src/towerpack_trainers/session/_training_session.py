@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import final
 
 import tensorflow.compat.v1 as tf
@@ -78,3 +78,12 @@ class TrainingSession:
     @hooked.setter
     def hooked(self, hooked: HookedSession) -> None:
         self._hooked = hooked
+
+    def bind_step(self, train_op: tf.Operation) -> Callable[[], None]:
+        """Returns a function that does what `Trainer.run_step` does, without the look-ups in it."""
+        hooked = self.hooked
+
+        def run_step() -> None:
+            hooked.run(train_op)
+
+        return run_step
