@@ -16,10 +16,7 @@ from .actions._reseed import Seed
 from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
 from .actions._start_process import StartProcOrThread
 from .actions._weight_averages import EMA, averaged_variables
-from .callback._callback import Callback, ProxyCallback, StepFetch
-from .callback._every import Every
-from .callback._loop_state import LoopState
-from .callback._trainer_protocol import InferenceTower, TrainerProtocol
+from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
@@ -34,11 +31,16 @@ from .hyperparam import (
     ScheduledHyperParamSetter,
     StatMonitorParamSetter,
 )
-from .loop._callbacks import Callbacks
-from .loop._explain_callbacks import explain_callbacks
-from .loop._predictor import make_predictor
-from .loop._session_hooks import HookToCallback, as_session_hooks
-from .loop._step_counter import StepCounter
+from .loop import (
+    Callbacks,
+    HookToCallback,
+    StepCounter,
+    StepPlan,
+    StepRunner,
+    as_session_hooks,
+    explain_callbacks,
+    make_predictor,
+)
 from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from .nonfinite import TerminateOnNaN
 from .profile import (
@@ -127,6 +129,8 @@ __all__ = [
     "StatisticError",
     "StepCounter",
     "StepFetch",
+    "StepPlan",
+    "StepRunner",
     "StopTraining",
     "TFEventWriter",
     "TensorBoardProfiler",

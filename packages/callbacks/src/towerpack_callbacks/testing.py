@@ -8,10 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .callback._callback import Callback
-from .callback._every import EVERY_STEP
-from .loop._callbacks import Callbacks
-from .loop._plain_loop import PlainLoop
+from .callback import EVERY_STEP, Callback
+from .loop import Callbacks, PlainLoop
 from .monitors import Monitor
 
 __all__ = ["check_callback", "idle_seconds"]
@@ -174,7 +172,7 @@ def idle_seconds(
     """
     bare, loaded = _loop([], Path(log_dir) / "bare"), _loop([*before, callback], Path(log_dir) / "loaded")
     callbacks = loaded.callbacks
-    if callbacks.dynamic or callbacks.every_step_fetches or callback.step_period() == EVERY_STEP:
+    if callbacks.per_step_callbacks or callbacks.every_step_fetches or callback.step_period() == EVERY_STEP:
         raise ValueError(f"{callback} acts at every step, so it is never idle.")
     tries = [(_time_steps(bare.callbacks, steps), _time_steps(callbacks, steps)) for _ in range(7)]
     return (min(with_it for _, with_it in tries) - min(without for without, _ in tries)) / steps

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towerpack_callbacks import Every, PeriodError
-from towerpack_callbacks.callback._every import EVERY_EPOCH, EVERY_STEP, Schedule, Ticker, as_every
+from towerpack_callbacks.callback import EVERY_EPOCH, EVERY_STEP, DueSchedule, Ticker, as_every
 
 
 class Clock:
@@ -117,7 +117,7 @@ def test_schedule_agrees_with_asking_each_period_wherever_it_starts(start):
         ("d", Every(epochs=3)),
         ("e", Every(steps=2)),
     ]
-    schedule = Schedule(items)
+    schedule = DueSchedule(items)
     for step in range(start + 1, 60):
         epoch, last = (step - 1) // 7 + 1, step % 7 == 0
         expected = tuple(name for name, every in items if every.due(step, epoch, last))
@@ -132,7 +132,7 @@ def test_schedule_agrees_with_asking_each_period_wherever_it_starts(start):
     st.integers(1, 9),
 )
 def test_nothing_is_due_in_idle_steps(periods, start, steps_per_epoch):
-    schedule = Schedule(list(enumerate(periods)))
+    schedule = DueSchedule(list(enumerate(periods)))
     assert schedule.idle_steps(start) == 0  # nobody knows before the first answer
     step = start
     while step < start + 60:
@@ -147,7 +147,7 @@ def test_nothing_is_due_in_idle_steps(periods, start, steps_per_epoch):
 
 def test_no_step_is_idle_once_a_time_has_come():
     clock = Clock()
-    schedule = Schedule([("a", Every(seconds=10))], clock)
+    schedule = DueSchedule([("a", Every(seconds=10))], clock)
     clock.now = 101.0
     schedule.due(1, 1, False)
     assert schedule.idle_steps(1) == float("inf")
@@ -158,20 +158,20 @@ def test_no_step_is_idle_once_a_time_has_come():
 
 
 def test_equal_sets_are_the_same_object():
-    schedule = Schedule([("a", EVERY_STEP), ("b", Every(steps=2))])
+    schedule = DueSchedule([("a", EVERY_STEP), ("b", Every(steps=2))])
     due = [schedule.due(step, 1, False) for step in range(1, 7)]
     assert due[0] is due[2] is schedule.always
     assert due[1] is due[3]
 
 
 def test_due_is_always_when_nothing_is_periodic():
-    schedule = Schedule([("a", EVERY_STEP)])
+    schedule = DueSchedule([("a", EVERY_STEP)])
     assert all(schedule.due(step, 1, step % 3 == 0) is schedule.always for step in range(1, 9))
 
 
 def test_a_schedule_with_seconds():
     clock = Clock()
-    schedule = Schedule([("a", EVERY_STEP), ("b", Every(seconds=10)), ("c", Every(steps=3))], clock)
+    schedule = DueSchedule([("a", EVERY_STEP), ("b", Every(seconds=10)), ("c", Every(steps=3))], clock)
     seen = []
     for step, clock.now in enumerate([101.0, 110.0, 111.0, 119.0, 120.0, 121.0], 1):
         seen.append(schedule.due(step, 1, False))
@@ -182,7 +182,7 @@ def test_a_schedule_with_seconds():
 
 def test_seconds_begin_with_the_training():
     clock = Clock()
-    schedule = Schedule([("a", Every(seconds=10))], clock)
+    schedule = DueSchedule([("a", Every(seconds=10))], clock)
     clock.now = 150.0
     schedule.start()
     assert schedule.due(1, 1, False) == ()

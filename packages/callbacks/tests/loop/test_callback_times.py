@@ -3,10 +3,9 @@
 import logging
 
 import pytest
-import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, Every, PeriodicTrigger, StepFetch, as_session_hooks
-from towerpack_callbacks.loop._callback_times import Stopwatches
+from towerpack_callbacks import Callback, Every, PeriodicTrigger, StepFetch
+from towerpack_callbacks.loop import CallbackTimes, PlainLoop
 
 
 class Named(Callback):
@@ -25,7 +24,7 @@ def epoch(caplog):
     caplog.set_level(logging.INFO, "towerpack_callbacks")
     callbacks = [Named("fast"), Named("slow")]
     now = [0.0]
-    watches = Stopwatches(["fast", "slow"], callbacks, lambda: now[0])
+    watches = CallbackTimes(["fast", "slow"], callbacks, lambda: now[0])
 
     def play(number, whole, fast, slow):
         caplog.clear()
@@ -59,14 +58,11 @@ def spend(*_):
         pass
 
 
-def seconds_of(line, callback):
-    """Trains, and tells what callbacks took of the last epoch, if it is worth telling."""
-    with line.graph.as_default():
-        hooks = as_session_hooks([callback], steps_per_epoch=3, max_epoch=2)
-        with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
-            while not sess.should_stop():
-                sess.run(line.train_op)
-    return {name: seconds for name, seconds in hooks[0]._callbacks.seconds().items() if seconds > 1e-4}
+def seconds_of(callback, log_dir):
+    """Trains, and returns what callbacks took of the last epoch, if it is worth telling."""
+    loop = PlainLoop([callback], 3, 2, log_dir)
+    loop.train()
+    return {name: seconds for name, seconds in loop.callbacks.seconds().items() if seconds > 1e-4}
 
 
 @pytest.mark.parametrize(
@@ -81,23 +77,25 @@ def seconds_of(line, callback):
         "_after_triggers",
     ],
 )
-def test_time_in_each_method_is_counted(line, method):
+def test_time_in_each_method_is_counted(tmp_path, method):
     callback = type("Once", (Callback,), {method: spend})()
-    seconds = seconds_of(line, callback)
+    seconds = seconds_of(callback, tmp_path)
     assert list(seconds) == ["Once"]
     assert seconds["Once"] > 1e-4
 
 
-def test_received_values_are_counted(line):
+def test_received_values_are_counted(tmp_path):
     class Receives(Callback):
         def step_fetches(self):
             return [StepFetch(self.trainer.get_tensors(["cost"]), spend)]
 
-    assert list(seconds_of(line, Receives())) == ["Receives"]
+    assert list(seconds_of(Receives(), tmp_path)) == ["Receives"]
 
 
-def test_a_wrapped_callback_counts_under_its_wrapper(line):
+def test_a_wrapped_callback_counts_under_its_wrapper(tmp_path):
     class Slow(Callback):
         _trigger = spend
 
-    assert list(seconds_of(line, PeriodicTrigger(Slow(), every=Every(steps=1)))) == ["PeriodicTrigger(Slow)"]
+    assert list(seconds_of(PeriodicTrigger(Slow(), every=Every(steps=1)), tmp_path)) == [
+        "PeriodicTrigger(Slow)"
+    ]

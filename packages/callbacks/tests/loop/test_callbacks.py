@@ -14,7 +14,7 @@ from towerpack_callbacks import (
     StepFetch,
     StopTraining,
 )
-from towerpack_callbacks.loop._plain_loop import PlainLoop
+from towerpack_callbacks.loop import PlainLoop
 
 
 class Recorder(Callback):
@@ -86,15 +86,15 @@ def test_a_proxy_passes_everything_on(line):
     assert wrapped.calls == bare.calls
 
 
-def test_an_idle_callback_is_not_touched_in_a_step(line):
+def test_an_idle_callback_is_not_touched_in_a_step(tmp_path):
     class Idle(Callback):
         pass
 
-    callbacks = Callbacks([Idle()])
-    line.run([callbacks])
-    inner = callbacks
-    assert inner.dynamic == ()
-    assert inner._fetches.always == ()
+    callbacks = PlainLoop([Idle()], 2, 1, tmp_path).callbacks
+    assert len(callbacks) == 1
+    assert callbacks.per_step_callbacks == ()
+    assert callbacks.every_step_fetches == ()
+    assert not callbacks.needs_every_step
 
 
 class Fetcher(Callback):

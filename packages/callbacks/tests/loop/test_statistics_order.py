@@ -3,7 +3,7 @@
 import pytest
 
 from towerpack_callbacks import Callback, MaxSaver, StatisticError
-from towerpack_callbacks.loop._statistics_order import check_statistics
+from towerpack_callbacks.loop import check_statistics
 
 
 class Producer(Callback):

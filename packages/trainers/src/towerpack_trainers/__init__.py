@@ -39,9 +39,9 @@ from .replicate import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
-from .restore._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
-from .session._session_options import cpu_session_config, default_session_config, gpu_session_config
-from .step._hooked_session import HookedSession
+from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
+from .session import cpu_session_config, default_session_config, gpu_session_config
+from .step import HookedSession
 from .towers._builder import Builder
 from .towers._model_desc import ModelDesc
 from .towers._objective import Objective

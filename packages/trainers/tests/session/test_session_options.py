@@ -17,7 +17,7 @@ from towerpack_trainers import (
     default_session_config,
     gpu_session_config,
 )
-from towerpack_trainers.session._session_options import create_session
+from towerpack_trainers.session import create_session
 
 ONEDNN = "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"
 

@@ -1,10 +1,9 @@
-"""Steps that nobody looks at run several in one session call; nothing else shows it."""
+"""Steps that no callback observes run several in one session call; nothing else shows it."""
 
 import os
 import signal
 import threading
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -19,35 +18,37 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import FeedInput, QueueInput, StagingInput
 from towerpack_trainers import SimpleTrainer, SyncMultiGPUTrainer, Trainer
-from towerpack_trainers.step import _fused_steps as _idle_steps
-from towerpack_trainers.step._fused_steps import Comparison, IdleSteps
-from towerpack_trainers.step._step_copies import StepCopies
+from towerpack_trainers.step import SpeedTrial
 
 STEPS = 40  # of an epoch
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Has idle steps tried at once, and kept to; the list of how many each call ran."""
+    """The number of steps of each session call that was given a limit on them."""
     made = []
+    make_callable = tf.Session._make_callable_from_options
 
-    def note_several(self, seconds, steps):
-        self.pays = True
+    def noted(self, options):
+        call = make_callable(self, options)
 
-    run = IdleSteps._run
+        def run(limit):
+            made.append(0)
+            [made[-1]] = done = call(limit)
+            return done
 
-    def noted(self, limit):
-        made.append(0)
-        made[-1] = run(self, limit)
-        return made[-1]
+        return run if any("steps_limit" in feed for feed in options.feed) else call
 
-    monkeypatch.setattr(_idle_steps, "_WARM_UP", 1)
-    monkeypatch.setattr(_idle_steps, "_COMPARED", 1)
-    monkeypatch.setattr(_idle_steps, "_LONGEST_STEP", 100)
-    monkeypatch.setattr(_idle_steps, "_FEWEST", 1)
-    monkeypatch.setattr(Comparison, "note_several", note_several)
-    monkeypatch.setattr(IdleSteps, "_run", noted)
+    monkeypatch.setattr(tf.Session, "_make_callable_from_options", noted)
     return made
+
+
+@pytest.fixture
+def fused(calls, monkeypatch):
+    """The same, where several steps in a call are found to be faster, and at once."""
+    monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
+    monkeypatch.setattr(SpeedTrial, "is_faster", True)
+    return calls
 
 
 class See(Callback):
@@ -103,15 +104,15 @@ def train(configure, kit, callbacks=(), trainer=SimpleTrainer, options=None, **c
     return weights.values
 
 
-def test_weights_are_the_same_to_the_last_bit(configure, kit, calls):
+def test_weights_are_the_same_to_the_last_bit(configure, kit, fused):
     one_by_one = train(configure, kit, steps_per_run=1)
-    assert not calls
+    assert not fused
     kit.assert_same(one_by_one, train(configure, kit))
-    assert max(calls) > 10
+    assert max(fused) > 10
 
 
 @pytest.mark.parametrize("trainer", ["staging", "towers"])
-def test_other_steps_that_live_in_the_graph(configure, kit, calls, trainer):
+def test_other_steps_that_live_in_the_graph(configure, kit, fused, trainer):
     def weights(**changes):
         if trainer == "towers":
             options = {"devices": ["/cpu:0", "/cpu:1"]}
@@ -119,10 +120,10 @@ def test_other_steps_that_live_in_the_graph(configure, kit, calls, trainer):
         return train(configure, kit, data=StagingInput(QueueInput(kit.net_flow())), **changes)
 
     kit.assert_same(weights(steps_per_run=1), weights())
-    assert max(calls) > 10
+    assert max(fused) > 10
 
 
-def test_callbacks_see_the_steps_they_want_and_no_other(configure, kit, calls):
+def test_callbacks_see_the_steps_they_want_and_no_other(configure, kit, fused):
     def seen(**changes):
         fetched = [See(Every(steps=7)), See(Every(epochs=1))]
         triggered, average = Triggered(), MovingAverageSummary()
@@ -135,25 +136,25 @@ def test_callbacks_see_the_steps_they_want_and_no_other(configure, kit, calls):
         return [fetch.seen for fetch in fetched], triggered.when, average.state_dict()["sum"]["cost"]
 
     assert seen() == seen(steps_per_run=1)
-    assert calls and max(calls) < 7
+    assert fused and max(fused) < 7
 
 
-def test_a_resumed_training_is_the_whole_one(configure, kit, calls, tmp_path):
+def test_a_resumed_training_is_the_whole_one(configure, kit, fused, tmp_path):
     whole = train(configure, kit, steps_per_run=1)
     run = tmp_path / "resumed"
     train(configure, kit, [PeriodicTrigger(ModelSaver(), every_k_steps=33)], max_epoch=1, log_dir=run)
     resumed = train(configure, kit, [ModelSaver()], log_dir=run, resume="auto")
     kit.assert_same(whole, resumed)
-    assert calls
+    assert fused
 
 
 @pytest.mark.parametrize(
     "looks",
     [lambda kit: See(Every(steps=1)), lambda kit: HookToCallback(kit.Nothing())],
 )
-def test_who_looks_at_every_step_sees_every_step(configure, kit, calls, looks):
+def test_who_looks_at_every_step_sees_every_step(configure, kit, fused, looks):
     train(configure, kit, [looks(kit)])
-    assert not calls
+    assert not fused
 
 
 @pytest.mark.parametrize(("every", "said"), [(1, False), (2, True)])
@@ -162,7 +163,7 @@ def test_explain_says_whether_it_may_be(configure, every, said):
     assert ("steps that no callback looks at: several in one session call" in trainer.explain()) is said
 
 
-def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, calls):
+def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, fused):
     class Own(SimpleTrainer):
         ran = 0
 
@@ -172,26 +173,53 @@ def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, calls)
 
     trainer = Own(configure(steps_per_epoch=STEPS))
     trainer.train()
-    assert trainer.ran == 2 * STEPS and not calls
+    assert trainer.ran == 2 * STEPS and not fused
 
 
-def test_a_step_that_is_fed_is_run_by_itself(configure, kit, calls):
+def test_a_step_that_is_fed_is_run_by_itself(configure, kit, fused):
     train(configure, kit, data=FeedInput(kit.net_flow()))
-    assert not calls
+    assert not fused
+
+
+def tells_of_fusing(trainer):
+    return "steps that no callback looks at: several in one session call" in trainer.explain()
 
 
 @pytest.mark.parametrize(
-    "make_step", [lambda: tf.random_uniform([]).op, lambda: tf.py_func(lambda: None, [], [])]
+    ("make_step", "fuses"),
+    [
+        (lambda: tf.group(tf.Variable(1.0, use_resource=True).assign_add(1.0)), True),
+        (lambda: tf.random_uniform([]).op, False),
+        (lambda: tf.py_func(lambda: None, [], []), False),
+    ],
+    ids=["variable", "random", "Python"],
 )
-def test_copies_of_some_ops_would_not_do_the_same(make_step):
-    with tf.Graph().as_default():
-        assert IdleSteps.of(make_step(), 1000) is None
-        step = tf.group(tf.Variable(1.0, use_resource=True).assign_add(1.0))
-        assert IdleSteps.of(step, 1000) is not None
-        assert IdleSteps.of(step, 90) is None  # over before it is known whether it pays
+def test_copies_of_some_ops_would_not_do_the_same(make_step, fuses):
+    assert tells_of_fusing(own_trainer(make_step=make_step, steps_per_epoch=1000)) is fuses
 
 
-def test_an_error_amid_a_call_leaves_exact_counters(calls):
+@pytest.mark.parametrize(("steps", "fuses"), [(90, False), (91, True)])
+def test_a_short_training_is_over_before_it_is_known_what_is_faster(steps, fuses):
+    assert tells_of_fusing(own_trainer(steps_per_epoch=steps)) is fuses
+
+
+def test_steps_run_one_by_one_first(calls):
+    last = Last()
+    own_trainer(last, steps_per_epoch=130).train()
+    # 90 are timed, which takes another step; an epoch's last step is made by itself.
+    assert 0 < sum(calls) <= 130 - 91 - 1
+    assert last.counters == (129, 130, 130)
+
+
+def test_steps_go_on_one_by_one_if_that_is_faster(fused, monkeypatch):
+    monkeypatch.setattr(SpeedTrial, "is_faster", False)
+    last = Last()
+    own_trainer(last).train()
+    assert not fused
+    assert last.counters == (STEPS - 1, STEPS, STEPS)
+
+
+def test_an_error_amid_a_call_leaves_exact_counters(fused):
     last = Last()
     trainer = own_trainer(last)
     with trainer.graph.as_default():
@@ -200,18 +228,18 @@ def test_an_error_amid_a_call_leaves_exact_counters(calls):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices = 33 is not in \[0, 33\)"):
         trainer.train()
     assert last.counters == (32, 33, 33)
-    assert calls
+    assert fused
 
 
-def test_data_that_was_declared_finite_is_used_up(configure, kit, calls):
+def test_data_that_was_declared_finite_is_used_up(configure, kit, fused):
     source = QueueInput(kit.line_data(batches=27), infinite=False)
     trainer = SimpleTrainer(configure(data=source, steps_per_epoch=STEPS))
     trainer.train()
     assert trainer.loop.global_step == 27 and trainer.loop.local_step == 26
-    assert sum(calls) > 0
+    assert sum(fused) > 0
 
 
-def own_trainer(*callbacks, steps_per_epoch=STEPS):
+def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS):
     """A training of a graph of one's own, which counts its steps."""
     trainer = Trainer(
         steps_per_epoch=steps_per_epoch,
@@ -222,21 +250,22 @@ def own_trainer(*callbacks, steps_per_epoch=STEPS):
         log_dir=None,
     )
     with trainer.graph.as_default():
-        trainer.train_op = tf.Variable(0.0, use_resource=True).assign_add(1.0).op
+        variable = tf.Variable(0.0, use_resource=True)
+        trainer.train_op = variable.assign_add(1.0).op if make_step is None else make_step()
     return trainer
 
 
 @pytest.mark.timeout(60)
-def test_a_callback_with_a_period_in_seconds_has_its_turn(calls):
+def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
     with pytest.raises(KeyError, match="mine"):
         own_trainer(Fail(), steps_per_epoch=10**12).train()
-    assert max(calls) > 100
+    assert max(fused) > 100
 
 
 @pytest.mark.timeout(60)
-def test_a_signal_stops_it(calls):
+def test_a_signal_stops_it(fused):
     def interrupt():
-        while not calls:
+        while not fused:
             threading.Event().wait(0.05)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -248,36 +277,33 @@ def test_a_signal_stops_it(calls):
 
 
 @pytest.mark.timeout(60)
-def test_a_call_ends_in_time_however_slow_the_steps_are():
-    with tf.Graph().as_default():
-        # A step of some milliseconds.
-        matrix = tf.Variable(tf.ones([1000, 1000]), use_resource=True)
-        counter = tf.Variable(0, use_resource=True)
+def test_a_call_ends_in_time_however_slow_the_steps_are(fused):
+    def step_of_some_milliseconds():
+        matrix = tf.Variable(tf.ones([600, 600]), use_resource=True)
+        count = tf.Variable(0, use_resource=True)
         product = tf.linalg.matmul(matrix, matrix)
-        step = counter.assign_add(tf.cast(product[0, 0] / 1000, tf.int32)).op
-        idle = IdleSteps(StepCopies([step]))
-        with tf.Session() as sess:
-            sess.run(tf.global_variables_initializer())
-            idle.compile(sess)
-            [done] = idle._call(np.int32(10**6))
-            assert 1 <= done < 1000 and sess.run(counter) == done
+        return count.assign_add(tf.cast(product[0, 0] / 600, tf.int32)).op
+
+    own_trainer(make_step=step_of_some_milliseconds, steps_per_epoch=200).train()
+    assert len(fused) > 1 and min(fused[:-1]) >= 1
+    assert max(fused) < 198  # the steps before the epoch's last
 
 
-def test_the_faster_way_is_kept():
-    for several, pays in [(0.0009, True), (0.0011, False)]:
-        comparison = Comparison()
-        while not comparison.has_singles:
-            comparison.note_single(0.001)
-        assert comparison.pays is None
-        comparison.note_several(1.0, 1)  # TensorFlow prepares its first call
-        comparison.note_several(1.0, 1)
-        while comparison.pays is None:
-            comparison.note_several(10 * several, 10)
-        assert comparison.pays is pays
+@pytest.mark.parametrize("seconds", [0.0009, 0.0011])
+def test_the_faster_way_is_kept(seconds):
+    trial = SpeedTrial()
+    while not trial.has_singles:
+        trial.note_single(0.001)
+    assert trial.is_faster is None
+    trial.note_several(1.0, 1)  # TensorFlow prepares its first call
+    trial.note_several(1.0, 1)
+    while trial.is_faster is None:
+        trial.note_several(10 * seconds, 10)
+    assert trial.is_faster is (seconds < 0.001)
 
 
 def test_long_steps_are_not_compared():
-    comparison = Comparison()
-    while comparison.pays is None:
-        comparison.note_single(0.1)
-    assert comparison.pays is False
+    trial = SpeedTrial()
+    while trial.is_faster is None:
+        trial.note_single(0.1)
+    assert trial.is_faster is False

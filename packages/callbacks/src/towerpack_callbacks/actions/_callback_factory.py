@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from ..callback._callback import Callback
-from ..callback._every import EVERY_EPOCH, Every
+from ..callback import EVERY_EPOCH, Callback, Every
 
 __all__ = ["CallbackFactory"]
 

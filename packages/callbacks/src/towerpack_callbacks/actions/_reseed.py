@@ -9,8 +9,7 @@ from typing import final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
-from ..callback._trainer_protocol import TrainerProtocol
+from ..callback import Callback, TrainerProtocol
 
 __all__ = ["Seed"]
 

@@ -9,8 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch
 
 __all__ = ["CheckNumerics", "RunOp", "RunUpdateOps"]
 

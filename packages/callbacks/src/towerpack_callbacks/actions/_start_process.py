@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["StartProcOrThread"]
 

@@ -9,8 +9,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, ProxyCallback
-from ..callback._every import EVERY_STEP, Every, as_every
+from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, as_every
 
 __all__ = ["EMA", "averaged_variables"]
 

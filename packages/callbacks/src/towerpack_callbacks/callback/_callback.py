@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError
-from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
+from ._every import EVERY_EPOCH, EVERY_STEP, Every
+from ._step_fetch import StepFetch
 from ._trainer_protocol import TrainerProtocol
 
-__all__ = ["Callback", "ProxyCallback", "StepFetch"]
-
-
-@attrs.frozen(eq=False)  # tensors do not compare to one truth value
-class StepFetch:
-    """Something a callback wants fetched together with the training step.
-
-    Args:
-        fetches: a tensor, an op, or any structure of them that `Session.run` takes.
-        receive: called with the fetched values right after the run; None for ops run for their effect.
-        every: at which steps, as an `Every` or a string such as "100 steps"; the loop does nothing for it at
-            the others.
-        options: options of the session call, such as tracing; `receive` then takes a pair of the values and
-            the call's `tf.RunMetadata`. Options of several fetches are merged.
-    """
-
-    fetches: Any
-    receive: Callable[[Any], None] | None = None
-    every: Every = attrs.field(default=EVERY_STEP, converter=as_every)
-    options: tf.RunOptions | None = None
+__all__ = ["Callback"]
 
 
 class Callback:
@@ -214,85 +195,3 @@ class Callback:
 
     def __str__(self) -> str:
         return type(self).__name__
-
-
-class ProxyCallback(Callback):
-    """Passes everything on to another callback; the base of wrappers that change one thing.
-
-    Args:
-        callback: the callback to wrap.
-
-    Raises:
-        TypeError: it is not a `Callback`.
-    """
-
-    def __init__(self, callback: Callback) -> None:
-        if not isinstance(callback, Callback):
-            raise TypeError(f"{type(self).__name__} wraps a Callback, received {callback!r}.")
-        self.callback = callback
-        self.chief_only = callback.chief_only
-
-    def setup_graph(self, trainer: TrainerProtocol) -> None:
-        self._trainer = trainer
-        self.callback.setup_graph(trainer)
-
-    def _before_train(self) -> None:
-        self.callback._before_train()
-
-    def _before_epoch(self) -> None:
-        self.callback._before_epoch()
-
-    def _before_run(self, context: Any) -> Any:
-        return self.callback._before_run(context)
-
-    def _after_run(self, context: Any, run_values: Any) -> None:
-        self.callback._after_run(context, run_values)
-
-    def _trigger_step(self) -> None:
-        self.callback._trigger_step()
-
-    def _after_epoch(self) -> None:
-        self.callback._after_epoch()
-
-    def _trigger_epoch(self) -> None:
-        self.callback._trigger_epoch()
-
-    def _trigger(self) -> None:
-        self.callback._trigger()
-
-    def _after_triggers(self) -> None:
-        self.callback._after_triggers()
-
-    def _after_train(self) -> None:
-        self.callback._after_train()
-
-    def step_fetches(self) -> Sequence[StepFetch]:
-        return self.callback.step_fetches()
-
-    def step_period(self) -> Every | None:
-        return self.callback.step_period()
-
-    def epoch_period(self) -> Every | None:
-        return self.callback.epoch_period()
-
-    def produces(self) -> Sequence[str]:
-        return self.callback.produces()
-
-    def produces_in_run(self) -> Sequence[str]:
-        return self.callback.produces_in_run()
-
-    def consumes(self) -> Sequence[str]:
-        return self.callback.consumes()
-
-    def state_dict(self) -> dict[str, Any]:
-        return self.callback.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.callback.load_state_dict(state)
-
-    def overrides(self, method: str) -> bool:
-        own = getattr(type(self), method) is not getattr(ProxyCallback, method)
-        return own or self.callback.overrides(method)
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({self.callback})"

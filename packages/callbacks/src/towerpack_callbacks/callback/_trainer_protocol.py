@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ._loop_state import LoopState
 
-if TYPE_CHECKING:
-    from ..monitors import Monitors
-
-__all__ = ["InferenceTower", "TrainerProtocol"]
+__all__ = ["InferenceTower", "StatisticsStore", "TrainerProtocol"]
 
 
 class InferenceTower(Protocol):
@@ -35,6 +33,34 @@ class InferenceTower(Protocol):
         Yields:
             The fetched values of one batch, and the number of examples in it.
         """
+
+
+class StatisticsStore(Protocol):
+    """Where callbacks put statistics, and find those of other callbacks; `Monitors` is one.
+
+    Names are those of the statistics: "cost", "validation_accuracy". All belong to the loop's `global_step`.
+    """
+
+    def put_scalar(self, name: str, value: float | np.ndarray) -> None:
+        """Records a number, or an array of one element."""
+
+    def put_image(self, name: str, images: np.ndarray) -> None:
+        """Records images: [height, width], [height, width, channels] or [number, height, width, channels]."""
+
+    def put_histogram(self, name: str, values: np.ndarray) -> None:
+        """Records the distribution of an array's values."""
+
+    def put_summary(self, serialized: bytes) -> None:
+        """Records the values of a serialized `tf.Summary`."""
+
+    def get_latest(self, name: str) -> float:
+        """Returns the newest value of a scalar."""
+
+    def get_history(self, name: str) -> list[tuple[int, float]]:
+        """Returns the values of a scalar as pairs (global_step, value), the oldest first."""
+
+    def __contains__(self, name: str) -> bool:
+        """Returns whether a scalar of this name was put."""
 
 
 class TrainerProtocol(Protocol):
@@ -57,8 +83,8 @@ class TrainerProtocol(Protocol):
         """The counters."""
 
     @property
-    def monitors(self) -> Monitors:
-        """Where statistics go."""
+    def monitors(self) -> StatisticsStore:
+        """The store of statistics."""
 
     @property
     def is_chief(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
+from ..callback import Callback
 from ._publish import discard
 from ._run_writer import RunWriter, check_on_error
 from ._snapshot_ops import add_copies

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, ProxyCallback
+from ..callback import Callback, ProxyCallback
 from ._checkpoint_layout import LATEST, all_checkpoints, checkpoint_name, linked, step_of
 from ._publish import discard
 from ._retention import KeepBest, Retention

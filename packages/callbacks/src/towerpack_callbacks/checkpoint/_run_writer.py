@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import CheckpointWriteError
-from ..callback._callback import Callback
+from ..callback import Callback
 from ._background_job import BackgroundJob
 from ._checkpoint_layout import aside_prefix
 from ._random_state import random_state

@@ -9,8 +9,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
-from ..callback._trainer_protocol import InferenceTower
+from ..callback import Callback, InferenceTower
 
 __all__ = ["DataParallelInferenceRunner", "InferenceRunner", "Inferencer"]
 

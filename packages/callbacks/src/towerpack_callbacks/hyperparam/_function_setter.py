@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from ..callback._every import EVERY_EPOCH, Every, as_every
+from ..callback import EVERY_EPOCH, Every, as_every
 from ._hyper_param import HyperParam
 from ._hyper_param_setter import HyperParamSetter
 

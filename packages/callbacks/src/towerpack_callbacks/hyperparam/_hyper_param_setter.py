@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..callback._callback import Callback
+from ..callback import Callback
 from ._hyper_param import GraphVarParam, HyperParam
 
 __all__ = ["HyperParamSetter"]

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Literal, final
 
-from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every
+from ..callback import EVERY_EPOCH, EVERY_STEP, Every
 from ._hyper_param import HyperParam
 from ._hyper_param_setter import HyperParamSetter
 

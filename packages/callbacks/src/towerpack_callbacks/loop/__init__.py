@@ -1,1 +1,26 @@
-"""All callbacks of one run, driven by a loop: a trainer, session hooks or the plain loop."""
+"""All callbacks of one run, and the loops that drive them: session hooks, and one of plain Python."""
+
+from ._callback_times import CallbackTimes
+from ._callbacks import Callbacks
+from ._explain_callbacks import explain_callbacks
+from ._loop_base import make_predictor
+from ._plain_loop import PlainLoop
+from ._session_hooks import HookToCallback, as_session_hooks
+from ._statistics_order import check_statistics
+from ._step_counter import StepCounter
+from ._step_plan import StepPlan
+from ._step_runner import StepRunner
+
+__all__ = [
+    "CallbackTimes",
+    "Callbacks",
+    "HookToCallback",
+    "PlainLoop",
+    "StepCounter",
+    "StepPlan",
+    "StepRunner",
+    "as_session_hooks",
+    "check_statistics",
+    "explain_callbacks",
+    "make_predictor",
+]

@@ -4,41 +4,44 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
 
 import attrs
 
-from ..callback._callback import Callback
+from .._errors import StopTraining
+from ..callback import Callback
 
-__all__ = ["Stopwatch", "Stopwatches"]
+__all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_all_timed", "call_timed"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
-# What takes a small part of an epoch is reported, what takes a large one is warned of; unless it is too
-# little to matter in any case.
+# A callback that takes a small part of an epoch is reported, one that takes a large part is warned of; unless
+# it is too little to matter in any case.
 _SMALL_PART = 0.01
 _LARGE_PART = 0.1
 _LITTLE_SECONDS = 0.1
 
 
+@final
 @attrs.define(eq=False)
-class Stopwatch:
-    """The seconds one callback has taken in this epoch.
+class CallbackTimer:
+    """The seconds that one callback has taken in this epoch.
 
     Attributes:
         name: the callback's key in states and reports.
         callback: the callback.
-        seconds: what it took so far.
+        seconds: the time it took so far.
+        was_warned_of: whether a warning has named it.
     """
 
     name: str
     callback: Callback
     seconds: float = 0.0
-    named: bool = False
+    was_warned_of: bool = False
 
-    def around(self, function: Callable[[Any], None]) -> Callable[[Any], None]:
-        """The same function of one argument, timed."""
+    def timed(self, function: Callable[[Any], None]) -> Callable[[Any], None]:
+        """Returns the same function of one argument, timed."""
         clock = time.perf_counter
 
         def timed(value: Any) -> None:
@@ -51,13 +54,46 @@ class Stopwatch:
         return timed
 
 
-class Stopwatches:
+TimedCall = tuple[Callable[[], None], CallbackTimer]
+"""A method of a callback, and the timer that its time is added to."""
+
+
+def call_timed(calls: Iterable[TimedCall]) -> None:
+    """Makes calls one after another, and adds up their times."""
+    start = time.perf_counter()
+    for call, timer in calls:
+        call()
+        end = time.perf_counter()
+        timer.seconds += end - start
+        start = end
+
+
+def call_all_timed(calls: Iterable[TimedCall]) -> StopTraining | None:
+    """Makes all calls, also those after one that requests a stop, and adds up their times.
+
+    Returns:
+        The first request. The calls after it are made so that what is saved then is of one moment.
+    """
+    stop = None
+    for call in calls:
+        try:
+            call_timed((call,))
+        except StopTraining as reason:
+            stop = stop or reason
+    return stop
+
+
+@final
+class CallbackTimes:
     """Times callbacks when they run, never when they do not, and reports once per epoch.
 
     Args:
         names: a name for each callback.
         callbacks: the callbacks.
-        clock: tells the time in seconds.
+        clock: returns the time in seconds.
+
+    Attributes:
+        last_epoch: seconds by name, of the last epoch that is over.
     """
 
     def __init__(
@@ -67,25 +103,25 @@ class Stopwatches:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
-        self._watches = {id(cb): Stopwatch(name, cb) for name, cb in zip(names, callbacks)}
+        self._timers = {id(cb): CallbackTimer(name, cb) for name, cb in zip(names, callbacks)}
         self._epoch_start = clock()
         self.last_epoch: dict[str, float] = {}
 
-    def of(self, callback: Callback) -> Stopwatch:
-        """The stopwatch of one callback."""
-        return self._watches[id(callback)]
+    def of(self, callback: Callback) -> CallbackTimer:
+        """Returns the timer of one callback."""
+        return self._timers[id(callback)]
 
     def start_epoch(self) -> None:
-        """Sets all to zero."""
+        """Sets all timers to zero."""
         self._epoch_start = self._clock()
-        for watch in self._watches.values():
-            watch.seconds = 0.0
+        for timer in self._timers.values():
+            timer.seconds = 0.0
 
     def end_epoch(self, epoch: int) -> None:
         """Reports what each callback took of the epoch; one that took a large part is warned of once."""
         whole = self._clock() - self._epoch_start
-        taken = sorted(self._watches.values(), key=lambda watch: -watch.seconds)
-        self.last_epoch = {watch.name: watch.seconds for watch in taken if watch.seconds}
+        taken = sorted(self._timers.values(), key=lambda timer: -timer.seconds)
+        self.last_epoch = {timer.name: timer.seconds for timer in taken if timer.seconds}
         worth_saying = [
             f"{name} {seconds:.3g} s"
             for name, seconds in self.last_epoch.items()
@@ -93,15 +129,15 @@ class Stopwatches:
         ]
         if worth_saying:
             _log.info("Epoch %d took %.3g s, of which callbacks: %s.", epoch, whole, ", ".join(worth_saying))
-        for watch in taken:
-            if not watch.named and watch.seconds > max(_LARGE_PART * whole, _LITTLE_SECONDS):
-                watch.named = True
+        for timer in taken:
+            if not timer.was_warned_of and timer.seconds > max(_LARGE_PART * whole, _LITTLE_SECONDS):
+                timer.was_warned_of = True
                 _log.warning(
                     "%s took %.0f %% of epoch %d (%.3g of %.3g s). If that is too much, let it run less "
                     "often: PeriodicTrigger(..., every_k_epochs=...), or a longer period of its own.",
-                    watch.name,
-                    100 * watch.seconds / whole,
+                    timer.name,
+                    100 * timer.seconds / whole,
                     epoch,
-                    watch.seconds,
+                    timer.seconds,
                     whole,
                 )

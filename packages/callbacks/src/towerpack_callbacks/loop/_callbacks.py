@@ -1,50 +1,60 @@
-"""All callbacks of one run, as the loop drives them."""
+"""All callbacks of one run, which a loop calls as one."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .._errors import CallbackStateError, CheckpointError, StopTraining
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import Every, Schedule
-from ..callback._trainer_protocol import TrainerProtocol
-from ._callback_times import Stopwatch, Stopwatches
+from .._errors import CallbackStateError, StopTraining
+from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
+from ._callback_states import keyed, load_states, states_of
+from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
 from ._statistics_order import check_statistics
+from ._step_plan import StepPlan, merge_options
 
 __all__ = ["Callbacks"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
-_Trigger = tuple[Callable[[], None], Stopwatch]
 
-
+@final
 class Callbacks:
     """A list of callbacks that a loop calls as one; `Callback` draws that loop.
 
-    A loop of your own drives it like this (what `towerpack_trainers` and `as_session_hooks` do):
+    A loop of your own calls the methods named as those of `Callback`. Its steps are run by a `StepRunner`:
 
-    ```
-    callbacks.setup_graph(trainer)
-    ... session ...
-    callbacks.before_train()
-    each epoch: callbacks.before_epoch()
-        each step:
-            due = callbacks.due_fetches(loop)            # StepFetch objects
-            args = callbacks.before_run(context)         # SessionRunArgs, one per dynamic callback
-            options = callbacks.run_options(due, args)   # None, nearly always
-            ... one session call fetches the step, due and args; global_step += 1 ...
-            callbacks.receive(due, values, metadata); callbacks.after_run(context, values)
-            callbacks.trigger_step(loop)
-        callbacks.after_epoch(); callbacks.trigger_epoch()
-    callbacks.after_train()
-    ```
+    >>> from types import SimpleNamespace
+    >>> import tensorflow.compat.v1 as tf
+    >>> from towerpack_callbacks import Callback, Callbacks, LoopState, StepCounter, StepRunner
+    >>> class Print(Callback):
+    ...     def _trigger_step(self):
+    ...         print("step", self.global_step)
+    >>> callbacks, loop = Callbacks([Print()]), LoopState(steps_per_epoch=2, max_epoch=1)
+    >>> trainer = SimpleNamespace(graph=tf.Graph(), loop=loop, is_chief=True)  # see `TrainerProtocol`
+    >>> with trainer.graph.as_default():
+    ...     train_op = tf.no_op()
+    ...     counter = StepCounter(trainer.graph)
+    ...     callbacks.setup_graph(trainer)
+    ...     start = tf.global_variables_initializer()
+    >>> with tf.Session(graph=trainer.graph) as trainer.sess:
+    ...     _ = trainer.sess.run(start)
+    ...     steps = StepRunner(trainer.sess, callbacks, loop, counter)
+    ...     callbacks.before_train()
+    ...     for loop.epoch_num in range(loop.starting_epoch, loop.max_epoch + 1):
+    ...         callbacks.before_epoch()
+    ...         for loop.local_step in range(loop.steps_per_epoch):
+    ...             _ = steps.run(train_op)
+    ...             callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
+    ...         callbacks.after_epoch()
+    ...         callbacks.trigger_epoch()
+    ...     callbacks.after_train()
+    step 1
+    step 2
 
     Args:
         callbacks: the callbacks in their order; a nested `Callbacks` is flattened.
@@ -66,13 +76,14 @@ class Callbacks:
                     + _hint(item)
                 )
         self._ready = False
-        self.dynamic: tuple[Callback, ...] = ()
-        self._fetches: Schedule[StepFetch] = Schedule([])
-        self._step_triggers: Schedule[_Trigger] = Schedule([])
-        self._epoch_triggers: tuple[_Trigger, ...] = ()
+        self.per_step_callbacks: tuple[Callback, ...] = ()
+        self._fetches: DueSchedule[StepFetch] = DueSchedule([])
+        self._plans: dict[tuple[StepFetch, ...], StepPlan] = {}
+        self._step_triggers: DueSchedule[TimedCall] = DueSchedule([])
+        self._epoch_triggers: tuple[TimedCall, ...] = ()
+        self._after_triggers: tuple[TimedCall, ...] = ()
         self._periods: tuple[tuple[Callback, Every], ...] = ()
-        self._finishers: tuple[_Trigger, ...] = ()
-        self._watches = Stopwatches([], [])
+        self._times = CallbackTimes([], [])
 
     def __iter__(self) -> Iterator[Callback]:
         return iter(self._callbacks)
@@ -83,7 +94,7 @@ class Callbacks:
     # ---- setting up
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
-        """Sets all callbacks up in order, checks statistics, and plans what each kind of step fetches.
+        """Sets all callbacks up in order, checks statistics, and schedules fetches and triggers.
 
         Raises:
             StatisticError: a statistic is consumed that nothing produces in time.
@@ -93,103 +104,113 @@ class Callbacks:
         for cb in self._callbacks:
             cb.setup_graph(trainer)
         check_statistics(self._callbacks)
-        self._plan()
+        self._schedule()
 
-    def _plan(self) -> None:
-        self._watches = Stopwatches([name for name, _ in self._keyed()], self._callbacks)
-        watch = self._watches.of
-        fetches = [(cb, fetch) for cb in self._callbacks for fetch in cb.step_fetches()]
-        self._fetches = Schedule([(_timed(fetch, watch(cb)), fetch.every) for cb, fetch in fetches])
-        periods = [(cb, cb.step_period()) for cb in self._callbacks]
+    def _schedule(self) -> None:
+        callbacks = self._callbacks
+        self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
+        timer = self._times.of
+        fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
+        self._fetches = DueSchedule([(_timed(fetch, timer(cb)), fetch.every) for cb, fetch in fetches])
+        periods = [(cb, cb.step_period()) for cb in callbacks]
         triggers = [(cb, every) for cb, every in periods if every is not None]
-        self._step_triggers = Schedule([((cb._trigger_step, watch(cb)), every) for cb, every in triggers])
+        self._step_triggers = DueSchedule([((cb._trigger_step, timer(cb)), every) for cb, every in triggers])
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
-        self._epoch_triggers = tuple((cb._trigger_epoch, watch(cb)) for cb in self._callbacks)
-        self.dynamic = tuple(
-            cb for cb in self._callbacks if cb.overrides("_before_run") or cb.overrides("_after_run")
+        self._epoch_triggers = self._calls("_trigger_epoch", callbacks)
+        self._after_triggers = self._calls(
+            "_after_triggers", [cb for cb in callbacks if cb.overrides("_after_triggers")]
         )
-        self._finishers = tuple(
-            (cb._after_triggers, watch(cb)) for cb in self._callbacks if cb.overrides("_after_triggers")
+        self.per_step_callbacks = tuple(
+            cb for cb in callbacks if cb.overrides("_before_run") or cb.overrides("_after_run")
         )
         self._ready = True
 
-    # ---- around a step
+    def _calls(self, method: str, callbacks: Iterable[Callback]) -> tuple[TimedCall, ...]:
+        return tuple((getattr(cb, method), self._times.of(cb)) for cb in callbacks)
+
+    # ---- what is due
 
     def step_periods(self) -> Sequence[tuple[Callback, Every]]:
-        """Who wants something of which steps: every fetch's period and every trigger's."""
+        """Returns each fetch's and each trigger's period, with its callback."""
         self._check_ready()
         return self._periods
 
     @property
     def every_step_fetches(self) -> tuple[StepFetch, ...]:
-        """What plain steps fetch: known before the session exists."""
+        """The fetches of every step: known before the session exists."""
         self._check_ready()
         return self._fetches.always
 
     @property
-    def look_at_every_step(self) -> bool:
+    def needs_every_step(self) -> bool:
         """Whether some callback receives something or does something at every step."""
         self._check_ready()
         received = any(fetch.receive or fetch.options for fetch in self._fetches.always)
-        return received or bool(self.dynamic or self._step_triggers.always)
+        return received or bool(self.per_step_callbacks or self._step_triggers.always)
 
-    def idle_steps(self, step: int) -> float:
-        """After how many steps from `step` on a callback may want something again; an epoch's last apart.
+    def unobserved_steps(self, step: int) -> float:
+        """Returns how many steps after `step` no callback has anything to do at; an epoch's last apart.
 
-        A loop may run so many without asking, if nobody looks at every step.
+        Unless a callback needs every step, a loop may run so many in one session call.
         """
         return min(self._fetches.idle_steps(step), self._step_triggers.idle_steps(step))
 
     def due_fetches(self, step: int, epoch: int, last_step: bool) -> tuple[StepFetch, ...]:
-        """Fetches due at the step about to run; equal sets come back as the same object. See `Every.due`."""
+        """Returns the fetches due at the next step; equal sets are the same object. See `Every.due`."""
         return self._fetches.due(step, epoch, last_step)
+
+    def plan(self, due: tuple[StepFetch, ...]) -> StepPlan:
+        """Returns the plan of a step at which these fetches are due; equal sets have the same object."""
+        plan = self._plans.get(due)
+        if plan is None:
+            plan = self._plans[due] = StepPlan(due)
+        return plan
+
+    # ---- around a step
 
     @staticmethod
     def run_options(
         due: Sequence[StepFetch], args: Sequence[tf.train.SessionRunArgs] = ()
     ) -> tf.RunOptions | None:
-        """The options that the fetches due and the dynamic callbacks ask of the session call, merged."""
-        given = [asked.options for asked in [*due, *args] if asked.options is not None]
-        if not given:
-            return None
-        merged = tf.RunOptions()
-        for options in given:
-            merged.MergeFrom(options)
-        return merged
+        """Merges the options that due fetches and per-step callbacks need of the session call."""
+        return merge_options(asked.options for asked in [*due, *args])
 
     @staticmethod
     def receive(
         due: tuple[StepFetch, ...], values: list[Any], metadata: tf.RunMetadata | None = None
     ) -> None:
-        """Hands fetched values to their receivers; `values` has one element per element of `due`."""
-        for fetch, value in zip(due, values):
-            if fetch.receive is not None:
-                fetch.receive(value if fetch.options is None else (value, metadata))
+        """Passes fetched values to their receivers; `values` has one element per element of `due`."""
+        StepPlan(due).deliver(values, metadata)
 
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
-        """Asks each dynamic callback what to fetch and feed."""
+        """Calls `_before_run` of each per-step callback; returns what it fetches and feeds."""
         args, now = [], time.perf_counter()
-        for cb in self.dynamic:
+        for cb in self.per_step_callbacks:
             args.append(_as_run_args(cb._before_run(context)))
-            now = self._count(cb, now)
+            now = self._add_time(cb, now)
         return args
 
     def after_run(self, context: Any, values: list[tf.train.SessionRunValues]) -> None:
-        """Gives each dynamic callback its values; one element each, in the order of `before_run`."""
+        """Calls `_after_run` of each per-step callback; one element each, in the order of `before_run`."""
         now = time.perf_counter()
-        for cb, value in zip(self.dynamic, values):
+        for cb, value in zip(self.per_step_callbacks, values):
             cb._after_run(context, value)
-            now = self._count(cb, now)
+            now = self._add_time(cb, now)
+
+    def _add_time(self, callback: Callback, since: float) -> float:
+        now = time.perf_counter()
+        self._times.of(callback).seconds += now - since
+        return now
 
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
-        """Calls `_trigger_step` of those that want it after this step."""
+        """Calls `_trigger_step` of the callbacks that are due after this step."""
         due = self._step_triggers.due(step, epoch, last_step)
         if not due:
             return
-        stop = _call_all(due)
+        stop = call_all_timed(due)
         # At the last step the epoch's triggers are still to come.
         if not last_step or stop is not None:
-            self._finish_triggers()
+            call_timed(self._after_triggers)
         if stop is not None:
             raise stop
 
@@ -205,25 +226,19 @@ class Callbacks:
 
     def before_epoch(self) -> None:
         """Calls all `_before_epoch`."""
-        self._watches.start_epoch()
-        now = time.perf_counter()
-        for cb in self._callbacks:
-            cb._before_epoch()
-            now = self._count(cb, now)
+        self._times.start_epoch()
+        call_timed(self._calls("_before_epoch", self._callbacks))
 
     def after_epoch(self) -> None:
         """Calls all `_after_epoch`."""
-        now = time.perf_counter()
-        for cb in self._callbacks:
-            cb._after_epoch()
-            now = self._count(cb, now)
+        call_timed(self._calls("_after_epoch", self._callbacks))
 
     def trigger_epoch(self) -> None:
-        """Calls all `_trigger_epoch`."""
-        stop = _call_all(self._epoch_triggers)
-        self._finish_triggers()
+        """Calls all `_trigger_epoch`, then all `_after_triggers`."""
+        stop = call_all_timed(self._epoch_triggers)
+        call_timed(self._after_triggers)
         if self._callbacks:
-            self._watches.end_epoch(self._callbacks[0].epoch_num)
+            self._times.end_epoch(self._callbacks[0].epoch_num)
         if stop is not None:
             raise stop
 
@@ -233,28 +248,17 @@ class Callbacks:
         A loop that runs only a few steps to see whether everything works calls it instead of the last
         `trigger_epoch`, so that evaluations and savers with long periods are tried, too.
         """
-        stop = _call_all(tuple((cb.trigger, self._watches.of(cb)) for cb in self._callbacks))
-        self._finish_triggers()
+        stop = call_all_timed(self._calls("trigger", self._callbacks))
+        call_timed(self._after_triggers)
         if stop is not None:
             raise stop
 
-    def _finish_triggers(self) -> None:
-        for finish, watch in self._finishers:
-            start = time.perf_counter()
-            finish()
-            watch.seconds += time.perf_counter() - start
-
-    def _count(self, callback: Callback, since: float) -> float:
-        now = time.perf_counter()
-        self._watches.of(callback).seconds += now - since
-        return now
-
     def seconds(self) -> dict[str, float]:
-        """What each callback took of the last epoch that is over, in seconds, the slowest first.
+        """Returns what each callback took of the last epoch that is over, in seconds, the slowest first.
 
         Its share of fetching values in the session call is not among it.
         """
-        return dict(self._watches.last_epoch)
+        return dict(self._times.last_epoch)
 
     def after_train(self) -> None:
         """Calls all `_after_train`, whatever some of them raise; then raises the first exception.
@@ -277,12 +281,11 @@ class Callbacks:
     # ---- state
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        """The states of all callbacks that have one, each under its own key."""
-        states = {key: cb.state_dict() for key, cb in self._keyed()}
-        return {key: state for key, state in states.items() if state}
+        """Returns the states of all callbacks that have one, each under its own key."""
+        return states_of(self._callbacks)
 
     def load_state_dict(self, states: dict[str, dict[str, Any]], allow_unknown: bool = False) -> None:
-        """Gives each callback its state back. A callback that is new since then starts afresh.
+        """Loads the state of each callback. A callback that is new since then starts afresh.
 
         Args:
             states: what `state_dict()` returned.
@@ -291,55 +294,17 @@ class Callbacks:
         Raises:
             CheckpointError: a state belongs to no callback of this run.
         """
-        keyed = dict(self._keyed())
-        unknown = sorted(set(states) - set(keyed))
-        if unknown:
-            difference = (
-                f"The checkpoint holds the state of callbacks this run has not: {', '.join(unknown)}. "
-                f"This run has: {', '.join(sorted(keyed)) or 'none'}."
-            )
-            if not allow_unknown:
-                raise CheckpointError(
-                    f"{difference} Add them, or allow their states to be left out (a trainer does by "
-                    'TrainConfig(resume_allow=["callbacks"])).'
-                )
-            _log.warning("%s They are left out, as is allowed.", difference)
-        for key, state in states.items():
-            if key in keyed:
-                keyed[key].load_state_dict(state)
-
-    def _keyed(self) -> Iterator[tuple[str, Callback]]:
-        """Callbacks with keys that tell equal ones apart: "ModelSaver", "ModelSaver#2"."""
-        seen: Counter[str] = Counter()
-        for cb in self._callbacks:
-            name = str(cb)
-            seen[name] += 1
-            yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), cb
+        load_states(self._callbacks, states, allow_unknown)
 
     def _check_ready(self) -> None:
         if not self._ready:
             raise CallbackStateError("These callbacks are not set up: call setup_graph(trainer) first.")
 
 
-def _call_all(triggers: Iterable[_Trigger]) -> StopTraining | None:
-    """Calls all, also after one asked to stop, so that what is saved then is of one moment."""
-    stop = None
-    start = time.perf_counter()
-    for call, watch in triggers:
-        try:
-            call()
-        except StopTraining as reason:
-            stop = stop or reason
-        end = time.perf_counter()
-        watch.seconds += end - start
-        start = end
-    return stop
-
-
-def _timed(fetch: StepFetch, watch: Stopwatch) -> StepFetch:
+def _timed(fetch: StepFetch, timer: CallbackTimer) -> StepFetch:
     if fetch.receive is None:
         return fetch
-    return attrs.evolve(fetch, receive=watch.around(fetch.receive))
+    return attrs.evolve(fetch, receive=timer.timed(fetch.receive))
 
 
 def _hint(item: Any) -> str:

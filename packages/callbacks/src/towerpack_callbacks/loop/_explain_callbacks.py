@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["explain_callbacks"]
 

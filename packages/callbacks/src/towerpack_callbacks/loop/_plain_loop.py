@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
-from ..callback._callback import Callback
-from ..callback._loop_state import LoopState
-from ..graph._find_tensors import find_tensors
+from ..callback import Callback, LoopState
 from ..monitors import Monitor, Monitors
 from ._callbacks import Callbacks
-from ._predictor import make_predictor
+from ._loop_base import LoopBase
 from ._step_counter import StepCounter
+from ._step_runner import StepRunner
 
 __all__ = ["PlainLoop"]
 
 
-class PlainLoop:
+@final
+class PlainLoop(LoopBase):
     """Moves a variable "weight" towards 1; a scalar tensor "cost" is its squared distance, "costs" a vector.
 
     It keeps `TrainerProtocol` in full: an evaluation runs over any iterable, one step of it per datapoint.
@@ -32,18 +32,15 @@ class PlainLoop:
         log_dir: where callbacks may write.
     """
 
-    is_chief = True
-
     def __init__(
         self, callbacks: Iterable[Callback], steps_per_epoch: int, max_epoch: int, log_dir: Path | None
     ) -> None:
-        self.loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
-        self.log_dir = log_dir
-        self.callbacks = Callbacks(callbacks)
-        self.monitors = Monitors([cb for cb in self.callbacks if isinstance(cb, Monitor)], self.loop)
+        loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
+        flat = Callbacks(callbacks)
+        monitors = Monitors([cb for cb in flat if isinstance(cb, Monitor)], loop)
+        super().__init__(flat, monitors, loop, log_dir)
         self.coord = tf.train.Coordinator()
         self.graph = tf.Graph()
-        self.sess: tf.Session = None
         with self.graph.as_default():
             self._train_op = _straight_line()
             self._counter = StepCounter(self.graph)
@@ -51,28 +48,9 @@ class PlainLoop:
             self._initialize = tf.group(tf.global_variables_initializer(), tf.local_variables_initializer())
         self.graph.finalize()
 
-    # ---- what callbacks see
-
-    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors by name."""
-        return find_tensors(self.graph, names)
-
-    def get_predictor(
-        self, input_names: Sequence[str], output_names: Sequence[str]
-    ) -> Callable[..., list[Any]]:
-        """A function from input arrays to output arrays."""
-        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return make_predictor(lambda: self.sess, feeds, fetches)
-
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> _Evaluation:
-        """The line itself, evaluated once per datapoint."""
+        """Returns the line itself, evaluated once per datapoint."""
         return _Evaluation(self, source)
-
-    def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint holds besides variables."""
-        return {"loop": self.loop.state_dict(), "callbacks": self.callbacks.state_dict()}
-
-    # ---- the loop
 
     def train(self) -> None:
         """Runs all steps. Whatever happens, all `_after_train` run before anything is raised."""
@@ -104,39 +82,20 @@ class PlainLoop:
 
     def _run_epochs(self) -> None:
         loop, callbacks = self.loop, self.callbacks
+        steps = StepRunner(self.sess, callbacks, loop, self._counter)
         callbacks.before_train()
         for epoch in range(1, (loop.max_epoch or 0) + 1):
             loop.epoch_num = epoch
             callbacks.before_epoch()
             for local_step in range(loop.steps_per_epoch):
                 loop.local_step = local_step
-                self._run_step()
+                steps.run(self._train_op)
                 callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
             callbacks.after_epoch()
             callbacks.trigger_epoch()
 
-    def _run_step(self) -> None:
-        loop, callbacks = self.loop, self.callbacks
-        due = callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
-        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(self._train_op), self.sess)
-        args = callbacks.before_run(context)
-        feeds = {tensor: value for arg in args for tensor, value in (arg.feed_dict or {}).items()}
-        fetches = {
-            "step": self._train_op,
-            "due": [fetch.fetches for fetch in due],
-            "args": [[] if arg.fetches is None else arg.fetches for arg in args],
-        }
-        options = callbacks.run_options(due, args)
-        metadata = None if options is None else tf.RunMetadata()
-        values = self.sess.run(fetches, feeds, options, metadata)
-        self.sess.run(self._counter.count)
-        loop.global_step += 1
-        callbacks.receive(due, values["due"], metadata)
-        callbacks.after_run(
-            context, [tf.train.SessionRunValues(value, options, metadata) for value in values["args"]]
-        )
 
-
+@final
 class _Evaluation:
     """Keeps `InferenceTower`."""
 

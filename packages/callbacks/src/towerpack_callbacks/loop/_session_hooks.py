@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
-from ..callback._callback import Callback, StepFetch
-from ..callback._loop_state import LoopState
-from ..callback._trainer_protocol import InferenceTower, TrainerProtocol
-from ..graph._find_tensors import find_tensors
+from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol
 from ..monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from ._callbacks import Callbacks
-from ._predictor import make_predictor
+from ._loop_base import LoopBase
 from ._step_counter import StepCounter
+from ._step_runner import StepRunner
 
 __all__ = ["HookToCallback", "as_session_hooks"]
 
@@ -114,37 +112,13 @@ def as_session_hooks(
     if monitors is None:
         monitors = [] if directory is None else [TFEventWriter(), JSONWriter(), ScalarPrinter()]
     loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
-    return [_CallbacksHook(_HookLoop(callbacks, monitors, loop, directory))]
+    recorders = Monitors(monitors, loop)
+    return [_CallbacksHook(_HookLoop([*callbacks, *recorders], recorders, loop, directory))]
 
 
-class _HookLoop:
-    """Keeps `TrainerProtocol` where there is no trainer."""
-
-    is_chief = True
-
-    def __init__(
-        self,
-        callbacks: Iterable[Callback | Callbacks],
-        monitors: Sequence[Monitor],
-        loop: LoopState,
-        log_dir: Path | None,
-    ) -> None:
-        self.loop = loop
-        self.log_dir = log_dir
-        self.monitors = Monitors(monitors, loop)
-        self.callbacks = Callbacks([*callbacks, *self.monitors])
-        self.graph: tf.Graph = None
-        self.sess: tf.Session = None
-        self.coord: tf.train.Coordinator = None
-
-    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        return find_tensors(self.graph, names)
-
-    def get_predictor(
-        self, input_names: Sequence[str], output_names: Sequence[str]
-    ) -> Callable[..., list[Any]]:
-        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return make_predictor(lambda: self.sess, feeds, fetches)
+@final
+class _HookLoop(LoopBase):
+    """The loop of a monitored session."""
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         raise CallbackStateError(
@@ -152,10 +126,8 @@ class _HookLoop:
             "model. Use a trainer with a ModelDesc for InferenceRunner."
         )
 
-    def state_dict(self) -> dict[str, Any]:
-        return {"loop": self.loop.state_dict(), "callbacks": self.callbacks.state_dict()}
 
-
+@final
 class _CallbacksHook(tf.train.SessionRunHook):
     """Drives `Callbacks` from the events of a monitored session."""
 
@@ -163,7 +135,6 @@ class _CallbacksHook(tf.train.SessionRunHook):
         self._trainer = trainer
         self._callbacks = trainer.callbacks
         self._loop = trainer.loop
-        self._due: tuple[StepFetch, ...] = ()
 
     def begin(self) -> None:
         self._trainer.graph = tf.get_default_graph()
@@ -173,6 +144,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._trainer.sess, self._trainer.coord = session, coord
         loop = self._loop
+        self._steps = StepRunner(session, self._callbacks, loop, self._counter)
         loop.global_step = self._counter.value(session)
         # A session restored from a checkpoint goes on in the epoch that step belongs to.
         epochs, loop.starting_step = divmod(loop.global_step, loop.steps_per_epoch)
@@ -182,28 +154,16 @@ class _CallbacksHook(tf.train.SessionRunHook):
         self._start_epoch()
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        loop = self._loop
-        loop.local_step += 1
-        self._due = self._callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
-        args = self._callbacks.before_run(run_context)
-        feeds = {tensor: value for arg in args if arg.feed_dict for tensor, value in arg.feed_dict.items()}
-        fetches = {"due": [fetch.fetches for fetch in self._due], "args": [_or_nothing(arg) for arg in args]}
-        return tf.train.SessionRunArgs(fetches, feeds or None, self._callbacks.run_options(self._due, args))
+        self._loop.local_step += 1
+        self._request = request = self._steps.request(run_context)
+        return tf.train.SessionRunArgs(request.fetches, request.feeds or None, request.options)
 
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues
     ) -> None:
-        if not self._counter.counted_by_graph:
-            run_context.session.run(self._counter.count)
-        loop, results = self._loop, run_values.results
-        loop.global_step += 1
+        loop = self._loop
         try:
-            self._callbacks.receive(self._due, results["due"], run_values.run_metadata)
-            values = [
-                tf.train.SessionRunValues(result, run_values.options, run_values.run_metadata)
-                for result in results["args"]
-            ]
-            self._callbacks.after_run(run_context, values)
+            self._steps.deliver(self._request, run_values)
             self._callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
             if loop.is_last_step:
                 self._end_epoch(run_context)
@@ -226,7 +186,3 @@ class _CallbacksHook(tf.train.SessionRunHook):
         else:
             self._loop.local_step = -1
             self._start_epoch()
-
-
-def _or_nothing(args: tf.train.SessionRunArgs) -> Any:
-    return [] if args.fetches is None else args.fetches

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from .._errors import StatisticError
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["check_statistics"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import StatisticError
-from ..callback._loop_state import LoopState
+from ..callback import LoopState
 from ..summaries._add_summary import summary_tag
 from ._media_summaries import histogram_summary, image_summary
 from ._monitor import Monitor

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError, TensorNotFoundError
-from ..callback._callback import Callback, StepFetch
+from ..callback import Callback, StepFetch
 from ..graph._applied_gradients import find_applied_gradients
 from ..graph._subgraph import ancestors, sources_of
 from ._failing_step import write_folder

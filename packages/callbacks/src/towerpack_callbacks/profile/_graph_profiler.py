@@ -8,8 +8,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every, as_every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every
 from ._chrome_trace import chrome_trace
 
 __all__ = ["GraphProfiler"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["HostMemoryTracker"]
 

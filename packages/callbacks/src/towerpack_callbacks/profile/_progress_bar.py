@@ -8,8 +8,7 @@ from typing import Any, final
 
 from tqdm import tqdm
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import Every
+from ..callback import Callback, Every, StepFetch
 
 __all__ = ["ProgressBar"]
 

@@ -8,8 +8,7 @@ from typing import final
 import tensorflow.compat.v1 as tf
 from tensorflow import profiler
 
-from ..callback._callback import Callback
-from ..callback._every import EVERY_STEP, Every
+from ..callback import EVERY_STEP, Callback, Every
 
 __all__ = ["TensorBoardProfiler"]
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["ThroughputTracker"]
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["EstimatedTimeLeft", "describe_seconds"]
 

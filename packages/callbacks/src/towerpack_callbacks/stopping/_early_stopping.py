@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, final
 
 from .._errors import StopTraining
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["EarlyStopping"]
 

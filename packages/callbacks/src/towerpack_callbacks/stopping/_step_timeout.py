@@ -6,7 +6,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["SessionRunTimeout"]
 

@@ -8,8 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
+from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every
 
 __all__ = ["DumpTensorAsImage", "DumpTensors", "ProcessTensors"]
 

@@ -8,8 +8,7 @@ from typing import final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every, as_every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every
 from ..graph._applied_gradients import find_applied_gradients
 
 __all__ = ["GradientNorm"]

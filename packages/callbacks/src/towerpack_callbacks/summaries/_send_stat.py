@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import final
 
-from ..callback._callback import Callback
+from ..callback import Callback
 
 __all__ = ["SendStat"]
 

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..callback._callback import Callback, StepFetch
+from ..callback import Callback, StepFetch
 
 __all__ = ["SimpleMovingAverage"]
 

@@ -8,8 +8,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback._callback import Callback, StepFetch
-from ..callback._every import EVERY_EPOCH, Every
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch
 from ._add_summary import MOVING_SUMMARIES, summary_tag
 
 __all__ = ["MergeAllSummaries", "MovingAverageSummary"]

@@ -8,8 +8,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import PeriodError
-from ..callback._callback import Callback, ProxyCallback, StepFetch
-from ..callback._every import EVERY_STEP, Every, Ticker, as_every
+from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, StepFetch, Ticker, as_every
 
 __all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicTrigger"]
 

@@ -1,5 +1,6 @@
 """One model in several processes, on one host or many."""
 
+from ..session import ProcessStrategy
 from ._distributed_errors import (
     ClusterError,
     LaunchError,
@@ -8,7 +9,8 @@ from ._distributed_errors import (
     RanksDifferError,
     RendezvousError,
 )
-from ._distributed_trainers import DistributedTrainer, ExchangeTrainer, MPITrainer
+from ._distributed_trainers import DistributedTrainer, MPITrainer
+from ._synchronous_processes import SynchronousProcesses
 from .cluster import Cluster, launch, launch_on_ray, resolve_cluster
 from .exchange import (
     Averaged,
@@ -27,15 +29,16 @@ __all__ = [
     "CollectiveCommunicator",
     "Communicator",
     "DistributedTrainer",
-    "ExchangeTrainer",
     "LaunchError",
     "MPICommunicator",
     "MPITrainer",
     "MissingExtraError",
     "PeerLostError",
     "ProcessGroup",
+    "ProcessStrategy",
     "RanksDifferError",
     "RendezvousError",
+    "SynchronousProcesses",
     "average_over_processes",
     "broadcast_variables",
     "launch",

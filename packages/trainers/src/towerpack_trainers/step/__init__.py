@@ -1,1 +1,9 @@
-"""One step of the training, or several, in one session call."""
+"""The steps of a training: one or several in each session call, each with what callbacks fetch of it."""
+
+from ._choose_steps import choose_steps
+from ._fixed_steps import check_position
+from ._hooked_session import HookedSession
+from ._speed_trial import SpeedTrial
+from ._step_calls import TrainingSteps
+
+__all__ = ["HookedSession", "SpeedTrial", "TrainingSteps", "check_position", "choose_steps"]

@@ -1,0 +1,103 @@
+"""Which periods are due at a step: of one period, and of many things at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar, final
+
+from ._every import EVERY_STEP, Every
+
+__all__ = ["DueSchedule", "Ticker"]
+
+T = TypeVar("T")
+
+
+@final
+class Ticker:
+    """Asks one period, at each step, whether it is due. Asked again at the same step, it answers the same.
+
+    Args:
+        every: the period.
+        clock: tells the time in seconds.
+    """
+
+    def __init__(self, every: Every, clock: Callable[[], float] = time.monotonic) -> None:
+        self.every = every
+        self._clock = clock
+        self._asked: int | None = None
+        self._answer = False
+        self.deadline = float("inf") if every.seconds is None else clock() + every.seconds
+
+    def due(self, step: int, epoch: int, last_step: bool) -> bool:
+        """Says whether it is due now; see `Every.due`."""
+        if self.every.seconds is None:
+            return self.every.due(step, epoch, last_step)
+        if step != self._asked:
+            now = self._clock()
+            self._asked, self._answer = step, now >= self.deadline
+            if self._answer:
+                self.deadline = now + self.every.seconds
+        return self._answer
+
+    def restart(self) -> None:
+        """Counts seconds from now on."""
+        if self.every.seconds is not None:
+            self.deadline = self._clock() + self.every.seconds
+
+
+@final
+class DueSchedule(Generic[T]):
+    """Tells which of many items with periods are due, for one comparison when only the usual ones are.
+
+    The same tuple object comes back for the same set of due items, so that it can key a cache.
+
+    Args:
+        items: pairs of an item and its period. The order is kept in what `due` returns.
+        clock: tells the time in seconds.
+    """
+
+    def __init__(self, items: Sequence[tuple[T, Every]], clock: Callable[[], float] = time.monotonic) -> None:
+        self._items = tuple((item, Ticker(every, clock)) for item, every in items)
+        self.always: tuple[T, ...] = tuple(item for item, every in items if every == EVERY_STEP)
+        self._step_periods = [
+            every.steps for _, every in items if every.steps is not None and every.steps > 1
+        ]
+        self._has_epoch_periods = any(every.epochs is not None for _, every in items)
+        self._timed = [ticker for _, ticker in self._items if ticker.every.seconds is not None]
+        self._clock = clock
+        self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
+        # 0: the first question is answered in full, wherever the run starts (it may be resumed).
+        self._next_step: float = 0
+        self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
+
+    def start(self) -> None:
+        """Counts seconds from now on: what came before was no training."""
+        for ticker in self._timed:
+            ticker.restart()
+        self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
+
+    def idle_steps(self, step: int) -> float:
+        """How many steps after `step` have nothing due but what always is, epochs' periods apart.
+
+        It goes by the last answer of `due`: none before the first, and none once a time has come.
+        """
+        if self._next_time is not None and self._clock() >= self._next_time:
+            return 0
+        return max(self._next_step - step - 1, 0)
+
+    def due(self, step: int, epoch: int, last_step: bool) -> tuple[T, ...]:
+        """Items due at this step, in their order. See `Every.due` for the arguments."""
+        if (
+            step < self._next_step
+            and not (last_step and self._has_epoch_periods)
+            and (self._next_time is None or self._clock() < self._next_time)
+        ):
+            return self.always
+        self._next_step = min(((step // k + 1) * k for k in self._step_periods), default=float("inf"))
+        flags = tuple(ticker.due(step, epoch, last_step) for _, ticker in self._items)
+        self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
+        if flags not in self._sets:
+            chosen = tuple(item for (item, _), flag in zip(self._items, flags) if flag)
+            self._sets[flags] = self.always if chosen == self.always else chosen
+        return self._sets[flags]

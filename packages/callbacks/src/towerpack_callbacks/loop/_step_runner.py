@@ -1,0 +1,167 @@
+"""Runs steps together with everything that callbacks fetch of them: the one step of all loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from .._errors import StopTraining
+from ..callback import LoopState, StepFetch
+from ._callbacks import Callbacks
+from ._step_counter import StepCounter
+from ._step_plan import StepPlan, merge_options
+
+__all__ = ["StepRequest", "StepRunner"]
+
+
+@final
+@attrs.frozen(eq=False)
+class StepRequest:
+    """What callbacks add to one session call.
+
+    Attributes:
+        plan: the fetches that are due.
+        context: of the session call, for callbacks that choose their fetches at each step.
+        args: what each of those callbacks fetches and feeds.
+    """
+
+    plan: StepPlan
+    context: tf.train.SessionRunContext
+    args: Sequence[tf.train.SessionRunArgs]
+
+    @property
+    def fetches(self) -> list[Any]:
+        """What to fetch: a list of the plan's fetches, and one of the callbacks' own."""
+        return [self.plan.fetches, [[] if arg.fetches is None else arg.fetches for arg in self.args]]
+
+    @property
+    def feeds(self) -> dict[Any, Any]:
+        """What to feed besides the loop's own feeds."""
+        return {tensor: value for arg in self.args for tensor, value in (arg.feed_dict or {}).items()}
+
+    @property
+    def options(self) -> tf.RunOptions | None:
+        """The options of the session call; None, nearly always."""
+        return merge_options([self.plan.options, *(arg.options for arg in self.args)])
+
+
+@final
+class StepRunner:
+    """Runs steps in a session, each with what callbacks fetch of it. `Callback` draws the loop around it.
+
+    `run` makes one step. A loop that does not call the session itself, such as a `SessionRunHook`, uses its
+    two halves: `request` before the call and `deliver` after it. For each set of fetches that occurs there is
+    one callable, made when it first does.
+
+    Args:
+        sess: the session.
+        callbacks: the callbacks, set up.
+        loop: the counters; `global_step` advances with each step, the others are the loop's to advance.
+        counter: counts steps in the graph.
+
+    Example:
+        ```python
+        callbacks.setup_graph(trainer)
+        counter = StepCounter(graph)
+        with tf.Session(graph=graph) as sess:
+            steps = StepRunner(sess, callbacks, loop, counter)
+            ...
+            steps.run(train_op)
+            callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
+        ```
+    """
+
+    def __init__(self, sess: tf.Session, callbacks: Callbacks, loop: LoopState, counter: StepCounter) -> None:
+        self._sess = sess
+        self._callbacks = callbacks
+        self._loop = loop
+        # A call of its own: within the step's, `global_step` would be read before or after it by chance.
+        self._count = None if counter.counted_by_graph else sess.make_callable(counter.count)
+        self._callables: dict[Any, tuple[Any, Callable[[], Any]]] = {}
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: dict[Any, Any] | None = None,
+        due: tuple[StepFetch, ...] | None = None,
+    ) -> Any:
+        """Runs one step.
+
+        Args:
+            fetches: what to run and fetch, any structure `Session.run` takes.
+            feed_dict: values to feed.
+            due: what `Callbacks.due_fetches` returned for this step, if it was called already.
+
+        Returns:
+            The values of `fetches`.
+
+        Raises:
+            StopTraining: a session hook requested a stop.
+        """
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feed_dict or None), self._sess)
+        request = self.request(context, due)
+        options = request.options
+        (value, results), metadata = self._call(
+            [fetches, request.fetches], {**(feed_dict or {}), **request.feeds}, options
+        )
+        self.deliver(request, tf.train.SessionRunValues(results, options, metadata))
+        if context.stop_requested:
+            raise StopTraining("a session hook asked to stop")
+        return value
+
+    def request(
+        self, context: tf.train.SessionRunContext, due: tuple[StepFetch, ...] | None = None
+    ) -> StepRequest:
+        """Collects what callbacks add to the next session call.
+
+        Args:
+            context: of the session call.
+            due: as for `run`.
+        """
+        if due is None:
+            loop = self._loop
+            due = self._callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
+        return StepRequest(self._callbacks.plan(due), context, self._callbacks.before_run(context))
+
+    def deliver(self, request: StepRequest, values: tf.train.SessionRunValues) -> None:
+        """Counts the step, and passes what was fetched to callbacks.
+
+        Args:
+            request: what the session call was made with.
+            values: its results, of `request.fetches`, with its options and metadata.
+        """
+        if self._count is not None:
+            self._count()
+        self._loop.global_step += 1
+        planned, chosen = values.results
+        request.plan.deliver(planned, values.run_metadata)
+        self._callbacks.after_run(
+            request.context,
+            [tf.train.SessionRunValues(each, values.options, values.run_metadata) for each in chosen],
+        )
+
+    def _call(
+        self, wanted: list[Any], feeds: dict[Any, Any], options: tf.RunOptions | None
+    ) -> tuple[Any, tf.RunMetadata | None]:
+        if options is not None:
+            metadata = tf.RunMetadata()
+            return self._sess.run(wanted, feeds, options, metadata), metadata
+        if feeds:
+            return self._sess.run(wanted, feeds), None
+        key = _identity(wanted)
+        if key not in self._callables:
+            # The structure is kept, so that the identities in its key stay its own.
+            self._callables[key] = wanted, self._sess.make_callable(wanted)
+        return self._callables[key][1](), None
+
+
+def _identity(structure: Any) -> Any:
+    """Something hashable that is equal for the same tensors in the same structure."""
+    if isinstance(structure, (list, tuple)):
+        return type(structure), *map(_identity, structure)
+    if isinstance(structure, dict):
+        return type(structure), *((key, _identity(value)) for key, value in structure.items())
+    return structure if isinstance(structure, str) else id(structure)

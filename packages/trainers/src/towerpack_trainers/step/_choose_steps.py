@@ -1,0 +1,58 @@
+"""The one choice between the ways to make steps, before the session exists."""
+
+from __future__ import annotations
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callbacks, LoopState, StepCounter
+
+from .._errors import ConfigError
+from ._default_step import DefaultStep
+from ._fixed_steps import FixedSteps, check_periods
+from ._fused_steps import FusedSteps
+from ._step_calls import TrainingSteps
+
+__all__ = ["choose_steps"]
+
+
+def choose_steps(
+    train_op: tf.Operation,
+    callbacks: Callbacks,
+    loop: LoopState,
+    counter: StepCounter,
+    *,
+    steps_per_run: int | None = None,
+    own_step: str | None = None,
+    may_fuse: bool = True,
+) -> TrainingSteps:
+    """Chooses how many steps a session call makes, and adds the ops for it to the graph.
+
+    Args:
+        train_op: the op of one step.
+        callbacks: the callbacks, set up.
+        loop: the counters, with the number of epochs and of steps in each.
+        counter: counts steps in the graph.
+        steps_per_run: so many steps in each call; None: one, or several where no callback observes them and
+            that is faster.
+        own_step: the name of the trainer class if it has a `run_step` of its own, which is to be called for
+            each step.
+        may_fuse: False where steps shall not be fused for a reason besides those above.
+
+    Raises:
+        ConfigError: several steps in a call are requested, but the trainer, a period or the input needs one.
+    """
+    per_call = steps_per_run or 1
+    if per_call > 1:
+        if own_step is not None:
+            raise ConfigError(
+                f"steps_per_run={per_call} repeats the step in the graph, but {own_step} has a run_step() of "
+                "its own. Use the one of Trainer, or steps_per_run=1."
+            )
+        check_periods(per_call, callbacks, loop.steps_per_epoch)
+    default = DefaultStep(train_op, callbacks.plan(callbacks.every_step_fetches), counter)
+    if may_fuse and steps_per_run is None and own_step is None and not callbacks.needs_every_step:
+        epochs = (loop.max_epoch or 0) - loop.starting_epoch + 1
+        fused = FusedSteps.of(default, epochs * loop.steps_per_epoch)
+        if fused is not None:
+            return fused
+    return FixedSteps(default, per_call)

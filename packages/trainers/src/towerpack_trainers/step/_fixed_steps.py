@@ -1,0 +1,93 @@
+"""A fixed number of steps in each session call: one, or `steps_per_run`."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callbacks, LoopState
+
+from .._errors import ConfigError
+from ._default_step import DefaultStep, compile_step
+from ._step_calls import StepCalls
+from ._step_copies import StepCopies
+
+__all__ = ["FixedSteps", "check_periods", "check_position"]
+
+
+@final
+class FixedSteps:
+    """The default step, so many times in each session call; callbacks see the last of them.
+
+    Args:
+        default: the default step.
+        per_call: how many steps one call makes.
+
+    Raises:
+        ConfigError: several steps are requested, but something must be fed to the step.
+    """
+
+    def __init__(self, default: DefaultStep, per_call: int = 1) -> None:
+        self.default = default
+        self.per_call = per_call
+        self._done, self._values = default.done, default.values
+        self._leading: tf.Operation | None = None
+        if per_call > 1:
+            self._repeat()
+
+    def __str__(self) -> str:
+        return ""
+
+    def compile(self, sess: tf.Session) -> StepCalls:
+        """Prepares the session calls."""
+        leading = None if self._leading is None else sess.make_callable(self._leading)
+        return StepCalls(compile_step(sess, self._done, self._values), run_leading=leading)
+
+    def _repeat(self) -> None:
+        """Puts all steps but the last into a loop, and lets the last one follow it."""
+        step = tf.nest.map_structure(_as_output, [self._done, self._values])
+        outputs = {output.name: output for output in tf.nest.flatten(step)}
+        copies = StepCopies(list(outputs.values()))
+        self._leading = copies.loop(lambda done: done < self.per_call - 1, "leading_steps").op
+        last = dict(zip(outputs, copies.after(self._leading, "last_step")))
+        self._done, self._values = tf.nest.map_structure(lambda output: last[output.name], step)
+
+
+def _as_output(fetch: Any) -> tf.Operation | tf.Tensor:
+    return fetch if isinstance(fetch, tf.Operation) else tf.convert_to_tensor(fetch)
+
+
+def check_periods(per_call: int, callbacks: Callbacks, steps_per_epoch: int) -> None:
+    """Checks that every period ends with the last step of a session call.
+
+    A callback that fetches something at every step receives it of every call's last step.
+
+    Raises:
+        ConfigError: a period, or the epoch, ends within a call.
+    """
+    if steps_per_epoch % per_call:
+        raise ConfigError(
+            f"steps_per_epoch={steps_per_epoch} is not a multiple of steps_per_run={per_call}, so an epoch "
+            "would end within a session call. Change one of them."
+        )
+    for callback, every in callbacks.step_periods():
+        if every.steps is not None and every.steps > 1 and every.steps % per_call:
+            raise ConfigError(
+                f"{callback} acts {every}, which is not a multiple of steps_per_run={per_call}, so it would "
+                "be due within a session call. Change one of them."
+            )
+
+
+def check_position(per_call: int, loop: LoopState) -> None:
+    """Checks that session calls end where periods do, from the position of a resumed training on.
+
+    Raises:
+        ConfigError: they end elsewhere.
+    """
+    if loop.global_step % per_call or loop.starting_step % per_call:
+        raise ConfigError(
+            f"The checkpoint was written after {loop.global_step} steps, {loop.starting_step} of them in its "
+            f"last epoch, which is not a multiple of steps_per_run={per_call}. Resume with a number that "
+            "divides both, or 1."
+        )
