@@ -40,7 +40,7 @@ class Group:
         if self.lost is not None:
             raise self.lost
 
-    def wait_for_verdict(self):
+    def wait_for_lost_peer(self):
         self.calls.append("waited")
 
     @contextlib.contextmanager
