@@ -17,7 +17,7 @@ from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
 from .optimize import compile_training_towers, leave_fusion_to_xla
 from .towers._devices import are_gpus, check_devices
-from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, take_turns
+from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
 from .towers._tower import TowerFunc
 
@@ -99,7 +99,7 @@ class TowerTrainer(Trainer):
                 f"Replicas on several devices share the datapoints of a DataFlow, but received {source!r}. "
                 "Give the DataFlow itself."
             )
-        places, turns = check_devices(devices), take_turns(source, len(devices))
+        places, turns = check_devices(devices), round_robin(source, len(devices))
         towers = []
         for index, (device, turn) in enumerate(zip(places, turns)):
             with tf.device(device):

@@ -12,7 +12,7 @@ from towerpack_inputsource import InputSource
 
 from ._tower import Tower
 
-__all__ = ["EvaluationTower", "ParallelEvaluation", "take_turns"]
+__all__ = ["EvaluationTower", "ParallelEvaluation", "round_robin"]
 
 
 class EvaluationTower:
@@ -106,7 +106,7 @@ class ParallelEvaluation:
     those that got one. So each datapoint is seen once, and results come in the order of the flow.
 
     Args:
-        towers: the towers, over the flows of `take_turns` in their order.
+        towers: the towers, over the flows of `round_robin` in their order.
     """
 
     def __init__(self, towers: Sequence[EvaluationTower]) -> None:
@@ -143,7 +143,7 @@ class ParallelEvaluation:
         return (tower.next_feeds() for tower in self._towers)
 
 
-def take_turns(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
+def round_robin(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
     """Flows whose iterators share one pass of `flow`: each takes the datapoint that comes next.
 
     A new pass begins when the first of them is iterated anew.

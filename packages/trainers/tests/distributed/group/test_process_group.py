@@ -134,13 +134,13 @@ def test_a_group_of_one():
 
 
 def test_a_dead_process_is_named_by_all_others():
-    with processes(3) as [chief, other, third]:
+    with processes(3, peer_timeout=30) as [chief, other, third]:
         time_of_death = time.monotonic()
         third.die()
         errors = [wait_for_error(process.group) for process in (chief, other)]
         assert [error.rank for error in errors] == [2, 2]
         assert all("rank 2 (127.0.0.1:" in str(error) and "has ended" in str(error) for error in errors)
-        assert time.monotonic() - time_of_death < QUICK
+        assert time.monotonic() - time_of_death < 10  # long before its silence would have counted
 
 
 def test_a_dead_chief_is_named_by_all_others():
