@@ -134,7 +134,9 @@ class Trainer:
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
-        return make_predictor(lambda: self.sess, self.get_tensors(input_names), self.get_tensors(output_names))
+        return make_predictor(
+            lambda: self.sess, self.get_tensors(input_names), self.get_tensors(output_names)
+        )
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""

@@ -116,8 +116,16 @@ class StepRunner:
             request: the return value of `request`.
             values: its results, of `request.fetches`, with its options and metadata.
         """
-        planned, chosen = values.results
-        options, metadata = values.options, values.run_metadata
+        self._deliver(request, values.results, values.options, values.run_metadata)
+
+    def _deliver(
+        self,
+        request: StepRequest,
+        results: list[Any],
+        options: tf.RunOptions | None,
+        metadata: tf.RunMetadata | None,
+    ) -> None:
+        planned, chosen = results
         self._count_step()
         request.plan.deliver(planned, metadata)
         self._callbacks.after_run(
@@ -130,7 +138,7 @@ class StepRunner:
         options = request.options
         wanted, feeds = [fetches, request.fetches], {**feeds, **request.feeds}
         (value, results), metadata = self._call(wanted, feeds, options)
-        self.deliver(request, tf.train.SessionRunValues(results, options, metadata))
+        self._deliver(request, results, options, metadata)
         if context.stop_requested:
             raise StopTraining("a session hook asked to stop")
         return value
