@@ -134,9 +134,8 @@ class Trainer:
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
-        return make_predictor(
-            lambda: self.sess, self.get_tensors(input_names), self.get_tensors(output_names)
-        )
+        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
+        return make_predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""
@@ -180,8 +179,7 @@ class Trainer:
 
         Raises:
             TrainerStateError: it was called before, or the graph was trained before.
-            ConfigError: the number of steps per epoch is not known.
-            StatisticError: a callback consumes a statistic that nothing before it produces.
+            ConfigError, StatisticError: steps per epoch, or a statistic that is consumed, are not known.
             RestoreError, CheckpointError: what to start from does not fit, or cannot be read.
             EndOfInputError: the input ended before the training.
             KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, with the step finished and a checkpoint
@@ -197,7 +195,10 @@ class Trainer:
             _log.info("%s", describe_trainable_variables(self.graph))
             sess = self.processes.create_session(self.graph, self._session_config(), self._start)
             with self._session.open(sess):
-                self._restore(sess, steps)
+                self.processes.restore(self._start, sess, self._run_state())
+                check_position(steps.per_call, self.loop)
+                self.loop.global_step = self._counter.value(sess)
+                self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
                 end = TrainingEnd(self.callbacks, self.loop, self.source, self.coord, self.processes)
                 end.run(self._run_loop, sess, leaving=self._signals.leave)
                 self.processes.leave()
@@ -222,12 +223,6 @@ class Trainer:
 
     def _run_state(self) -> RunState:
         return RunState(self.loop, self.seed, self.callbacks, self.source, self.config.resume_allow)
-
-    def _restore(self, sess: tf.Session, steps: TrainingSteps) -> None:
-        self.processes.restore(self._start, sess, self._run_state())
-        check_position(steps.per_call, self.loop)
-        self.loop.global_step = self._counter.value(sess)
-        self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
 
     def _run_loop(self) -> None:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals

@@ -81,9 +81,9 @@ class TrainingSession:
 
     def bind_step(self, train_op: tf.Operation) -> Callable[[], None]:
         """Returns a function that does what `Trainer.run_step` does, without the look-ups in it."""
-        hooked = self.hooked
+        hooked_sess = self.hooked
 
         def run_step() -> None:
-            hooked.run(train_op)
+            hooked_sess.run(train_op)
 
         return run_step
