@@ -24,7 +24,7 @@ _Sum = Callable[[Sequence[tf.Tensor], int], list[tf.Tensor]]
 
 
 def choose_mode(mode: str | None, devices: Sequence[str]) -> str:
-    """How to average over these devices.
+    """Chooses how to average over these devices.
 
     Args:
         mode: one of `MODES`; None: "nccl" between GPUs, "cpu" otherwise.
@@ -91,7 +91,7 @@ def _merge(packable: Sequence[bool], packed: Sequence[Any], others: Sequence[Any
 def _reduce_packed(
     towers: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], sum_of: _Sum
 ) -> list[list[tf.Tensor]]:
-    """One flat tensor for each device, so that each of them is the meeting point of one."""
+    """Averages gradients packed into one flat tensor per device, so that each device sums one of them."""
     if not towers[0]:
         return [[] for _ in towers]
     packer = GradientPacker.like(towers[0], count=len(devices))
@@ -116,7 +116,7 @@ def _sum_on(devices: Sequence[str]) -> _Sum:
 
 
 def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], number: int) -> list[tf.Tensor]:
-    """The sum of some tensors on each device: within the first and the second half, then between the two.
+    """Sums tensors onto each device: within the first and the second half, then between the two.
 
     Where links within a half are faster than between halves, as on hosts with eight GPUs, only one tensor
     crosses in each direction.
@@ -143,7 +143,7 @@ def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], numb
 
 
 def sum_over_gpus(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The sum of some tensors, on the device of each.
+    """Sums tensors onto the device of each.
 
     This is the one place that calls NCCL, and our tests do not run it: they have no GPUs. NCCL waits until
     all devices take part, so all of the results must be run together.

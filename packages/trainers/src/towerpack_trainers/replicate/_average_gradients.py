@@ -1,4 +1,4 @@
-"""Gradients of several towers brought together."""
+"""The average of the gradients of several towers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def average_gradients(towers: Sequence[Pairs]) -> list[tuple[Any, tf.Variable]]:
 
 
 def average(gradients: Sequence[Any]) -> Any:
-    """The average of one gradient over towers: sparse if it is so in all of them."""
+    """Averages one gradient over towers; the average is sparse if the gradient is so in all towers."""
     if len(gradients) == 1:
         return gradients[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):

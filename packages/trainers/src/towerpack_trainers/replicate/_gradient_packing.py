@@ -50,7 +50,7 @@ class GradientPacker:
 
     @classmethod
     def like(cls, gradients: Sequence[tf.Tensor], count: int = 1) -> GradientPacker:
-        """A packer for gradients such as these."""
+        """Makes a packer for gradients of these shapes and types."""
         return cls([gradient.shape for gradient in gradients], [g.dtype for g in gradients], count)
 
     def pack(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -71,11 +71,11 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         return train_op
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
-        """What makes the copies equal when a session begins, be it initialised or restored."""
+        """Returns the hook that makes the copies equal when a session begins, initialised or restored."""
         return [] if self.copy_variables is None else [_CopyAtStart(self.copy_variables)]
 
     def callbacks(self) -> list[Callback]:
-        """What keeps the copies equal under a trainer."""
+        """Returns the callback that keeps the copies equal under a trainer."""
         return [KeepReplicasEqual(self)]
 
     def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
@@ -130,6 +130,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         return super()._join_updates(updates, f"{name}s")
 
 
+@final
 class _CopyAtStart(tf.train.SessionRunHook):
     """Runs an op when the session's variables have their values."""
 

@@ -120,11 +120,11 @@ class Builder(abc.ABC):
         return outputs
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
-        """What the session must run with, once the graph is built."""
+        """Returns the hooks that the session must run with, once the graph is built."""
         return []
 
     def callbacks(self) -> list[Callback]:
-        """What a trainer must run with besides its own callbacks, once the graph is built."""
+        """Returns the callbacks that a trainer must run with besides its own, once the graph is built."""
         return []
 
     # ---- what kinds of builders differ in

@@ -1,4 +1,4 @@
-"""Gradients of a cost by variables, and what has to be done before a variable may change."""
+"""Gradients of a cost by variables, held back until the variables may change."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
 
 
 def _ancestors(pairs: Pairs) -> set[tf.Operation]:
-    """The ops that gradients depend on."""
+    """Returns the ops that gradients depend on."""
     found: set[tf.Operation] = set()
     waiting = [
         tensor.op for gradient, _ in pairs for tensor in tf.nest.flatten(gradient, expand_composites=True)
@@ -132,7 +132,7 @@ def _ancestors(pairs: Pairs) -> set[tf.Operation]:
 
 
 def _readers(variable: tf.Variable) -> list[tf.Operation]:
-    """The ops that take a variable's handle."""
+    """Returns the ops that take a variable's handle."""
     if not hasattr(variable, "handle"):
         raise ModelError(
             f"Variable {variable.op.name!r} is a reference variable. Several objectives need resource "

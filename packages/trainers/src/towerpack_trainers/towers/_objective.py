@@ -1,4 +1,4 @@
-"""What a model is to be trained for."""
+"""Objectives: a cost, the variables that it trains, and the optimizer that trains them."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Communicator(abc.ABC):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.group.size
 
     @abc.abstractmethod
@@ -48,7 +48,7 @@ class Communicator(abc.ABC):
 
     @abc.abstractmethod
     def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Takes part in the exchange of the latest `all_reduce` with other values.
+        """Repeats the exchange of the latest `all_reduce` with other values.
 
         Run instead of that one, never with it in one session call.
         """
@@ -58,7 +58,7 @@ class Communicator(abc.ABC):
         """Sends each tensor's value in the chief to all processes; also of int32 and int64."""
 
     def prepare(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        """Gets ready for sessions; returns their options, changed where the exchange needs it."""
+        """Prepares for sessions; returns their options, changed where the exchange needs it."""
         return config
 
     def close(self, failure: str | None = None) -> None:
