@@ -22,14 +22,15 @@ from .config._resolve_config import (
     refuse_dataflow,
     resolve_callbacks,
     resolve_config,
+    resolve_input_callbacks,
     resolve_loop,
     resolve_monitors,
     resolve_start,
     resolve_steps_per_epoch,
+    resolve_train_op,
 )
 from .config._train_config import TrainConfig
 from .reports._describe_training import describe_training
-from .reports._input_callbacks import input_callbacks
 from .restore import RunState
 from .session import (
     ProcessStrategy,
@@ -39,10 +40,8 @@ from .session import (
     StopSignals,
     TrainingEnd,
     TrainingSession,
-    as_train_op,
     configure_thread_pools,
     default_session_config,
-    missing_train_op,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._variables_table import describe_trainable_variables
@@ -112,8 +111,7 @@ class Trainer:
         refuse_dataflow(self.config)
 
     def _own_callbacks(self) -> list[Callback]:
-        limit, per_run = self.config.stall_seconds, self.config.steps_per_run
-        return input_callbacks(self.source, self._training_inputs(), limit, per_run or 1)
+        return resolve_input_callbacks(self.config, self.source, self._training_inputs())
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
         return ()
@@ -145,14 +143,17 @@ class Trainer:
     def train_op(self) -> tf.Operation:
         """The op of one step. Setting one from another graph makes the trainer train that graph."""
         if self._train_op is None:
-            raise missing_train_op(type(self).__name__)
+            name = type(self).__name__
+            raise TrainerStateError(
+                f"{name} has no train_op. Set trainer.train_op, or override _setup() or run_step()."
+            )
         return self._train_op
 
     @train_op.setter
     def train_op(self, op: tf.Operation | tf.Tensor) -> None:
         if self._steps is not None:
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
-        self._train_op = as_train_op(op, self.graph)
+        self._train_op = resolve_train_op(op, self.graph)
         self.graph = self._train_op.graph
 
     @property

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, Callbacks, JSONWriter, LoopState, Monitors, TFEventWriter
+from towerpack_callbacks import (
+    Callback,
+    Callbacks,
+    HookToCallback,
+    JSONWriter,
+    LoopState,
+    Monitors,
+    TFEventWriter,
+)
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError
+from ..reports._input_report import InputReport
+from ..reports._stall_warning import StallWatch
 from ..restore import StartingPoint, find_starting_point
 from ._train_config import TrainConfig, default_callbacks, default_monitors
 
@@ -18,10 +30,12 @@ __all__ = [
     "refuse_dataflow",
     "resolve_callbacks",
     "resolve_config",
+    "resolve_input_callbacks",
     "resolve_loop",
     "resolve_monitors",
     "resolve_start",
     "resolve_steps_per_epoch",
+    "resolve_train_op",
 ]
 
 
@@ -37,7 +51,7 @@ def resolve_config(
         is_chief: whether the process writes files and restores checkpoints.
 
     Raises:
-        ConfigError: there are both or the configuration is none.
+        ConfigError: both were given, or the configuration is no `TrainConfig`.
     """
     if config is None:
         config = TrainConfig(**arguments)
@@ -102,6 +116,43 @@ def resolve_callbacks(
     given = config.extra_callbacks
     extra = default_callbacks() if given is None else given
     return Callbacks([*own, *config.callbacks, *extra, *monitors])
+
+
+def resolve_input_callbacks(
+    config: TrainConfig, source: InputSource | None, inputs: Sequence[tf.Tensor]
+) -> list[Callback]:
+    """Returns the callbacks that run, watch and report on the input of a training.
+
+    Args:
+        config: the configuration.
+        source: the input; None without one.
+        inputs: tensors that one training tower takes of the input; empty where they are not known.
+    """
+    stall = config.stall_seconds
+    callbacks: list[Callback] = [] if math.isinf(stall) else [StallWatch(source, stall)]
+    if source is not None:
+        callbacks += map(HookToCallback, source.hooks())
+        callbacks.append(InputReport(source, inputs, config.steps_per_run or 1))
+    return callbacks
+
+
+def resolve_train_op(value: Any, graph: tf.Graph) -> tf.Operation:
+    """Returns the op of `value`, which is one of the trainer's graph unless that graph is empty.
+
+    Args:
+        value: an op, or a tensor of a graph.
+        graph: what the trainer has built.
+
+    Raises:
+        TypeError: `value` is neither.
+        ConfigError: the op is in another graph than the one that the trainer has built.
+    """
+    op = value if isinstance(value, tf.Operation) else getattr(value, "op", value)
+    if not isinstance(op, tf.Operation):
+        raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
+    if op.graph is not graph and graph.get_operations():
+        raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
+    return op
 
 
 def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None) -> int:

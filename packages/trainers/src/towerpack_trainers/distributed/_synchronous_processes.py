@@ -188,7 +188,7 @@ class SynchronousProcesses(ProcessStrategy):
         self.communicator.close(describe_error(error))
 
     def leave(self) -> None:
-        # Nobody leaves while another one may still be in the last exchange.
+        # No process leaves while another may still be in the last exchange.
         self._group.barrier()
         self.communicator.close()
 

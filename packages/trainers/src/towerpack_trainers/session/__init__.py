@@ -6,7 +6,6 @@ from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_requests import StopRequests
 from ._stop_signals import StopSignals
-from ._train_op import as_train_op, missing_train_op
 from ._training_end import TrainingEnd, translate_error
 from ._training_session import TrainingSession
 
@@ -19,12 +18,10 @@ __all__ = [
     "StopSignals",
     "TrainingEnd",
     "TrainingSession",
-    "as_train_op",
     "configure_thread_pools",
     "cpu_session_config",
     "create_session",
     "default_session_config",
     "gpu_session_config",
-    "missing_train_op",
     "translate_error",
 ]

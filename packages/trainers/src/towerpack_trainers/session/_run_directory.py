@@ -1,4 +1,4 @@
-"""The directory of a run's files: an earlier run in it is moved aside, never mixed in or asked about."""
+"""The directory of a run's files: an earlier run in it is moved aside, never mixed in."""
 
 from __future__ import annotations
 
