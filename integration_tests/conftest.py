@@ -28,6 +28,12 @@ def demo():
 
 
 @pytest.fixture(scope="session")
+def own_trainer():
+    """The module of the trainer that is written outside of the wheels."""
+    return load(EXAMPLES / "own_trainer.py")
+
+
+@pytest.fixture(scope="session")
 def training():
     """The module of the training that other processes run too."""
     return load(HERE / "training.py")

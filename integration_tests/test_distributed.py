@@ -129,7 +129,7 @@ def test_a_stopped_process_is_named_within_the_time_out(tmp_path, launched):
     code, output = launched(3, SCRIPT, "run", *options)
     assert code == 1
     assert named_by(output, (0, 2), lost=1)
-    assert f"gave no sign of life for {PEER_TIMEOUT:g} s" in output
+    assert f"sent no heartbeat for {PEER_TIMEOUT:g} s" in output
     assert "rank 1 did not end by itself" in output
     assert_only_whole_steps(tmp_path / "run", before=12)
 
@@ -264,9 +264,7 @@ def test_a_cut_network_is_noticed_on_both_sides(tmp_path, network):
     texts = [(tmp_path / f"output{rank}").read_text() for rank in range(3)]
     assert codes == [1, 1, 1], texts
     for rank, lost in ((0, 2), (1, 2), (2, 0)):
-        assert (
-            f"PeerLostError: rank {lost} ({addresses[lost]}) is lost: it gave no sign of life" in texts[rank]
-        )
+        assert f"PeerLostError: rank {lost} ({addresses[lost]}) is lost: it sent no heartbeat" in texts[rank]
     # What comes on top of the time-out is the end of three Python processes.
     assert took < PEER_TIMEOUT + 60
     assert_only_whole_steps(tmp_path / "run", before=10**9)

@@ -1,9 +1,10 @@
 """The trainer of many processes, with threads of one process as the processes.
 
-Groups, watch and messages are the real ones; only the tensors go through memory instead of a network. Real
-processes and real networks are in the integration tests.
+Groups, heartbeats and messages are the real ones; only the tensors go through memory instead of a network.
+Real processes and real networks are in the integration tests.
 """
 
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,21 +17,25 @@ from towerpack_callbacks.checkpoint import latest_checkpoint, read_checkpoint, s
 from towerpack_dataflow import BatchData, DataFromList, ShardData, reshard
 from towerpack_inputsource import QueueInput
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
-from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+from towerpack_trainers import (
+    ModelDesc,
+    Objective,
+    SimpleTrainer,
+    SingleDeviceBuilder,
+    TowerTrainer,
+    TrainConfig,
+)
 from towerpack_trainers.distributed import (
     Cluster,
+    CollectiveCommunicator,
     Communicator,
     DistributedTrainer,
-    ExchangeTrainer,
     PeerLostError,
     RanksDifferError,
-)
-from towerpack_trainers.distributed.cluster._launch import free_addresses
-from towerpack_trainers.distributed.exchange._average_over_processes import (
+    SynchronousProcesses,
     average_over_processes,
     broadcast_variables,
 )
-from towerpack_trainers.distributed.group._process_group import join_cluster
 
 POINTS = 24
 TOTAL = 6
@@ -64,9 +69,9 @@ class InMemory(Communicator):
         self.group, self.meeting = group, meeting
 
     def all_reduce(self, tensors):
-        return self.again(tensors)
+        return self.repeat_all_reduce(tensors)
 
-    def again(self, tensors):
+    def repeat_all_reduce(self, tensors):
         return self._in_turn(tensors, lambda values: (sum(values) / len(values)).astype(values[0].dtype))
 
     def broadcast(self, tensors):
@@ -96,13 +101,23 @@ class InMemory(Communicator):
         return answers
 
 
+def free_addresses(size):
+    """Addresses of this host that nothing listens at."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(size)]
+    try:
+        return [f"127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
+    finally:
+        for sock in sockets:
+            sock.close()
+
+
 def on_ranks(size, work):
     """Results or errors of `work(communicator)` on all ranks, each in a thread."""
     addresses = free_addresses(size)
     meeting = Meeting(size)
 
     def run(rank):
-        group = join_cluster(Cluster.of(addresses, rank), 60, 60)
+        group = CollectiveCommunicator(Cluster.of(addresses, rank), start_timeout=60, peer_timeout=60).group
         with group:
             try:
                 return work(InMemory(group, meeting))
@@ -179,7 +194,7 @@ def make_config(rank, size, *callbacks, **changes):
 def train(communicator, *callbacks, **changes):
     """One rank's training; its `Values`."""
     config, values = make_config(communicator.rank, communicator.size, *callbacks, **changes)
-    ExchangeTrainer(config, communicator).train()
+    SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
     return values
 
 
@@ -220,7 +235,7 @@ def test_start_values_come_from_the_chief():
         # Seeds that differ would give initial values that differ.
         config, _ = make_config(communicator.rank, communicator.size, At(1, stop), seed=communicator.rank)
         values = config.callbacks._callbacks[-1]
-        ExchangeTrainer(config, communicator).train()
+        SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
         return values
 
     one, other = on_ranks(2, work)
@@ -261,7 +276,7 @@ def test_processes_draw_different_masks():
                 seen.append(values.results)
 
         config, _ = make_config(communicator.rank, communicator.size, Fetch(), At(2, stop), model=model)
-        ExchangeTrainer(config, communicator).train()
+        SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
         return seen
 
     one, other = on_ranks(2, work)
@@ -403,7 +418,7 @@ def test_shards_of_batches_go_on_in_the_global_order(tmp_path):
             resume="auto",
             max_epoch=2,
         )
-        ExchangeTrainer(config, communicator, reshard=reshard).train()
+        SimpleTrainer(config, processes=SynchronousProcesses(communicator, reshard)).train()
 
     assert on_ranks(3, lambda communicator: run(communicator, 0)) == [None] * 3
     on_ranks(2, lambda communicator: run(communicator, 1))
@@ -523,6 +538,60 @@ def test_shards_of_different_lengths_are_named():
 def test_epochs_that_differ_are_named():
     for error in on_ranks(2, lambda c: train(c, max_epoch=3 + c.rank)):
         assert "in the last epoch: 4 instead of 3" in str(error)
+
+
+# ---- trainers of one's own
+
+
+class Twice(TowerTrainer):
+    """Trains two costs in turn, as a GAN does: two runs and two exchanges in each step."""
+
+    def _setup(self):
+        super()._setup()
+        exchange = self.processes.gradient_exchange
+        self.builder = SingleDeviceBuilder(self.processes.local_seed(self.seed), exchange)
+        self.builder.build(self.tower_func, self.source.get_input_tensors)
+
+    def run_step(self):
+        for update in self.builder.updates:
+            self.hooked_sess.run(update)
+
+
+class TwoCosts(Model):
+    def build_graph(self, x, y):
+        objectives = []
+        for name in ("one", "two"):
+            with tf.variable_scope(name):
+                cost = super().build_graph(x, y)
+            variables = tf.trainable_variables(f"{name}/")
+            objectives.append(Objective(cost, variables, lambda: tf.train.MomentumOptimizer(0.1, 0.9)))
+        return objectives
+
+
+def train_twice(communicator, *callbacks):
+    rank, size = communicator.rank, communicator.size
+    config, values = make_config(rank, size, *callbacks, model=TwoCosts())
+    Twice(config, processes=SynchronousProcesses(communicator)).train()
+    return values
+
+
+def test_two_costs_over_processes_as_in_one():
+    one, other = on_ranks(2, train_twice)
+    assert_same(one.values, other.values)
+    config, alone = make_config(0, 1, model=TwoCosts())
+    Twice(config).train()
+    assert one.values["global_step"] == 2 * 3 * POINTS // TOTAL
+    assert_same(one.values, alone.values, 1e-5)
+
+
+@pytest.mark.parametrize("run", [6, 20])
+def test_a_stop_between_steps_of_several_runs(run):
+    def work(communicator):
+        return train_twice(communicator, *([At(run, stop)] if communicator.rank else []))
+
+    results = on_ranks(2, work)
+    assert [result.steps for result in results] == [run, run]
+    assert_same(results[0].values, results[1].values)
 
 
 # ---- gradients

@@ -1,8 +1,19 @@
 """The examples run as a user runs them."""
 
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback
+from towerpack_callbacks.checkpoint import snapshot_variables
+from towerpack_dataflow import BatchData, DataFromList
+from towerpack_trainers import TrainConfig
+from towerpack_trainers.optimize import PostProcessOptimizer
+
+TWO = ["/cpu:0", "/cpu:1"]
 
 
 def run(start, script, *arguments):
@@ -50,3 +61,142 @@ def test_the_plain_loop(start, tmp_path):
     )
     assert float(found.group(1)) > 0.9
     assert (tmp_path / "train_log" / "plain_loop" / "stats.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_the_own_trainer(start, tmp_path):
+    output, _ = run(start, "own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
+    found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])
+    # At first it is that of the given points from the origin, 2.2.
+    assert float(found.group(1)) < 0.5
+
+
+def test_the_own_trainer_is_short_and_of_public_names(own_trainer):
+    text = Path(own_trainer.__file__).read_text()
+    trainer = text.partition("# ---- the trainer\n")[2].partition("# ---- ")[0]
+    assert "class GANTrainer(TowerTrainer)" in trainer
+    assert len(trainer.strip().splitlines()) < 60
+    assert not re.search(r"towerpack_\w+(\.\w+)*\._", text)
+    # The hook that TowerTrainer documents, and nothing else that is private.
+    assert set(re.findall(r"\b_\w+", trainer)) == {"__init__", "_setup"}
+
+
+def count_updates(name):
+    """An optimizer that counts in a variable how often it has updated the last bias of one network."""
+
+    def count(variable):
+        if not variable.op.name.endswith("fc1/b"):
+            return None
+        with tf.init_scope():
+            counter = tf.get_variable(name, [], tf.int64, tf.zeros_initializer(), trainable=False)
+        return counter.assign_add(1, read_value=False)
+
+    return PostProcessOptimizer(tf.train.GradientDescentOptimizer(0.05), count)
+
+
+class Values(Callback):
+    """Keeps all variables' values before the training and after each step."""
+
+    def __init__(self):
+        self.after = []
+
+    def keep(self):
+        self.after.append(snapshot_variables(self.trainer.sess, self.graph.get_collection("variables")))
+
+    def _before_train(self):
+        self.keep()
+
+    def _trigger_step(self):
+        self.keep()
+
+
+@pytest.fixture
+def play(own_trainer, tmp_path):
+    """Trains four steps of the GAN in double precision, by plain descent, and returns the values of each."""
+
+    class Model(own_trainer.Points):
+        dtype = tf.float64
+
+        def critic_optimizer(self):
+            return count_updates("critic_updates")
+
+        def generator_optimizer(self):
+            return count_updates("generator_updates")
+
+    def train(batch, critic_steps, devices, points=None):
+        random = np.random.default_rng(0)
+        points = random.normal(size=(2 * 16 * 8, 2, 2)) if points is None else points
+        values = Values()
+        config = TrainConfig(
+            model=Model(),
+            dataflow=BatchData(DataFromList([list(pair) for pair in points], shuffle=False), batch),
+            callbacks=[values],
+            steps_per_epoch=4,
+            max_epoch=1,
+            monitors=[],
+            log_dir=None,
+            seed=3,
+        )
+        own_trainer.GANTrainer(config, critic_steps, devices).train()
+        return values.after
+
+    return train
+
+
+@pytest.mark.slow
+def test_the_own_trainer_trains_its_critic_more_often(play):
+    begin, *_, end = play(8, 3, [])
+    assert (end["critic_updates"], end["generator_updates"], end["global_step"]) == (12, 4, 4)
+    moved = {name for name in begin if np.any(begin[name] != end[name])}
+    assert {"critic/fc0/W", "critic/fc1/W", "generator/fc0/W", "generator/fc1/W"} <= moved
+
+
+@pytest.mark.slow
+def test_the_own_trainer_takes_a_batch_for_each_run(play):
+    """What a batch holds shows in the step that it is for, and not before."""
+    random = np.random.default_rng(0)
+    points = random.normal(size=(16, 8, 2, 2))
+    other = points.copy()
+    other[1] += 1  # of the critic's second run, in the first step
+    last = points.copy()
+    last[4:] += 1  # of the second step
+    one, two, three = (play(8, 3, [], batches.reshape(-1, 2, 2)) for batches in (points, other, last))
+    assert np.abs(two[1]["critic/fc0/W"] - one[1]["critic/fc0/W"]).max() > 1e-4
+    np.testing.assert_array_equal(three[1]["critic/fc0/W"], one[1]["critic/fc0/W"])
+    assert np.abs(three[2]["critic/fc0/W"] - one[2]["critic/fc0/W"]).max() > 1e-4
+
+
+class TrainCritic(Callback):
+    """Runs one step of the critic before the training."""
+
+    def _before_train(self):
+        self.trainer.sess.run(self.trainer.critic_op)
+
+
+@pytest.mark.slow
+def test_critic_steps_leave_the_generator_alone(own_trainer):
+    config = TrainConfig(
+        model=own_trainer.Points(),
+        dataflow=own_trainer.make_flow(8, 64),
+        callbacks=[values := Values(), TrainCritic(), again := Values()],
+        steps_per_epoch=1,
+        max_epoch=1,
+        monitors=[],
+        log_dir=None,
+    )
+    trainer = own_trainer.GANTrainer(config, 1, TWO)
+
+    trainer.train()
+    begin, middle, end = values.after[0], *again.after
+    changed = {name for name in begin if np.any(begin[name] != middle[name])}
+    assert changed and all(name.startswith("critic/") for name in changed)
+    assert np.any(middle["generator/fc1/W"] != end["generator/fc1/W"])
+
+
+@pytest.mark.slow
+def test_two_devices_of_the_own_trainer_are_one_with_their_batches(play):
+    one, two = play(16, 3, []), play(8, 3, TWO)
+    assert len(one) == len(two) == 5
+    for mine, theirs in zip(one, two, strict=True):
+        for name in mine:
+            np.testing.assert_allclose(theirs[name], mine[name], rtol=1e-6, atol=1e-12, err_msg=name)

@@ -12,10 +12,10 @@ from towerpack_callbacks.checkpoint import snapshot_variables
 from towerpack_dataflow import BatchData, DataFromList
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
 from towerpack_trainers import ModelDesc, TrainConfig, default_session_config
-from towerpack_trainers.session._session_options import settle_threads
+from towerpack_trainers.session import configure_thread_pools
 
 # Before any test's eager op: the first trainer after one would warn.
-settle_threads(default_session_config())
+configure_thread_pools(default_session_config())
 
 
 class Line(ModelDesc):

@@ -6,8 +6,10 @@ import towerpack_trainers
 
 
 def test_all_is_exactly_the_public_names():
-    public = {name for name in vars(towerpack_trainers) if not name.startswith("_")}
-    assert set(towerpack_trainers.__all__) == public
+    names = {name: thing for name, thing in vars(towerpack_trainers).items() if not name.startswith("_")}
+    # A subpackage that is not listed is there once it has been imported.
+    public = {name for name, thing in names.items() if not inspect.ismodule(thing)}
+    assert public <= set(towerpack_trainers.__all__) <= set(names)
     names = sorted(towerpack_trainers.__all__, key=lambda name: (not name.isupper(), name))
     assert list(towerpack_trainers.__all__) == names
 

@@ -1,7 +1,6 @@
 """The loop: order, counters, own graphs and steps, and how it ends."""
 
 import logging
-import sys
 import traceback
 
 import numpy as np
@@ -358,7 +357,7 @@ def test_an_error_in_the_data_is_raised_as_it_is(kit, configure, error):
     assert caught.value is error
     assert traceback.extract_tb(caught.value.__traceback__)[-1].line == "raise self.error"
     assert error.__cause__ is error.__context__ is None
-    if sys.version_info >= (3, 11) and isinstance(error, Exception):
+    if isinstance(error, Exception):
         assert "Datapoint 5" in error.__notes__[0]
     assert recorder.calls[-1] == ("after_train", 1, recorder.calls[-1][2], recorder.calls[-1][3])
 

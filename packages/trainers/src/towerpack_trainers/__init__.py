@@ -39,10 +39,13 @@ from .replicate import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
-from .restore._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
-from .session._session_options import cpu_session_config, default_session_config, gpu_session_config
+from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
+from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
+from .towers._builder import Builder
 from .towers._model_desc import ModelDesc
+from .towers._objective import Objective
+from .towers._single_device_builder import SingleDeviceBuilder
 from .towers._tower import Tower, TowerFunc
 from .towers._variables_table import describe_trainable_variables
 
@@ -53,6 +56,7 @@ __all__ = [
     "AdamW",
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
+    "Builder",
     "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
@@ -69,6 +73,7 @@ __all__ = [
     "ModelDesc",
     "ModelError",
     "NoOpTrainer",
+    "Objective",
     "OfflinePredictor",
     "PostProcessOptimizer",
     "PredictConfig",
@@ -80,6 +85,7 @@ __all__ = [
     "SessionInit",
     "SimpleTrainer",
     "SingleCostTrainer",
+    "SingleDeviceBuilder",
     "SmartInit",
     "SummaryGradient",
     "SyncMultiGPUParameterServerBuilder",

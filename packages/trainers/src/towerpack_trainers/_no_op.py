@@ -36,4 +36,4 @@ class NoOpTrainer(SingleCostTrainer):
         return tf.no_op(name="train_op")
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
-        return ()  # nobody waits for them, and to measure it would take datapoints
+        return ()  # no step waits for them, and measuring that would take datapoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
@@ -16,7 +16,8 @@ from towerpack_layers import TowerContext
 from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
 from .optimize import compile_training_towers, leave_fusion_to_xla
-from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, take_turns
+from .towers._devices import are_gpus, check_devices
+from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
 from .towers._tower import TowerFunc
 
@@ -26,7 +27,10 @@ __all__ = ["TowerTrainer"]
 class TowerTrainer(Trainer):
     """Has a model and an input, so it can add more replicas: for evaluation, for prediction.
 
-    Subclasses build their training towers in `_setup`, through `tower_func`, `source` and `training_context`.
+    Subclasses build their training towers in `_setup`, through `tower_func`, `source` and `training_context`,
+    after this class's own `_setup`. Beside the hooks of `Trainer` they may override
+
+    - `_make_source(dataflow)` chooses the `InputSource` that brings a DataFlow into the graph.
 
     Raises:
         ConfigError: (when made) the configuration has no model.
@@ -59,19 +63,19 @@ class TowerTrainer(Trainer):
         return self.config.model
 
     def _make_source(self, dataflow: Any) -> InputSource:
-        """Chooses how a DataFlow gets into the graph."""
         # TensorFlow puts a single tower on the first GPU, if there is one.
-        return input_for(dataflow, on_gpu=bool(tf.config.list_physical_devices("GPU")))
+        on_gpu = are_gpus(self.devices) if self.devices else bool(tf.config.list_physical_devices("GPU"))
+        return input_for(dataflow, on_gpu=on_gpu)
 
     def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
-        """The tower context of one of several training towers that share their variables."""
+        """Makes the tower context of one of several training towers that share their variables."""
         return TowerContext(
             f"tower{index}" if num_towers > 1 else "",
             is_training=True,
             index=index,
             num_towers=num_towers,
             reuse=True if index else None,
-            random_seed=self.seed,
+            random_seed=self.processes.local_seed(self.seed),
             step=self.global_step.read_value(),
         )
 
@@ -95,9 +99,7 @@ class TowerTrainer(Trainer):
                 f"Replicas on several devices share the datapoints of a DataFlow, but received {source!r}. "
                 "Give the DataFlow itself."
             )
-        from .towers._devices import check_devices  # replicate imports this module
-
-        places, turns = check_devices(devices), take_turns(source, len(devices))
+        places, turns = check_devices(devices), round_robin(source, len(devices))
         towers = []
         for index, (device, turn) in enumerate(zip(places, turns)):
             with tf.device(device):
@@ -125,7 +127,7 @@ class TowerTrainer(Trainer):
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str]
     ) -> Callable[..., list[Any]]:
-        """A function from input arrays to output arrays, on the current variables, as the model evaluates.
+        """Makes a function from input arrays to output arrays, of the model as it evaluates.
 
         Call it before training begins, or in a callback's `_setup_graph`: it adds a replica.
 
@@ -146,7 +148,7 @@ class TowerTrainer(Trainer):
         return make_predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors by name: inputs of the model, then the whole graph, then the first training tower."""
+        """Returns tensors by name: inputs, then those of the whole graph, then of the first tower."""
         towers = self.tower_func.training
         return towers[0].get_tensors(names, anywhere=True) if towers else super().get_tensors(names)
 
@@ -164,6 +166,7 @@ class TowerTrainer(Trainer):
             yield
 
 
+@final
 class _EvaluationInputs(Callback):
     """Starts and stops the inputs of evaluation towers with the session."""
 

@@ -11,14 +11,16 @@ from towerpack_trainers.replicate import GradientPacker, plan_buckets
 sizes = st.lists(st.integers(0, 1000), max_size=40)
 
 
+@settings(deadline=None)
 @given(sizes, st.integers(1, 8))
 def test_stretches_cover_everything_in_order(sizes, count):
     buckets = plan_buckets(sizes, count)
     assert [index for bucket in buckets for index in bucket] == list(range(len(sizes)))
-    assert len(buckets) <= count
-    assert all(buckets)
+    assert min(len(sizes), 1) <= len(buckets) <= count
+    assert 0 not in [len(bucket) for bucket in buckets]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=40), st.integers(1, 8))
 def test_stretches_are_about_equal(sizes, count):
     """None exceeds its share by more than the one thing that made it full."""
@@ -49,9 +51,11 @@ def test_what_was_packed_comes_back(kinds, count, seed):
         packer = GradientPacker.like(gradients, count)
         packed = packer.pack(gradients)
         back = packer.unpack(packed)
-        assert len(packed) <= count * len({dtype for _, dtype in kinds})
-        assert all(tensor.shape.rank == 1 for tensor in packed)
-        for array, value in zip(arrays, sess.run(back)):
+        types = {dtype for _, dtype in kinds}
+        assert len(types) <= len(packed) <= count * len(types)
+        assert [tensor.shape.rank for tensor in packed] == [1] * len(packed)
+        assert sum(tensor.shape.num_elements() for tensor in packed) == sum(array.size for array in arrays)
+        for array, value in zip(arrays, sess.run(back), strict=True):
             np.testing.assert_array_equal(value, array)
             assert value.dtype == array.dtype
 

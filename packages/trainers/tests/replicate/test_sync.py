@@ -12,8 +12,7 @@ from towerpack_trainers import (
     SyncMultiGPUTrainer,
     SyncMultiGPUTrainerParameterServer,
 )
-from towerpack_trainers.replicate._average_gradients import average_gradients
-from towerpack_trainers.towers import _devices
+from towerpack_trainers.replicate import average_gradients
 
 TWO = ["/cpu:0", "/cpu:1"]
 
@@ -161,13 +160,13 @@ def test_a_summary_of_the_batches_is_logged(configure, caplog):
     ids=str,
 )
 def test_devices_that_are_none(configure, monkeypatch, devices, message):
-    monkeypatch.setattr(_devices, "count_gpus", lambda: 0)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     with pytest.raises(ConfigError, match=message):
         SyncMultiGPUTrainer(configure(), devices)
 
 
 def test_no_gpu_at_all(configure, monkeypatch, caplog):
-    monkeypatch.setattr(_devices, "count_gpus", lambda: 0)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     trainer = SyncMultiGPUTrainer(configure())
     assert trainer.devices == ["/cpu:0"]
     [record] = [record for record in caplog.records if record.levelname == "WARNING"]
@@ -177,7 +176,7 @@ def test_no_gpu_at_all(configure, monkeypatch, caplog):
 
 
 def test_all_gpus_are_the_default(configure, monkeypatch):
-    monkeypatch.setattr(_devices, "count_gpus", lambda: 2)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["one", "other"])
     trainer = SyncMultiGPUTrainerParameterServer(configure())
     assert trainer.devices == ["/gpu:0", "/gpu:1"]
     assert isinstance(trainer.source, StagingInput)

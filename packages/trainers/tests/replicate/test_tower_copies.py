@@ -9,11 +9,12 @@ from towerpack_callbacks.checkpoint import latest_checkpoint, load_variables
 from towerpack_layers import FullyConnected
 from towerpack_trainers import (
     SimpleTrainer,
+    SyncMultiGPUReplicatedBuilder,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
     TowerRuleError,
+    default_session_config,
 )
-from towerpack_trainers.replicate._tower_copies import independent_optimizer
 
 TWO = ["/cpu:0", "/cpu:1"]
 
@@ -253,11 +254,27 @@ def test_a_variable_made_outside_is_not_trained_by_some_towers_only(kit, configu
         replicated(configure(model=Model()))
 
 
-def test_a_copied_optimizer_shares_what_a_user_sets():
+def test_copies_of_an_optimizer_share_what_a_user_sets_and_keep_their_own_state():
     with tf.Graph().as_default():
-        rate = tf.get_variable("learning_rate", [], trainable=False)
-        optimizer = tf.train.AdamOptimizer(rate)
-        mine = independent_optimizer(optimizer)
-        assert mine._lr is rate
-        assert mine._slots is not optimizer._slots
-        assert mine._non_slot_dict is not optimizer._non_slot_dict
+        rate = tf.get_variable("learning_rate", [], initializer=tf.zeros_initializer(), trainable=False)
+        builder = SyncMultiGPUReplicatedBuilder(TWO)
+        train_op = builder.build(
+            lambda: tf.reduce_sum(tf.get_variable("w", [3], initializer=tf.zeros_initializer())),
+            list,
+            tf.train.AdamOptimizer(rate),
+        )
+        variables = {v.op.name: v for v in [*tf.global_variables(), *tf.local_variables()]}
+        with tf.Session(config=default_session_config(TWO)) as session:
+            session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+            session.run(train_op)
+            still = session.run(variables)
+            session.run(rate.assign(0.5))
+            session.run(train_op)
+            moved = session.run(variables)
+    for scope in ("", "tower1/"):
+        np.testing.assert_array_equal(still[f"{scope}w"], [0, 0, 0])
+        np.testing.assert_allclose(moved[f"{scope}w"], [-0.5] * 3, rtol=1e-5)
+        # Each has made two steps: a state that both towers had in common would have made four.
+        assert moved[f"{scope}beta1_power"] == pytest.approx(0.9**3)
+        [slot] = [name for name in moved if name.endswith("w/Adam") and name.startswith(scope or "w")]
+        np.testing.assert_allclose(moved[slot], [0.19] * 3, rtol=1e-5)

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from towerpack_callbacks import Callback, CheckpointWriteError, InferenceRunner, ModelSaver, ScalarStats
-from towerpack_callbacks.checkpoint import _run_writer as run_writer
 from towerpack_callbacks.checkpoint import all_checkpoints, latest_checkpoint, read_checkpoint
 from towerpack_trainers import SimpleTrainer
-from towerpack_trainers.session import _stop_signals as _signals
+from towerpack_trainers.session import StopSignals
 
 ENDS = [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 143)]
 
@@ -107,26 +106,29 @@ def test_in_an_evaluation(kit, configure, tmp_path):
 
 
 def test_while_saving(configure, tmp_path, monkeypatch):
-    real = run_writer.write_files
+    real, sent = os.fsync, []
 
-    def write(path, *arguments):
-        if path.name == "model-5":
+    def fsync(descriptor):
+        if not sent:
+            sent.append(os.listdir(tmp_path / "run"))
             os.kill(os.getpid(), signal.SIGTERM)
-        real(path, *arguments)
+        real(descriptor)
 
-    monkeypatch.setattr(run_writer, "write_files", write)
+    monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(SystemExit):
         SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=9999)).train()
+    assert "model-5" not in sent[0]
     for path in all_checkpoints(tmp_path / "run"):
         read_checkpoint(path)
     assert (tmp_path / "run" / "model-5").exists()
 
 
-def test_what_cannot_be_saved_then_is_the_error(configure, monkeypatch):
-    def write(path, *arguments):
-        raise CheckpointWriteError("disk full")
+def refuse(descriptor):
+    raise OSError("disk full")
 
-    monkeypatch.setattr(run_writer, "write_files", write)
+
+def test_what_cannot_be_saved_then_is_the_error(configure, monkeypatch):
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(CheckpointWriteError, match="disk full"):
         SimpleTrainer(configure(callbacks=[Send("_trigger_step", 3), ModelSaver()])).train()
 
@@ -140,10 +142,7 @@ def test_what_a_thread_could_not_write_stops_the_next_step(configure, monkeypatc
             if self.global_step > 5:
                 assert self.trainer.coord.wait_for_stop(60)
 
-    def write(path, *arguments):
-        raise CheckpointWriteError("disk full")
-
-    monkeypatch.setattr(run_writer, "write_files", write)
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(CheckpointWriteError, match="disk full"):
         SimpleTrainer(configure(callbacks=[ModelSaver(), Count()], max_epoch=9999)).train()
     assert steps[-1] <= 6
@@ -166,7 +165,7 @@ class Stuck:
 @pytest.mark.parametrize(("number", "kind", "code"), ENDS)
 def test_a_flow_that_stands_still(kit, configure, tmp_path, monkeypatch, number, kind, code):
     """The main thread is inside TensorFlow then, where no handler of Python's runs."""
-    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(StopSignals.__init__, "__defaults__", (0.3, 0.5, 0.5))
     flow = Stuck(kit.line_data(7))
 
     def send():

@@ -19,7 +19,7 @@ from towerpack_trainers import (
     SmartInit,
     TrainConfig,
 )
-from towerpack_trainers.restore._session_init import fitting_exactly
+from towerpack_trainers.restore import match_variables
 
 KERNEL = np.arange(6, dtype=np.float32).reshape(2, 3)
 BIAS = np.ones(3, np.float32)
@@ -98,11 +98,11 @@ def test_saver_restore_lists_all_differences(sess, save):
 
 def test_exactly_means_no_difference(sess):
     everything = {"fc/W": KERNEL, "fc/b": BIAS, "step": np.int64(1)}
-    assert fitting_exactly(sess.graph, everything, "it") == everything
+    assert match_variables(sess.graph, everything, "it") == everything
     with pytest.raises(
         RestoreError, match=r"it does not fit this graph:\n  only in the restored values: more\n"
     ):
-        fitting_exactly(sess.graph, {**everything, "more": BIAS}, "it")
+        match_variables(sess.graph, {**everything, "more": BIAS}, "it")
 
 
 def test_dict_restore_takes_what_is_on_both_sides(sess, caplog):
@@ -216,7 +216,7 @@ def test_differences_may_be_refused(sess, allow, refused):
 
 def test_an_exact_restore_may_allow_differences(sess, caplog):
     values = {"fc/W": KERNEL, "more": BIAS}
-    assert list(fitting_exactly(sess.graph, values, "it", allow=["missing", "unused"])) == ["fc/W"]
+    assert list(match_variables(sess.graph, values, "it", allow=["missing", "unused"])) == ["fc/W"]
     assert "it does not fit this graph, as is allowed:\n  only in the graph: fc/b" in caplog.text
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from towerpack_callbacks import JSONWriter, ModelSaver
 from towerpack_trainers import ConfigError, SimpleTrainer
+from towerpack_trainers.session import RunDirectory
 
 
 def train(configure, **changes):
@@ -84,3 +85,27 @@ def test_the_working_directory_is_never_moved(configure, tmp_path, monkeypatch, 
     with pytest.raises(ConfigError, match=r"holds an earlier run, which cannot be moved aside: this process"):
         train(configure, log_dir=place)
     train(configure, log_dir=place, resume="auto")
+
+
+def test_a_rehearsal_has_a_directory_of_its_own_that_is_removed(tmp_path):
+    with pytest.raises(ZeroDivisionError), RunDirectory(tmp_path / "run", rehearsal=True) as directory:
+        directory.prepare()
+        (directory.path / "note.txt").write_text("mine")
+        raise ZeroDivisionError
+    assert not directory.path.exists()
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_directory_is_none_for_a_rehearsal_too():
+    for rehearsal in (False, True):
+        with RunDirectory(None, rehearsal) as directory:
+            directory.prepare()
+            assert directory.path is None
+
+
+def test_a_run_in_its_directory_stays_when_it_is_resumed(tmp_path):
+    (tmp_path / "run" / "model-5").mkdir(parents=True)
+    RunDirectory(tmp_path / "run").prepare(resumed=tmp_path / "run" / "model-5")
+    assert os.listdir(tmp_path) == ["run"]
+    RunDirectory(tmp_path / "run").prepare(resumed=tmp_path / "elsewhere" / "model-5")
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.1"]

@@ -17,7 +17,7 @@ from towerpack_trainers import (
     default_session_config,
     gpu_session_config,
 )
-from towerpack_trainers.session._session_options import create_session
+from towerpack_trainers.session import create_session
 
 ONEDNN = "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"
 
@@ -41,7 +41,12 @@ def test_defaults():
     config = default_session_config()
     assert config.allow_soft_placement
     assert config.gpu_options.allow_growth
-    assert config.intra_op_parallelism_threads == (1 if os.cpu_count() <= 4 else 0)
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(None, 1), (1, 1), (4, 1), (5, 0), (64, 0)])
+def test_small_machines_have_one_thread_inside_each_op(monkeypatch, cores, threads):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert default_session_config().intra_op_parallelism_threads == threads
 
 
 @pytest.mark.parametrize(("own", "then"), [(None, "false"), ("true", "true")])

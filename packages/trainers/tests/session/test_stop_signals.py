@@ -2,14 +2,14 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 
 import pytest
 
-from towerpack_trainers.session import _stop_signals as _signals
-from towerpack_trainers.session._stop_signals import StopSignals
+from towerpack_trainers.session import StopSignals
 
 HANDLERS = (signal.SIGINT, signal.SIGTERM)
 
@@ -54,25 +54,48 @@ def test_before_training_it_is_raised_at_once(number, kind, code):
         pytest.fail("went on")
 
 
-def test_saving_is_not_interrupted(monkeypatch):
-    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.01)
-    saved = []
-    with pytest.raises(SystemExit), StopSignals(cancel=lambda: pytest.fail("cancelled")) as signals:
+@pytest.fixture
+def forwarded():
+    """A function that waits until a signal has gone through the thread that receives signals."""
+    reader, writer = socket.socketpair()
+    before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    with reader, writer:
+        writer.setblocking(False)
+        reader.settimeout(60)
+        signal.set_wakeup_fd(writer.fileno())
+
+        def wait_for(number):
+            assert reader.recv(1) == bytes([number])
+
+        yield wait_for
+        assert signal.set_wakeup_fd(-1) == writer.fileno()
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_saving_is_not_interrupted(forwarded):
+    saved, cancels = [], []
+    with (
+        pytest.raises(SystemExit),
+        StopSignals(cancel=lambda: cancels.append(1), grace_seconds=0.01) as signals,
+    ):
         signals.begin()
         with signals.saving():
             send(signal.SIGTERM)
+            forwarded(signal.SIGTERM)
             assert not threading.Event().wait(0.2)  # many times the grace
+            send(signal.SIGUSR1)
+            forwarded(signal.SIGUSR1)  # so the thread has seen the grace end
             saved.append(True)
         signals.leave()
         assert not threading.Event().wait(0.2)
         saved.append(True)
     assert saved == [True, True]
+    assert cancels == []
 
 
-def test_what_waits_in_python_is_interrupted_after_a_while(monkeypatch, caplog):
-    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
+def test_what_waits_in_python_is_interrupted_after_a_while(caplog):
     cancelled = threading.Event()
-    with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set) as signals:
+    with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set, grace_seconds=0.05) as signals:
         signals.begin()
         send(signal.SIGINT)
         threading.Event().wait()
@@ -81,10 +104,9 @@ def test_what_waits_in_python_is_interrupted_after_a_while(monkeypatch, caplog):
     assert told.startswith("What was running when SIGINT came has not ended within 0.05 s. It is interrupted")
 
 
-def test_what_the_cancelling_broke_is_not_what_is_raised(monkeypatch):
-    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
+def test_what_the_cancelling_broke_is_not_what_is_raised():
     cancelled = threading.Event()
-    with pytest.raises(SystemExit) as caught, StopSignals(cancelled.set) as signals:
+    with pytest.raises(SystemExit) as caught, StopSignals(cancelled.set, grace_seconds=0.05) as signals:
         signals.begin()
         signals._raised = True  # as if the main thread were inside a step until then
         send(signal.SIGTERM)
@@ -143,32 +165,19 @@ def test_what_a_process_ignores_or_handles_itself_is_left_alone(own):
 heard = []
 
 
-def test_who_listened_before_hears_of_all_signals():
-    import socket
-
-    reader, writer = socket.socketpair()
-    with reader, writer:
-        writer.setblocking(False)
-        reader.settimeout(60)
-        signal.set_wakeup_fd(writer.fileno())
-        before = signal.signal(signal.SIGUSR1, lambda number, frame: None)
-        try:
-            with pytest.raises(KeyboardInterrupt), StopSignals(cancel=pytest.fail) as signals:
-                signals.begin()
-                for number in (signal.SIGUSR1, signal.SIGINT):
-                    send(number)
-                    assert reader.recv(1) == bytes([number])
-            assert signal.set_wakeup_fd(-1) == writer.fileno()
-        finally:
-            signal.signal(signal.SIGUSR1, before)
+def test_who_received_signals_before_receives_all_of_them(forwarded):
+    with pytest.raises(KeyboardInterrupt), StopSignals(cancel=pytest.fail) as signals:
+        signals.begin()
+        for number in (signal.SIGUSR1, signal.SIGINT):
+            send(number)
+            forwarded(number)
 
 
 TWICE = """
-import signal, sys, threading
-sys.path.insert(0, sys.argv[1])
-from _signals import StopSignals
+import signal, threading
+from towerpack_trainers.session import StopSignals
 signal.signal(signal.SIGINT, signal.default_int_handler)
-with StopSignals(cancel=lambda: None) as signals:
+with StopSignals(cancel=lambda: None, debounce_seconds=0.05) as signals:
     signals.begin()
     print("ready", flush=True)
     while signals.requested is None:
@@ -182,15 +191,15 @@ with StopSignals(cancel=lambda: None) as signals:
 """
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("numbers", [(2, 2), (15, 15), (15, 2)], ids=str)
 def test_a_second_one_ends_the_process_at_once(numbers):
-    directory = os.path.dirname(_signals.__file__)
-    process = subprocess.Popen([sys.executable, "-c", TWICE, directory], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", TWICE], stdout=subprocess.PIPE, text=True)
     with process, process.stdout:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(numbers[0])
         assert process.stdout.readline() == "noted\n"
-        threading.Event().wait(_signals._BOUNCE_SECONDS + 0.1)
+        threading.Event().wait(0.15)
         process.send_signal(numbers[1])
         assert process.wait(timeout=30) == 128 + numbers[1]
         assert process.stdout.read() == ""
@@ -198,9 +207,8 @@ def test_a_second_one_ends_the_process_at_once(numbers):
 
 def test_in_an_interactive_session_the_second_one_interrupts(monkeypatch):
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    monkeypatch.setattr(_signals, "_BOUNCE_SECONDS", 0.0)
     cancelled = threading.Event()
-    with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set) as signals:
+    with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set, debounce_seconds=0) as signals:
         signals.begin()
         send(signal.SIGINT)
         send(signal.SIGINT)
@@ -217,11 +225,12 @@ def test_what_begins_to_wait_at_the_wrong_moment_is_interrupted_all_the_same(mon
             kill(thread, number)
 
     kill = signal.pthread_kill
-    monkeypatch.setattr(_signals, "GRACE_SECONDS", 0.05)
-    monkeypatch.setattr(_signals, "_AGAIN_SECONDS", 0.05)
     monkeypatch.setattr(signal, "pthread_kill", too_early)
     cancels = []
-    with pytest.raises(KeyboardInterrupt), StopSignals(lambda: cancels.append(1)) as signals:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        StopSignals(lambda: cancels.append(1), grace_seconds=0.05, retry_seconds=0.05) as signals,
+    ):
         signals.begin()
         send(signal.SIGINT)
         threading.Event().wait()

@@ -28,8 +28,7 @@ from towerpack_inputsource import InputSource
 
 from .._argument_checks import as_int, instance_of, list_of, positive_number, whole_number
 from .._errors import ConfigError
-from ..restore._resume_point import check_resume_allow
-from ..restore._session_init import SessionInit
+from ..restore import SessionInit, check_resume_allow
 from ..towers._model_desc import ModelDesc
 
 __all__ = ["TrainConfig", "default_callbacks", "default_monitors"]

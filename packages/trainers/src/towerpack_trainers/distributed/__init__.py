@@ -1,5 +1,6 @@
 """One model in several processes, on one host or many."""
 
+from ..session import ProcessStrategy
 from ._distributed_errors import (
     ClusterError,
     LaunchError,
@@ -8,15 +9,18 @@ from ._distributed_errors import (
     RanksDifferError,
     RendezvousError,
 )
-from ._distributed_trainers import DistributedTrainer, ExchangeTrainer, MPITrainer
-from .cluster._cluster import Cluster, resolve_cluster
-from .cluster._launch import launch
-from .cluster._launch_on_ray import launch_on_ray
-from .exchange._average_over_processes import Averaged, average_over_processes, broadcast_variables
-from .exchange._collective import CollectiveCommunicator
-from .exchange._communicator import Communicator
-from .exchange._mpi import MPICommunicator
-from .group._process_group import ProcessGroup
+from ._distributed_trainers import DistributedTrainer, MPITrainer
+from ._synchronous_processes import SynchronousProcesses
+from .cluster import Cluster, launch, launch_on_ray, resolve_cluster
+from .exchange import (
+    Averaged,
+    CollectiveCommunicator,
+    Communicator,
+    MPICommunicator,
+    average_over_processes,
+    broadcast_variables,
+)
+from .group import ProcessGroup
 
 __all__ = [
     "Averaged",
@@ -25,15 +29,16 @@ __all__ = [
     "CollectiveCommunicator",
     "Communicator",
     "DistributedTrainer",
-    "ExchangeTrainer",
     "LaunchError",
     "MPICommunicator",
     "MPITrainer",
     "MissingExtraError",
     "PeerLostError",
     "ProcessGroup",
+    "ProcessStrategy",
     "RanksDifferError",
     "RendezvousError",
+    "SynchronousProcesses",
     "average_over_processes",
     "broadcast_variables",
     "launch",

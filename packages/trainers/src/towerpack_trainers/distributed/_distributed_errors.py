@@ -1,4 +1,4 @@
-"""What training on many hosts raises.
+"""The errors of training in several processes.
 
 ```
 ValueError
@@ -23,15 +23,16 @@ __all__ = [
     "PeerLostError",
     "RanksDifferError",
     "RendezvousError",
+    "describe_error",
 ]
 
 
 class ClusterError(ValueError):
-    """Who trains together is not said, or said in a way that makes no sense."""
+    """The description of the cluster is missing or inconsistent."""
 
 
 class RanksDifferError(ValueError):
-    """The processes do not train the same thing; the message names rank and difference."""
+    """The processes do not train the same model and data; the message names rank and difference."""
 
 
 class RendezvousError(ConnectionError):
@@ -42,7 +43,7 @@ class PeerLostError(ConnectionError):
     """Another process of the training died, fell silent or failed.
 
     Attributes:
-        rank: which one; None where nobody can tell.
+        rank: its rank; None where that is not known.
     """
 
     def __init__(self, message: str, rank: int | None = None) -> None:
@@ -65,3 +66,9 @@ class MissingExtraError(ImportError):
             f'pip install "towerpack-trainers[{extra}]".',
             name=error.name,
         )
+
+
+def describe_error(error: BaseException) -> str:
+    """Returns an exception's type and text in one line of at most about 300 characters."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

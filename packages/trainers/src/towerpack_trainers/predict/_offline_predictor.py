@@ -13,8 +13,8 @@ from towerpack_callbacks import make_predictor
 from towerpack_layers import TowerContext
 
 from .._argument_checks import instance_of
-from ..restore._session_init import SessionInit
-from ..session._session_options import create_session, default_session_config, settle_threads
+from ..restore import SessionInit
+from ..session import configure_thread_pools, create_session, default_session_config
 from ..towers._model_desc import ModelDesc
 from ..towers._tower import TowerFunc
 
@@ -54,7 +54,7 @@ class OfflinePredictor:
 
     def __init__(self, config: PredictConfig) -> None:
         self._graph, options = tf.Graph(), default_session_config()
-        settle_threads(options)
+        configure_thread_pools(options)
         with self._graph.as_default():
             function = TowerFunc(config.model.build_graph, config.model.inputs())
             placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in function.specs]

@@ -1,10 +1,11 @@
 """One model on several devices of this host: builders for any loop, and trainers."""
 
+from ..towers._buckets import plan_buckets
+from ..towers._cross_tower_sum import CrossTowerSum
 from ._async_builder import AsyncMultiGPUBuilder
 from ._average_gradients import average_gradients
-from ._cross_tower_sum import CrossTowerSum
 from ._data_parallel_builder import DataParallelBuilder
-from ._gradient_packing import GradientPacker, plan_buckets
+from ._gradient_packing import GradientPacker
 from ._keep_replicas_equal import KeepReplicasEqual
 from ._multi_device_trainers import (
     AsyncMultiGPUTrainer,

@@ -15,9 +15,8 @@ from .._errors import ConfigError
 from ..towers._devices import are_gpus
 from ._average_gradients import average
 from ._gradient_packing import GradientPacker
-from ._nccl import sum_over_gpus
 
-__all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups"]
+__all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups", "sum_over_gpus"]
 
 MODES = ("nccl", "hierarchical", "cpu")
 
@@ -25,7 +24,7 @@ _Sum = Callable[[Sequence[tf.Tensor], int], list[tf.Tensor]]
 
 
 def choose_mode(mode: str | None, devices: Sequence[str]) -> str:
-    """How to average over these devices.
+    """Chooses how to average over these devices.
 
     Args:
         mode: one of `MODES`; None: "nccl" between GPUs, "cpu" otherwise.
@@ -92,7 +91,7 @@ def _merge(packable: Sequence[bool], packed: Sequence[Any], others: Sequence[Any
 def _reduce_packed(
     towers: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], sum_of: _Sum
 ) -> list[list[tf.Tensor]]:
-    """One flat tensor for each device, so that each of them is the meeting point of one."""
+    """Averages gradients packed into one flat tensor per device, so that each device sums one of them."""
     if not towers[0]:
         return [[] for _ in towers]
     packer = GradientPacker.like(towers[0], count=len(devices))
@@ -117,7 +116,7 @@ def _sum_on(devices: Sequence[str]) -> _Sum:
 
 
 def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], number: int) -> list[tf.Tensor]:
-    """The sum of some tensors on each device: within the first and the second half, then between the two.
+    """Sums tensors onto each device: within the first and the second half, then between the two.
 
     Where links within a half are faster than between halves, as on hosts with eight GPUs, only one tensor
     crosses in each direction.
@@ -141,3 +140,18 @@ def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], numb
             total = partial[0] + partial[1]
         totals += [total] * len(group)
     return totals
+
+
+def sum_over_gpus(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Sums tensors onto the device of each.
+
+    This is the one place that calls NCCL, and our tests do not run it: they have no GPUs. NCCL waits until
+    all devices take part, so all of the results must be run together.
+
+    Args:
+        tensors: of one shape and dtype, each on another GPU of this host.
+    """
+    # Not public since TensorFlow 2, but used by its own strategies; the op, NcclAllReduce, is.
+    from tensorflow.python.ops import nccl_ops
+
+    return list(nccl_ops.all_sum(tensors))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._single_cost import all_before_any, compute_gradients
-from ..towers._tower import TowerFunc
-from ._average_gradients import check_same_variables
-from ._data_parallel_builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
+from ..towers._cost_gradients import Pairs
+from ._data_parallel_builder import DataParallelBuilder
 from ._variable_placement import SharedVariables
 
 __all__ = ["AsyncMultiGPUBuilder"]
@@ -44,32 +43,22 @@ class AsyncMultiGPUBuilder(DataParallelBuilder):
         self._variables = SharedVariables(variable_devices)
         self._divisor = len(self.devices) if scale_gradient else 1
 
-    def build(
-        self,
-        cost_function: TowerFunc | Callable[..., Any],
-        take_inputs: TakeInputs,
-        optimizer: tf.train.Optimizer | MakeOptimizer,
-    ) -> tf.Operation:
-        """Builds towers, gradients and updates; see `DataParallelBuilder.build`."""
-        function, optimizer = self._as_tower_func(cost_function), make_optimizer(optimizer)
-        gradients = []
-        for index in range(len(self.devices)):
-            tower = self._build_tower(function, take_inputs)
-            with tf.device(self._placement(index)):
-                gradients.append([(self._scale(g), v) for g, v in compute_gradients(tower, optimizer)])
-        self._sum.check_complete()
-        check_same_variables([[variable.op.name for _, variable in pairs] for pairs in gradients])
-        updates = [
-            optimizer.apply_gradients(all_before_any(pairs), name="train_op_of_tower") for pairs in gradients
-        ]
-        return tf.group(*updates, name="train_op")
+    def _place(self, index: int) -> AbstractContextManager[Any]:
+        return tf.device(self._variables.beside(self.devices[index]))  # type: ignore[no-any-return]
 
-    def _scale(self, gradient: Any) -> Any:
+    def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
+        return gradients
+
+    def _scale(self, pairs: Pairs) -> Pairs:
         if self._divisor == 1:
-            return gradient
-        if isinstance(gradient, tf.IndexedSlices):
-            return tf.IndexedSlices(gradient.values / self._divisor, gradient.indices, gradient.dense_shape)
-        return gradient / self._divisor
+            return pairs
+        return [(_divide(gradient, self._divisor), variable) for gradient, variable in pairs]
 
-    def _placement(self, index: int) -> Callable[[tf.Operation], str]:
-        return self._variables.beside(self.devices[index])
+    def _name_update(self, index: int, name: str) -> str:
+        return name if len(self.devices) == 1 else f"{name}_of_tower"
+
+
+def _divide(gradient: Any, divisor: int) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(gradient.values / divisor, gradient.indices, gradient.dense_shape)
+    return gradient / divisor

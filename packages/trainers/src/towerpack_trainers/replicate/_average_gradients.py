@@ -1,4 +1,4 @@
-"""Gradients of several towers brought together."""
+"""The average of the gradients of several towers."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import TowerRuleError
+from ..towers._builder import check_same_variables
+from ..towers._cost_gradients import Pairs
 
-__all__ = ["average", "average_gradients", "check_same_variables"]
-
-_Pairs = Sequence[tuple[Any, tf.Variable]]
+__all__ = ["average", "average_gradients"]
 
 
-def average_gradients(towers: Sequence[_Pairs]) -> list[tuple[Any, tf.Variable]]:
+def average_gradients(towers: Sequence[Pairs]) -> list[tuple[Any, tf.Variable]]:
     """Averages gradients over towers that share their variables, each where its variable is.
 
     Args:
@@ -35,27 +34,8 @@ def average_gradients(towers: Sequence[_Pairs]) -> list[tuple[Any, tf.Variable]]
     return pairs
 
 
-def check_same_variables(towers: Sequence[Sequence[str]]) -> None:
-    """Checks that all towers train the same variables, in the same order.
-
-    Args:
-        towers: for each tower, the names of its variables, without any prefix of the tower's own.
-
-    Raises:
-        TowerRuleError: they do not; the message names variables and tower.
-    """
-    first = list(towers[0])
-    for index, names in enumerate(towers):
-        if list(names) != first:
-            different = sorted(set(names) ^ set(first)) or list(names)
-            raise TowerRuleError(
-                f"Tower {index} does not train the same variables as tower 0; they differ in: "
-                f"{', '.join(different)}. A tower function must build the same replica each time."
-            )
-
-
 def average(gradients: Sequence[Any]) -> Any:
-    """The average of one gradient over towers: sparse if it is so in all of them."""
+    """Averages one gradient over towers; the average is sparse if the gradient is so in all towers."""
     if len(gradients) == 1:
         return gradients[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):

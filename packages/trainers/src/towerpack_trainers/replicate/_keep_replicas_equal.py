@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import Any, Protocol, final
+
+import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 
-from ._replicated_builder import SyncMultiGPUReplicatedBuilder
-
 __all__ = ["KeepReplicasEqual"]
+
+
+class _Replicas(Protocol):
+    """The ops of a `SyncMultiGPUReplicatedBuilder` that make its replicas equal."""
+
+    copy_variables: tf.Operation | None
+    copy_statistics: tf.Operation | None
 
 
 @final
 class KeepReplicasEqual(Callback):
     """Copies the first tower's variables to the others: all before training, statistics again and again.
 
-    Statistics are copied after each epoch and for each checkpoint: one that is written asks all callbacks for
-    their states. So a resumed run, whose replicas begin as copies of what was saved, goes on as the run that
-    saved it has.
+    Statistics are copied after each epoch and for each checkpoint. So a resumed run, whose replicas begin as
+    copies of the saved one, goes on as the run that saved it.
 
     Args:
         builder: has built the towers.
@@ -25,7 +31,7 @@ class KeepReplicasEqual(Callback):
 
     chief_only = False
 
-    def __init__(self, builder: SyncMultiGPUReplicatedBuilder) -> None:
+    def __init__(self, builder: _Replicas) -> None:
         self._builder = builder
         self._equal_at: int | None = None
         self._runs = False
@@ -45,7 +51,10 @@ class KeepReplicasEqual(Callback):
         self._runs = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing; but the replicas are equal then, as they will be in a run that begins from it."""
+        """Returns no state, and makes the replicas equal, as they will be in a run that begins from here.
+
+        A callback has no other moment before a checkpoint, which may be written between two triggers, too.
+        """
         if self._runs:
             self._trigger_epoch()
         return {}

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import abc
-import logging
 from collections.abc import Sequence
-from typing import Any, final
-
-import tensorflow.compat.v1 as tf
-
-from towerpack_callbacks import Callback
-from towerpack_inputsource import InputSource, input_for
+from typing import final
 
 from .._errors import ConfigError
 from .._single_cost import SingleCostTrainer
@@ -19,7 +12,6 @@ from ..towers._devices import are_gpus, choose_devices
 from ._allreduce import choose_mode
 from ._async_builder import AsyncMultiGPUBuilder
 from ._data_parallel_builder import DataParallelBuilder
-from ._keep_replicas_equal import KeepReplicasEqual
 from ._parameter_server_builder import SyncMultiGPUParameterServerBuilder
 from ._replicated_builder import SyncMultiGPUReplicatedBuilder
 
@@ -30,58 +22,13 @@ __all__ = [
     "SyncMultiGPUTrainerReplicated",
 ]
 
-_log = logging.getLogger("towerpack_trainers")
 
-
-class _MultiDeviceTrainer(SingleCostTrainer):
-    """Trains one replica per device, as its builder has it.
+@final
+class SyncMultiGPUTrainer(SingleCostTrainer):
+    """Trains on several devices in step, in the way that suits them best.
 
     Every tower takes a datapoint of its own from the input; nothing is split. So the total batch is the
     flow's batch times the number of devices, and `steps_per_epoch` is not divided.
-    """
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        devices: Sequence[str] | None = None,
-        gpus: int | Sequence[int] | None = None,
-    ) -> None:
-        self.devices = choose_devices(devices, gpus)
-        super().__init__(config)
-        count = len(self.devices)
-        if count > 1:
-            _log.info(
-                "%d towers, each with a batch of its own: one step trains on %d datapoints.", count, count
-            )
-
-    @abc.abstractmethod
-    def _make_builder(self) -> DataParallelBuilder:
-        """Makes the builder for `devices`, with the trainer's seed."""
-
-    def _make_source(self, dataflow: Any) -> InputSource:
-        return input_for(dataflow, on_gpu=are_gpus(self.devices))
-
-    def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
-        if len(self.devices) > 1 and not self.source.feed_free:
-            raise ConfigError(
-                f"{type(self.source).__name__} feeds one datapoint with each run, which all of the "
-                f"{len(self.devices)} towers would train on. Use QueueInput or another source that needs no "
-                "feeding; a DataFlow given as dataflow= gets one."
-            )
-        self.builder = self._make_builder()
-        return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
-
-    def _own_callbacks(self) -> list[Callback]:
-        own = super()._own_callbacks()
-        if isinstance(self.builder, SyncMultiGPUReplicatedBuilder):
-            own.append(KeepReplicasEqual(self.builder))
-        return own
-
-
-@final
-class SyncMultiGPUTrainer(_MultiDeviceTrainer):
-    """Trains on several devices in step, in the way that suits them best.
 
     Several GPUs get a copy of the variables each, as by `SyncMultiGPUTrainerReplicated`; other devices share
     them, as by `SyncMultiGPUTrainerParameterServer`. The numbers are the same.
@@ -102,6 +49,15 @@ class SyncMultiGPUTrainer(_MultiDeviceTrainer):
         ```
     """
 
+    def __init__(
+        self,
+        config: TrainConfig,
+        devices: Sequence[str] | None = None,
+        gpus: int | Sequence[int] | None = None,
+    ) -> None:
+        self.devices = choose_devices(devices, gpus)
+        super().__init__(config)
+
     def _make_builder(self) -> DataParallelBuilder:
         if are_gpus(self.devices) and len(self.devices) > 1:
             return SyncMultiGPUReplicatedBuilder(self.devices, seed=self.seed)
@@ -109,7 +65,7 @@ class SyncMultiGPUTrainer(_MultiDeviceTrainer):
 
 
 @final
-class SyncMultiGPUTrainerParameterServer(_MultiDeviceTrainer):
+class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
     """Trains on several devices in step: shared variables, averaged gradients, one update.
 
     Args:
@@ -133,7 +89,8 @@ class SyncMultiGPUTrainerParameterServer(_MultiDeviceTrainer):
         if ps_device not in {None, "cpu", "gpu"}:
             raise ConfigError(f'ps_device={ps_device!r}: expected "cpu", "gpu" or None.')
         self._ps_device = ps_device
-        super().__init__(config, devices, gpus)
+        self.devices = choose_devices(devices, gpus)
+        super().__init__(config)
 
     def _make_builder(self) -> DataParallelBuilder:
         few_gpus = are_gpus(self.devices) and len(self.devices) <= 2
@@ -143,7 +100,7 @@ class SyncMultiGPUTrainerParameterServer(_MultiDeviceTrainer):
 
 
 @final
-class SyncMultiGPUTrainerReplicated(_MultiDeviceTrainer):
+class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
     """Trains on several devices in step: a copy of the variables on each, averaged gradients, equal updates.
 
     The copies are set to the first tower's values before training. Those variables that gradients do not
@@ -169,16 +126,16 @@ class SyncMultiGPUTrainerReplicated(_MultiDeviceTrainer):
         gpus: int | Sequence[int] | None = None,
         mode: str | None = None,
     ) -> None:
-        chosen = choose_devices(devices, gpus)
-        self._mode = choose_mode(mode, chosen)
-        super().__init__(config, chosen)
+        self.devices = choose_devices(devices, gpus)
+        self._mode = choose_mode(mode, self.devices)
+        super().__init__(config)
 
     def _make_builder(self) -> DataParallelBuilder:
         return SyncMultiGPUReplicatedBuilder(self.devices, self._mode, seed=self.seed)
 
 
 @final
-class AsyncMultiGPUTrainer(_MultiDeviceTrainer):
+class AsyncMultiGPUTrainer(SingleCostTrainer):
     """Trains on several devices out of step: each applies its gradients to shared variables when it has them.
 
     One step makes as many updates as there are towers. `AsyncMultiGPUBuilder` says what that means.
@@ -201,7 +158,8 @@ class AsyncMultiGPUTrainer(_MultiDeviceTrainer):
         scale_gradient: bool = True,
     ) -> None:
         self._scale_gradient = scale_gradient
-        super().__init__(config, devices, gpus)
+        self.devices = choose_devices(devices, gpus)
+        super().__init__(config)
 
     def _make_builder(self) -> DataParallelBuilder:
         return AsyncMultiGPUBuilder(self.devices, scale_gradient=self._scale_gradient, seed=self.seed)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._single_cost import all_before_any, compute_gradients
-from ..towers._tower import TowerFunc
+from ..towers._cost_gradients import Pairs
 from ._average_gradients import average_gradients
-from ._data_parallel_builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
+from ._data_parallel_builder import DataParallelBuilder
 from ._variable_placement import SharedVariables
 
 __all__ = ["SyncMultiGPUParameterServerBuilder"]
@@ -36,21 +36,8 @@ class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
         super().__init__(devices, seed)
         self._variables = SharedVariables(variable_devices)
 
-    def build(
-        self,
-        cost_function: TowerFunc | Callable[..., Any],
-        take_inputs: TakeInputs,
-        optimizer: tf.train.Optimizer | MakeOptimizer,
-    ) -> tf.Operation:
-        """Builds towers, gradients and the update; see `DataParallelBuilder.build`."""
-        function, optimizer = self._as_tower_func(cost_function), make_optimizer(optimizer)
-        gradients = []
-        for index in range(len(self.devices)):
-            tower = self._build_tower(function, take_inputs)
-            with tf.device(self._placement(index)):
-                gradients.append(compute_gradients(tower, optimizer))
-        self._sum.check_complete()
-        return optimizer.apply_gradients(all_before_any(average_gradients(gradients)), name="train_op")
+    def _place(self, index: int) -> AbstractContextManager[Any]:
+        return tf.device(self._variables.beside(self.devices[index]))  # type: ignore[no-any-return]
 
-    def _placement(self, index: int) -> Callable[[tf.Operation], str]:
-        return self._variables.beside(self.devices[index])
+    def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
+        return [average_gradients(gradients)]

@@ -9,16 +9,18 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._single_cost import all_before_any, compute_gradients
+from towerpack_callbacks import Callback
+
+from ..towers._builder import TakeInputs
+from ..towers._cost_gradients import Pairs
+from ..towers._objective import MakeOptimizer
 from ..towers._tower import TowerFunc
 from ._allreduce import all_reduce, choose_mode
-from ._average_gradients import check_same_variables
-from ._data_parallel_builder import DataParallelBuilder, MakeOptimizer, TakeInputs, make_optimizer
+from ._data_parallel_builder import DataParallelBuilder
+from ._keep_replicas_equal import KeepReplicasEqual
 from ._tower_copies import Copies, Originals, independent_optimizer
 
 __all__ = ["SyncMultiGPUReplicatedBuilder"]
-
-_Pairs = list[tuple[Any, tf.Variable]]
 
 
 @final
@@ -61,44 +63,28 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         self,
         cost_function: TowerFunc | Callable[..., Any],
         take_inputs: TakeInputs,
-        optimizer: tf.train.Optimizer | MakeOptimizer,
+        optimizer: tf.train.Optimizer | MakeOptimizer | None = None,
     ) -> tf.Operation:
-        """Builds towers, gradients and updates; see `DataParallelBuilder.build`."""
-        function, first = self._as_tower_func(cost_function), make_optimizer(optimizer)
-        optimizers = [first, *(independent_optimizer(first) for _ in self._copies)]
-        gradients: list[_Pairs] = []
-        for index, own in enumerate(optimizers):
-            tower = self._build_tower(function, take_inputs)
-            with tf.device(self.devices[index]), self._making_state(index):
-                gradients.append(compute_gradients(tower, own))
-        self._sum.check_complete()
-        self._check_gradients(gradients)
-        updates = []
-        for index, (own, pairs) in enumerate(zip(optimizers, self._average(gradients))):
-            with tf.device(self.devices[index]), self._in_name_scope(index), self._making_state(index):
-                name = "train_op" if index == 0 else "update"
-                updates.append(own.apply_gradients(all_before_any(pairs), name=name))
+        """Builds the towers, their gradients and the updates; see `Builder.build`."""
+        train_op = super().build(cost_function, take_inputs, optimizer)
         self._add_copying()
-        return updates[0] if len(updates) == 1 else tf.group(*updates, name="train_ops")
+        return train_op
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
-        """What makes the copies equal when a session begins, be it initialised or restored."""
+        """Returns the hook that makes the copies equal when a session begins, initialised or restored."""
         return [] if self.copy_variables is None else [_CopyAtStart(self.copy_variables)]
 
-    def _average(self, gradients: Sequence[_Pairs]) -> list[_Pairs]:
+    def callbacks(self) -> list[Callback]:
+        """Returns the callback that keeps the copies equal under a trainer."""
+        return [KeepReplicasEqual(self)]
+
+    def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
         rows = [[gradient for gradient, _ in pairs] for pairs in gradients]
         averages = all_reduce(rows, self.devices, self.mode)
         return [
             [(gradient, variable) for gradient, (_, variable) in zip(row, pairs)]
             for row, pairs in zip(averages, gradients)
         ]
-
-    def _check_gradients(self, gradients: Sequence[_Pairs]) -> None:
-        names = []
-        for tower, pairs in zip(self.towers, gradients):
-            prefix = f"{tower.context.variable_scope}/"
-            names.append([variable.op.name.removeprefix(prefix) for _, variable in pairs])
-        check_same_variables(names)
 
     def _add_copying(self) -> None:
         trained = {id(variable) for variable in self.towers[0].trainable_variables}
@@ -117,8 +103,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         if statistics:
             self.copy_statistics = tf.group(*statistics, name="copy_statistics")
 
-    def _placement(self, index: int) -> str:
-        return self.devices[index]
+    def _optimizers(self, first: list[tf.train.Optimizer]) -> list[list[tf.train.Optimizer]]:
+        return [first, *([independent_optimizer(optimizer) for optimizer in first] for _ in self._copies)]
 
     def _making_variables(self, index: int) -> AbstractContextManager[Any]:
         return self._copies[index - 1].of_model(self._model) if index else self._model.recording()
@@ -127,11 +113,24 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         return self._copies[index - 1].of_optimizer(self._state) if index else self._state.recording()
 
     @contextlib.contextmanager
-    def _in_name_scope(self, index: int) -> Iterator[None]:
-        with tf.name_scope(f"tower{index}/" if index else None):
+    def _differentiating(self, index: int) -> Iterator[None]:
+        with self._place(index), self._making_state(index):
             yield
 
+    @contextlib.contextmanager
+    def _updating(self, index: int) -> Iterator[None]:
+        scope = tf.name_scope(f"tower{index}/" if index else None)
+        with self._place(index), scope, self._making_state(index):
+            yield
 
+    def _name_update(self, index: int, name: str) -> str:
+        return "update" if index else name
+
+    def _join_updates(self, updates: Sequence[tf.Operation], name: str) -> tf.Operation:
+        return super()._join_updates(updates, f"{name}s")
+
+
+@final
 class _CopyAtStart(tf.train.SessionRunHook):
     """Runs an op when the session's variables have their values."""
 

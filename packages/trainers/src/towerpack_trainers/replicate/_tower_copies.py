@@ -29,7 +29,7 @@ class Originals:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Remembers what is made in this block."""
+        """Remembers the variables made in this block."""
         with tf.variable_creator_scope(self._record):
             yield
 
@@ -57,7 +57,7 @@ class Copies:
 
     @contextlib.contextmanager
     def of_model(self, originals: Originals) -> Iterator[None]:
-        """Pairs what is made in this block with the first tower's variables of the same names.
+        """Pairs the variables made in this block with the first tower's of the same names.
 
         Raises:
             TowerRuleError: the two towers do not make the same; the message names variable and tower.
@@ -77,7 +77,7 @@ class Copies:
 
     @contextlib.contextmanager
     def of_optimizer(self, originals: Originals) -> Iterator[None]:
-        """Pairs what is made in this block with what the first tower's optimizer has made, in order."""
+        """Pairs the variables made in this block with those of the first tower's optimizer, in order."""
 
         def find(_: str) -> tf.Variable | None:
             left = originals.variables[self._optimizers_so_far :]
@@ -131,9 +131,9 @@ def _copying(original: tf.Variable, arguments: dict[str, Any]) -> dict[str, Any]
 
 
 def independent_optimizer(optimizer: tf.train.Optimizer) -> tf.train.Optimizer:
-    """An optimizer with the same hyperparameters, which keeps state of its own.
+    """Copies an optimizer: the copy has the same hyperparameters and keeps state of its own.
 
-    Hyperparameters that are variables stay shared, so whoever sets one sets it for all. An optimizer around
+    Hyperparameters that are variables stay shared, so setting one sets it for all copies. An optimizer around
     another one is copied with it.
 
     Args:

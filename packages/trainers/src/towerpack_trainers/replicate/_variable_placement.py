@@ -1,4 +1,4 @@
-"""Where towers that share variables keep them."""
+"""The devices of variables that towers share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VARIABLE_OPS = {"VarHandleOp", "VariableV2", "Variable"}
 
 @final
 class LeastLoaded:
-    """Gives each request to the device that has been given the least so far; the first of several such.
+    """Chooses the device that has been given the fewest bytes so far; the first of several such.
 
     Args:
         devices: names of devices.
@@ -37,7 +37,7 @@ class LeastLoaded:
         self.load = dict.fromkeys(devices, 0)
 
     def __call__(self, size: int) -> str:
-        """The device for something of `size` bytes, which it is given to keep."""
+        """Returns the device for `size` bytes, and counts them as given to it."""
         device = min(self.load, key=self.load.__getitem__)
         # Something empty counts as well, so that many of them do not all go to one place.
         self.load[device] += max(size, 1)
@@ -46,7 +46,7 @@ class LeastLoaded:
 
 @final
 class SharedVariables:
-    """Sends variables to where the towers keep them together, and all other ops to a tower's own device.
+    """Places variables on the devices that keep them, and all other ops on a tower's own device.
 
     Args:
         devices: where to keep variables. With several, each goes to the one with the fewest bytes so far.
@@ -56,7 +56,7 @@ class SharedVariables:
         self._place = LeastLoaded(devices)
 
     def beside(self, device: str) -> Callable[[tf.Operation], str]:
-        """A device function, for `tf.device`, of the tower on `device`."""
+        """Returns the device function, for `tf.device`, of the tower on `device`."""
 
         def choose(op: tf.Operation) -> str:
             if op.device:  # the model's own choice

@@ -1,1 +1,29 @@
-"""Which values a run starts from."""
+"""Which values a run starts from, and what a checkpoint keeps of it."""
+
+from ._match_variables import match_variables
+from ._run_state import RunState
+from ._session_init import DictRestore, SaverRestore, SessionInit
+from ._smart_init import SmartInit
+from ._starting_point import (
+    FreshStart,
+    LoadedStart,
+    ResumedStart,
+    StartingPoint,
+    check_resume_allow,
+    find_starting_point,
+)
+
+__all__ = [
+    "DictRestore",
+    "FreshStart",
+    "LoadedStart",
+    "ResumedStart",
+    "RunState",
+    "SaverRestore",
+    "SessionInit",
+    "SmartInit",
+    "StartingPoint",
+    "check_resume_allow",
+    "find_starting_point",
+    "match_variables",
+]

@@ -1,4 +1,4 @@
-"""Which devices the towers of one host are on."""
+"""The devices of the towers of one host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("towerpack_trainers")
 
 
 def choose_devices(devices: Sequence[str] | None, gpus: int | Sequence[int] | None) -> list[str]:
-    """The devices of the towers, one each, as a user of a trainer names them.
+    """Returns the devices of the towers, one each, as a user of a trainer names them.
 
     Args:
         devices: names such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices.
@@ -66,12 +66,12 @@ def check_devices(devices: Sequence[str]) -> list[str]:
 
 
 def are_gpus(devices: Sequence[str]) -> bool:
-    """Whether all devices are GPUs."""
+    """Returns whether all devices are GPUs."""
     return all(_parse(device)[0] == "GPU" for device in devices)
 
 
 def count_gpus() -> int:
-    """How many GPUs TensorFlow sees on this host."""
+    """Returns how many GPUs TensorFlow finds on this host."""
     return len(tf.config.list_physical_devices("GPU"))
 
 

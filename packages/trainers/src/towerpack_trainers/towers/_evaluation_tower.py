@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
@@ -12,9 +12,10 @@ from towerpack_inputsource import InputSource
 
 from ._tower import Tower
 
-__all__ = ["EvaluationTower", "ParallelEvaluation", "take_turns"]
+__all__ = ["EvaluationTower", "ParallelEvaluation", "round_robin"]
 
 
+@final
 class EvaluationTower:
     """Runs a tower over one pass of its input; a `towerpack_callbacks.InferenceTower`.
 
@@ -39,17 +40,17 @@ class EvaluationTower:
             hook.begin()
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors of this replica by the names the model gave them."""
+        """Returns tensors of this replica by the names the model gave them."""
         return self._tower.get_tensors(names)
 
     def start(self, sess: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Tells the input that the session is there."""
+        """Starts the input in a session."""
         self._sess, self._coord = sess, coord
         for hook in self._hooks:
             hook.after_create_session(sess, coord)
 
     def stop(self) -> None:
-        """Tells the input that the session is about to close."""
+        """Stops the input, before the session is closed."""
         for hook in self._hooks:
             hook.end(self._sess)
 
@@ -72,7 +73,7 @@ class EvaluationTower:
         self._source.reset_state()
 
     def with_batch_size(self, fetches: Any) -> list[Any]:
-        """The fetches of one batch, and the number of examples in it."""
+        """Returns the fetches of one batch, with the number of examples in it."""
         return [fetches, self._batch_size]
 
     @property
@@ -81,7 +82,7 @@ class EvaluationTower:
         return self._sess
 
     def next_feeds(self) -> dict[Any, Any] | None:
-        """What to feed for the next batch, for those who run the session themselves; None at the end."""
+        """Returns the feeds of the next batch, for callers that run the session; None at the end."""
         context = tf.train.SessionRunContext(tf.train.SessionRunArgs([]), self._sess)
         try:
             args = [hook.before_run(context) for hook in self._hooks]
@@ -99,6 +100,7 @@ class EvaluationTower:
         return results
 
 
+@final
 class ParallelEvaluation:
     """Several towers that evaluate one flow as one; a `towerpack_callbacks.InferenceTower`.
 
@@ -106,7 +108,7 @@ class ParallelEvaluation:
     those that got one. So each datapoint is seen once, and results come in the order of the flow.
 
     Args:
-        towers: the towers, over the flows of `take_turns` in their order.
+        towers: the towers, over the flows of `round_robin` in their order.
     """
 
     def __init__(self, towers: Sequence[EvaluationTower]) -> None:
@@ -115,7 +117,7 @@ class ParallelEvaluation:
         self._alike: dict[Any, list[tf.Tensor]] = {}
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Tensors of the first replica; `evaluate` knows those of the others."""
+        """Returns tensors of the first replica; `evaluate` finds those of the others."""
         by_tower = [tower.get_tensors(names) for tower in self._towers]
         for alike in zip(*by_tower):
             self._alike[alike[0].ref()] = list(alike)
@@ -143,8 +145,8 @@ class ParallelEvaluation:
         return (tower.next_feeds() for tower in self._towers)
 
 
-def take_turns(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
-    """Flows whose iterators share one pass of `flow`: each takes the datapoint that comes next.
+def round_robin(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
+    """Makes flows whose iterators share one pass of `flow`: each takes the datapoint that comes next.
 
     A new pass begins when the first of them is iterated anew.
     """
@@ -152,14 +154,16 @@ def take_turns(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
     return [_Turn(shared, first=not index) for index in range(count)]
 
 
+@final
 class _SharedPass:
-    """The iterator that turns share."""
+    """The iterator that several readers share."""
 
     def __init__(self, flow: Iterable[Any]) -> None:
         self.flow = flow
         self.datapoints: Iterator[Any] = iter(())
 
 
+@final
 class _Turn:
     """One of several readers of a shared pass."""
 

@@ -1,4 +1,4 @@
-"""What a user says of a model."""
+"""The description of a model: inputs, graph, optimizer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_layers import get_current_tower_context
 
+from ._objective import Objective
+
 __all__ = ["ModelDesc"]
 
 
 class ModelDesc(abc.ABC):
-    """Describes a model with one cost. Subclass it, and override all three methods.
+    """Describes a model. Subclass it, and override all three methods.
 
     `build_graph` is a *tower function*: it is called once per training device and once per inference tower,
     and adds one replica to the graph each time. So make variables by `tf.get_variable` (layers do), under
@@ -36,21 +38,22 @@ class ModelDesc(abc.ABC):
 
     @abc.abstractmethod
     def inputs(self) -> Sequence[tf.TensorSpec]:
-        """Shape, dtype and name of each input, in the order of a datapoint's components."""
+        """Returns shape, dtype and name of each input, in the order of a datapoint's components."""
 
     @abc.abstractmethod
-    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | None:
+    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | Objective | Sequence[Objective] | None:
         """Adds one replica of the model to the graph.
 
         Args:
             inputs: one tensor per element of `inputs()`.
 
         Returns:
-            The cost, a scalar, when training (see `training`). What it returns otherwise is not used.
+            When training (see `training`), the cost, a scalar; for trainers whose builder takes them, an
+            `Objective` or a list of them, and then `optimizer` is not needed. Otherwise it is not used.
         """
 
     def optimizer(self) -> tf.train.Optimizer:
-        """A new optimizer of `tf.train`. May be left out if `TrainConfig(optimizer=…)` gives one."""
+        """Makes an optimizer of `tf.train`. May be left out if `TrainConfig(optimizer=…)` gives one."""
         raise NotImplementedError(
             f"{type(self).__name__} has no optimizer. Define optimizer(self), or give "
             "TrainConfig(optimizer=...)."

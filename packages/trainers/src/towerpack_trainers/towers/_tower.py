@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -20,7 +20,7 @@ __all__ = ["Tower", "TowerFunc", "check_specs"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# What the main training tower alone may add to: once is enough, and statistics are its own.
+# Collections that the main training tower alone may add to: once is enough, and statistics are its own.
 _MAIN_TOWER_ONLY = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES, MOVING_SUMMARIES)
 _TRAINING_ONLY = (*_MAIN_TOWER_ONLY, tf.GraphKeys.REGULARIZATION_LOSSES)
 # A copy of the model is no second model: what describes or regularizes the model shall find one.
@@ -32,6 +32,7 @@ _ORIGINALS_ONLY = (
 )
 
 
+@final
 @attrs.frozen(eq=False)
 class Tower:
     """One replica that was built.
@@ -39,8 +40,8 @@ class Tower:
     Attributes:
         context: its tower context.
         inputs: its input tensors by the names of the model's specs.
-        output: what the tower function returned.
-        trainable_variables: what its cost can be minimised by: the tower's own variables, or those it shares.
+        output: the value that the tower function returned.
+        trainable_variables: those that its cost can be minimised by: its own variables, or shared ones.
     """
 
     context: TowerContext
@@ -50,7 +51,7 @@ class Tower:
     trainable_variables: tuple[tf.Variable, ...] = ()
 
     def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
-        """Tensors by the names the model gave them, or by the names of its inputs.
+        """Returns tensors by the names the model gave them, or by the names of its inputs.
 
         Args:
             names: with or without the ":0".
@@ -73,6 +74,7 @@ class Tower:
         return find_tensors(self.graph, [name], prefixes)[0]
 
 
+@final
 class TowerFunc:
     """A function that adds one replica to the graph, with the record of where it was called.
 
@@ -174,7 +176,7 @@ def _check_new_variables(context: TowerContext, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _keep_out(graph: tf.Graph, keys: Sequence[str]) -> Iterator[None]:
-    """Takes back what the block adds to some collections."""
+    """Removes the additions of the block to some collections."""
     lengths = {key: len(graph.get_collection_ref(key)) for key in keys}
     try:
         yield

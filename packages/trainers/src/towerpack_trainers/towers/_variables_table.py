@@ -1,4 +1,4 @@
-"""A table of what will be trained."""
+"""A table of the trainable variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["describe_trainable_variables"]
 
 
 def describe_trainable_variables(graph: tf.Graph) -> str:
-    """A table of the trainable variables: name, shape, number of elements, dtype; and their sum.
+    """Returns a table of the trainable variables: name, shape, number of elements, dtype; and their sum.
 
     Args:
         graph: the graph they are in. Copies of replicas (`tower1/…`) are left out.

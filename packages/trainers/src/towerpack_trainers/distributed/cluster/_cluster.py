@@ -1,11 +1,11 @@
-"""Who trains together: addresses by rank, from `TF_CONFIG`, SLURM or arguments."""
+"""The processes of a training: addresses by rank, from `TF_CONFIG`, SLURM or arguments."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -19,6 +19,7 @@ _CHIEFS = ("chief", "master")
 _TRAINING_JOBS = (*_CHIEFS, "worker")
 
 
+@final
 @attrs.frozen
 class Cluster:
     """The processes of one training, and which of them this one is.
@@ -29,7 +30,7 @@ class Cluster:
         tasks: TensorFlow's name of each process, such as ("worker", 0).
 
     Raises:
-        ClusterError: an address or the rank makes no sense.
+        ClusterError: an address or the rank is not valid.
 
     Example:
         >>> cluster = Cluster.of(["10.0.0.1:2222", "10.0.0.2:2222"], rank=1)
@@ -43,7 +44,7 @@ class Cluster:
 
     @classmethod
     def of(cls, addresses: Sequence[str], rank: int) -> Cluster:
-        """A cluster of workers, by their addresses."""
+        """Makes a cluster of workers of their addresses."""
         if isinstance(addresses, str) or not isinstance(addresses, Sequence):
             raise ClusterError(
                 f'addresses={addresses!r}: expected a list such as ["host0:2222", "host1:2222"].'
@@ -67,7 +68,7 @@ class Cluster:
 
     @property
     def size(self) -> int:
-        """How many processes train together."""
+        """The number of processes that train together."""
         return len(self.addresses)
 
     @property
@@ -82,11 +83,11 @@ class Cluster:
 
     @property
     def fingerprint(self) -> str:
-        """What all processes of the same cluster have in common, and no other cluster has."""
+        """A string that all processes of this cluster have in common, and no other cluster has."""
         return hashlib.sha256(repr((self.addresses, self.tasks)).encode()).hexdigest()[:16]
 
     def spec(self) -> dict[str, list[str]]:
-        """The addresses by job, as `tf.train.ClusterSpec` takes them."""
+        """Returns the addresses by job, as `tf.train.ClusterSpec` takes them."""
         jobs: dict[str, list[str]] = {}
         for address, (job, _) in zip(self.addresses, self.tasks):
             jobs.setdefault(job, []).append(address)
@@ -96,7 +97,7 @@ class Cluster:
 def resolve_cluster(
     addresses: Sequence[str] | None = None, rank: int | None = None, *, port_base: int = 8888
 ) -> Cluster:
-    """Finds out who trains together: arguments first, then `TF_CONFIG`, then SLURM.
+    """Finds the processes that train together: by arguments, else `TF_CONFIG`, else SLURM.
 
     Args:
         addresses: "host:port" of each process, by rank.
@@ -104,7 +105,7 @@ def resolve_cluster(
         port_base: under SLURM, the first port to use on each host.
 
     Raises:
-        ClusterError: nothing says it, or what does makes no sense.
+        ClusterError: there is no description of the cluster, or it is inconsistent.
 
     Example:
         ```python
@@ -129,7 +130,7 @@ def resolve_cluster(
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host and port of "host:port".
+    """Returns host and port of "host:port".
 
     Raises:
         ClusterError: it is something else.
@@ -146,7 +147,7 @@ def _tf_config_resolver() -> Any:
 
 def _slurm_resolver(port_base: int) -> Any:
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
-    # It wants to divide GPUs among tasks, which SLURM itself does: as many as there may be, and none set.
+    # The resolver divides GPUs among tasks, which SLURM itself does: as many as there may be, and none set.
     return tf.distribute.cluster_resolver.SlurmClusterResolver(
         jobs={"worker": tasks}, port_base=port_base, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
     )

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, final
 
 import attrs
 
@@ -37,7 +37,7 @@ def launch(
     """Runs a command in several processes that train together, until all have ended.
 
     Each finds the cluster in `TF_CONFIG`. Its lines are passed on with its rank in front. When one fails, the
-    others get `grace` seconds to say so themselves and are killed; with restarts left, all start again. The
+    others get `grace` seconds to end by themselves and are killed; with restarts left, all start again. The
     command itself goes on from its checkpoint, by `TrainConfig(resume="auto")`.
 
     Call it in the main thread: it forwards signals. It ends all processes when it is told to end, and they
@@ -51,10 +51,10 @@ def launch(
         grace: seconds that processes get to end by themselves.
 
     Returns:
-        0 if all processes ended well, else what the first that failed returned, or 128 plus its signal.
+        0 if all processes ended well, else the exit code of the first that failed, or 128 plus its signal.
 
     Raises:
-        LaunchError: a number makes no sense, or the command cannot be started.
+        LaunchError: a number is out of range, or the command cannot be started.
     """
     _check(processes, max_restarts, min_processes)
     for restarts in range(max_restarts + 1):
@@ -69,7 +69,7 @@ def launch(
 
 
 def processes_of_try(restarts: int, processes: int, min_processes: int | None) -> int:
-    """How many processes there are after so many restarts.
+    """Returns the number of processes after so many restarts.
 
     Example:
         >>> [processes_of_try(restarts, 3, min_processes=2) for restarts in range(3)]
@@ -79,7 +79,7 @@ def processes_of_try(restarts: int, processes: int, min_processes: int | None) -
 
 
 def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
-    """Addresses on this machine at which nobody listens now."""
+    """Returns addresses on this machine at which no process listens now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for sock in sockets:
@@ -91,10 +91,11 @@ def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
 
 
 def exit_code(returned: int) -> int:
-    """What a shell calls the end of a process: its code, or 128 plus the signal that killed it."""
+    """Returns the code by which a shell reports the end of a process: its own, or 128 plus its signal."""
     return returned if returned >= 0 else 128 - returned
 
 
+@final
 @attrs.frozen(eq=False)
 class _Child:
     rank: int
@@ -102,12 +103,13 @@ class _Child:
     pumps: list[threading.Thread]
 
 
+@final
 class _Try:
-    """All processes, once."""
+    """One start of all processes, and their end."""
 
     def __init__(self, command: Sequence[str], count: int, grace: float) -> None:
         self._command, self._count, self._grace = list(command), count, grace
-        # What happens: the rank of a process that has ended, or a signal, as a negative number.
+        # Each event is the rank of a process that has ended, or a signal, as a negative number.
         self._events: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._writing = threading.Lock()
         self._children: list[_Child] = []
@@ -214,7 +216,8 @@ class _Try:
 
 
 def _die_with_parent() -> None:
-    # However the launcher ends, nothing of the training is left behind.
+    # However the launcher ends, nothing of the training is left behind. Workers of towerpack_dataflow do the
+    # same by code of their own: this wheel does not import that one.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

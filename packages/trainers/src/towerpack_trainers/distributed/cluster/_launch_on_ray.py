@@ -7,10 +7,9 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, final
 
-from .._distributed_errors import LaunchError, MissingExtraError
-from ..group._process_group import describe
+from .._distributed_errors import LaunchError, MissingExtraError, describe_error
 from ._launch import free_addresses, processes_of_try
 
 __all__ = ["launch_on_ray"]
@@ -42,7 +41,7 @@ def launch_on_ray(
         grace: seconds that processes get to end by themselves after one has failed.
 
     Returns:
-        What the function returned, by rank.
+        The values that the function returned, by rank.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -67,9 +66,10 @@ def launch_on_ray(
 def _describe(failure: BaseException) -> str:
     # Ray's error begins with the whole of the other process's traceback, in colours.
     cause = getattr(failure, "cause", None)
-    return describe(failure if cause is None else cause)
+    return describe_error(failure if cause is None else cause)
 
 
+@final
 class _Process:
     """One process of a training; Ray makes an actor of it."""
 
@@ -96,7 +96,7 @@ def _import_ray() -> Any:
 def _run_once(
     ray: Any, train: Callable[[], Any], count: int, options: dict[str, Any], grace: float
 ) -> tuple[list[Any], BaseException | None]:
-    """What all processes returned, and the first failure."""
+    """Returns the values of all processes, and the first failure."""
     # Ray must not restart one alone: the others cannot go on with it.
     actor = ray.remote(_Process).options(**{"num_cpus": 1, "max_restarts": 0, **options})
     actors = [actor.remote() for _ in range(count)]

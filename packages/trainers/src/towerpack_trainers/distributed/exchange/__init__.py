@@ -1,1 +1,27 @@
-"""Tensors exchanged between processes."""
+"""Tensors exchanged between processes: averaged gradients, broadcast variables, and their carriers."""
+
+from ._average_over_processes import (
+    STOPPED,
+    Averaged,
+    AverageOverProcesses,
+    average_over_processes,
+    broadcast_variables,
+    exchange_packed,
+)
+from ._collective import CollectiveCommunicator
+from ._communicator import Communicator
+from ._mpi import MPICommunicator
+from ._recycled_arrays import RecycledArrays
+
+__all__ = [
+    "STOPPED",
+    "AverageOverProcesses",
+    "Averaged",
+    "CollectiveCommunicator",
+    "Communicator",
+    "MPICommunicator",
+    "RecycledArrays",
+    "average_over_processes",
+    "broadcast_variables",
+    "exchange_packed",
+]

@@ -1,24 +1,32 @@
-"""Gradients averaged over processes, all or nothing, and the way out when one of them stops."""
+"""Gradients averaged over processes, all or none, and how one process ends the others' next step."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ._buckets import exchange_packed
+from ...towers._buckets import Buckets
+from ...towers._cost_gradients import Pairs
 from ._communicator import Communicator
 
-__all__ = ["STOPPED", "Averaged", "average_over_processes", "broadcast_variables"]
+__all__ = [
+    "STOPPED",
+    "AverageOverProcesses",
+    "Averaged",
+    "average_over_processes",
+    "broadcast_variables",
+    "exchange_packed",
+]
 
 _log = logging.getLogger("towerpack_trainers")
 
 STOPPED = "towerpack: another process stops here"
 
-# What TensorFlow's collectives carry. Others travel as the type beside them, which holds all their values.
+# The types that TensorFlow's collectives carry. Others travel as a wider type, which holds all their values.
 _CARRIED = {tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64}
 _CARRIED_AS = {
     tf.bool: tf.int32,
@@ -26,10 +34,11 @@ _CARRIED_AS = {
     tf.uint8: tf.int32,
     tf.int16: tf.int32,
     tf.uint16: tf.int32,
+    tf.uint32: tf.int64,
 }
-_CARRIED_AS |= {tf.uint32: tf.int64}
 
 
+@final
 @attrs.frozen(eq=False)
 class Averaged:
     """The exchange of a training step.
@@ -37,14 +46,40 @@ class Averaged:
     Attributes:
         pairs: averaged gradients and variables. None of them is there before all are, and none at all if a
             process stops: then an error with the text `STOPPED` is raised instead.
-        farewell: runs instead of the step in a process that stops, so that the others stop with it.
+        stop: runs instead of the step in a process that stops, so that the others stop with it.
     """
 
     pairs: list[tuple[tf.Tensor, tf.Variable]]
-    farewell: tf.Operation
+    stop: tf.Operation
 
 
-def average_over_processes(pairs: Sequence[tuple[Any, tf.Variable]], communicator: Communicator) -> Averaged:
+@final
+class AverageOverProcesses:
+    """Averages the gradients of each objective over all processes: the `exchange` of a `SingleDeviceBuilder`.
+
+    Where one op trains several objectives, their exchanges may run at the same time, in any order. Carriers
+    that need one order in all processes (MPI, and NCCL) need the ops of `Builder.updates`, run in turn.
+
+    Args:
+        communicator: carries the gradients.
+
+    Attributes:
+        stops: one op per objective, in their order. A process that stops runs the op of the update that the
+            others are about to run; all of them, if the others are about to train all objectives at once.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+        self.stops: list[tf.Operation] = []
+
+    def __call__(self, pairs: Pairs) -> Pairs:
+        """Returns averaged gradients and their variables; see `average_over_processes`."""
+        averaged = average_over_processes(pairs, self._communicator)
+        self.stops.append(averaged.stop)
+        return averaged.pairs
+
+
+def average_over_processes(pairs: Pairs, communicator: Communicator) -> Averaged:
     """Averages gradients over all processes, in as few exchanges as there are types.
 
     Args:
@@ -52,7 +87,7 @@ def average_over_processes(pairs: Sequence[tuple[Any, tf.Variable]], communicato
             processes touch different rows.
         communicator: carries them.
     """
-    gradients = [_dense(gradient, variable) for gradient, variable in pairs]
+    gradients = [_make_dense(gradient, variable) for gradient, variable in pairs]
     # In front, so that it is the first element of the first bucket.
     going_on = tf.zeros([1])
 
@@ -65,19 +100,19 @@ def average_over_processes(pairs: Sequence[tuple[Any, tf.Variable]], communicato
     limit = communicator.bucket_size
     with tf.name_scope("exchange"):
         _, *averages = exchange_packed([going_on, *gradients], average_unless_stopped, limit)
-        nothing = [tf.zeros(gradient.shape, gradient.dtype) for gradient in gradients]
-        farewell = tf.group(*exchange_packed([tf.ones([1]), *nothing], communicator.again, limit))
-    return Averaged([(average, variable) for average, (_, variable) in zip(averages, pairs)], farewell)
+        zeros = [tf.zeros(gradient.shape, gradient.dtype) for gradient in gradients]
+        stop = tf.group(*exchange_packed([tf.ones([1]), *zeros], communicator.repeat_all_reduce, limit))
+    return Averaged([(average, variable) for average, (_, variable) in zip(averages, pairs)], stop)
 
 
 def broadcast_variables(variables: Sequence[tf.Variable], communicator: Communicator) -> tf.Operation:
-    """An op that gives variables the values they have in the chief.
+    """Makes an op that gives variables the values they have in the chief.
 
     Raises:
         TypeError: a variable's type cannot be sent.
     """
     with tf.name_scope("broadcast"):
-        values = [_carried(variable) for variable in variables]
+        values = [_read_as_carried(variable) for variable in variables]
         received = exchange_packed(values, communicator.broadcast, communicator.bucket_size)
         if communicator.rank == 0:
             return tf.group(*received)
@@ -89,7 +124,27 @@ def broadcast_variables(variables: Sequence[tf.Variable], communicator: Communic
         )
 
 
-def _dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:
+def exchange_packed(
+    tensors: Sequence[tf.Tensor],
+    exchange: Callable[[list[tf.Tensor]], Sequence[tf.Tensor]],
+    limit: int,
+) -> list[tf.Tensor]:
+    """Sends tensors of static shapes through an exchange of flat ones.
+
+    Args:
+        tensors: at least one.
+        exchange: takes and returns flat tensors, one per bucket.
+        limit: elements in a bucket.
+
+    Returns:
+        Tensors of the same shapes and types, in the same order. None is there before all are.
+    """
+    shapes, dtypes = [tensor.shape for tensor in tensors], [tensor.dtype for tensor in tensors]
+    buckets = Buckets.by_size(shapes, dtypes, limit)
+    return buckets.unpack(tf.tuple(list(exchange(buckets.pack(tensors)))))
+
+
+def _make_dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:
     if isinstance(gradient, tf.IndexedSlices):
         _log.warning(
             "The gradient of %s is sparse; it is made dense, %s elements, to be averaged over processes.",
@@ -100,7 +155,7 @@ def _dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:
     return tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape)
 
 
-def _carried(variable: tf.Variable) -> tf.Tensor:
+def _read_as_carried(variable: tf.Variable) -> tf.Tensor:
     dtype, value = variable.dtype.base_dtype, variable.read_value()
     if not variable.shape.is_fully_defined():
         raise TypeError(

@@ -9,8 +9,8 @@ from typing import final
 import tensorflow.compat.v1 as tf
 
 from .._distributed_errors import ClusterError
-from ..cluster._cluster import Cluster
-from ..group._process_group import join_cluster
+from ..cluster import Cluster
+from ..group import join_cluster
 from ._communicator import Communicator
 
 __all__ = ["CollectiveCommunicator"]
@@ -18,7 +18,8 @@ __all__ = ["CollectiveCommunicator"]
 _GROUP_KEY = 1
 
 # The ops' own `timeout_seconds` is not used: TensorFlow 2.21 starts a thread for each exchange that has one,
-# and lets it sleep to the end of the time, though the exchange is over. The group's watch does it instead.
+# and lets it sleep to the end of the time, though the exchange is over. The group's heartbeats end a step
+# that takes too long instead.
 
 
 @final
@@ -29,7 +30,7 @@ class CollectiveCommunicator(Communicator):
     process's address of the cluster, and lives as long as the process: TensorFlow cannot stop one.
 
     Args:
-        cluster: who takes part.
+        cluster: the processes.
         hint: "ring" exchanges over gRPC, "nccl" between GPUs (not run on GPUs by our CI), "auto" lets
             TensorFlow choose by device.
         start_timeout: seconds to wait for all processes.
@@ -39,7 +40,7 @@ class CollectiveCommunicator(Communicator):
 
     Raises:
         ClusterError: an unknown hint.
-        RendezvousError: some process did not come.
+        RendezvousError: a process did not come.
     """
 
     def __init__(
@@ -61,9 +62,9 @@ class CollectiveCommunicator(Communicator):
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         self._latest = [next(self._keys) for _ in tensors]
-        return self.again(tensors)
+        return self.repeat_all_reduce(tensors)
 
-    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         if self.size == 1:
             return [tf.identity(tensor) for tensor in tensors]
         reduced: list[tf.Tensor] = []

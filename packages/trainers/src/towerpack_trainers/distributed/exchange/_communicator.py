@@ -1,4 +1,4 @@
-"""What a trainer needs to exchange tensors between processes, whatever carries them."""
+"""The interface by which tensors go from process to process, whatever carries them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from ..group._process_group import ProcessGroup
+from ..group import ProcessGroup
 
 __all__ = ["Communicator"]
 
@@ -34,7 +34,7 @@ class Communicator(abc.ABC):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.group.size
 
     @abc.abstractmethod
@@ -47,18 +47,18 @@ class Communicator(abc.ABC):
         """
 
     @abc.abstractmethod
-    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Takes part in the exchange of the latest `all_reduce` with other values.
+    def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Repeats the exchange of the latest `all_reduce` with other values.
 
         Run instead of that one, never with it in one session call.
         """
 
     @abc.abstractmethod
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """The chief's value of each tensor; also of int32 and int64."""
+        """Sends each tensor's value in the chief to all processes; also of int32 and int64."""
 
     def prepare(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        """Gets ready for sessions; returns their options, changed where the exchange needs it."""
+        """Prepares for sessions; returns their options, changed where the exchange needs it."""
         return config
 
     def close(self, failure: str | None = None) -> None:

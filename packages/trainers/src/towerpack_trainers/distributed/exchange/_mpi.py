@@ -11,8 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._distributed_errors import MissingExtraError
-from ..group._process_group import ProcessGroup, check_times
-from ..group._rendezvous import Lines, call_chief, receive_calls
+from ..group import Connections, ProcessGroup, call_chief, check_times, receive_calls
 from ._communicator import Communicator
 from ._recycled_arrays import RecycledArrays
 
@@ -28,7 +27,7 @@ _Exchange = Callable[..., list[np.ndarray]]
 class MPICommunicator(Communicator):
     """MPI's own exchange, of one buffer in main memory for all tensors of a type.
 
-    Signs of life go over TCP connections of our own, since MPI waits for ever for a process that hangs.
+    Heartbeats go over TCP connections of our own, since MPI waits for ever for a process that hangs.
 
     Args:
         comm: an `mpi4py.MPI.Comm`, of which a duplicate is used; None: `MPI.COMM_WORLD`.
@@ -62,7 +61,7 @@ class MPICommunicator(Communicator):
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._at_once(tensors, self._average)
 
-    def again(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         # MPI matches exchanges by their order, which is that of the tensors' types.
         return self._at_once(tensors, self._average)
 
@@ -82,7 +81,7 @@ class MPICommunicator(Communicator):
         if self.size == 1 or not tensors:
             return [tf.identity(tensor) for tensor in tensors]
         with tf.device("/cpu:0"):
-            carried = [_carried(tensor) for tensor in tensors]
+            carried = [_as_mpi_type(tensor) for tensor in tensors]
             answers = tf.numpy_function(exchange, carried, [tensor.dtype for tensor in carried])
             for tensor, answer in zip(tensors, answers):
                 answer.set_shape(tensor.shape)
@@ -120,7 +119,7 @@ class MPICommunicator(Communicator):
                 time.sleep(5e-5)
 
 
-def _carried(tensor: tf.Tensor) -> tf.Tensor:
+def _as_mpi_type(tensor: tf.Tensor) -> tf.Tensor:
     # MPI knows no half types: these are summed as float32.
     return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
@@ -145,16 +144,16 @@ def _join(
     hosts = comm.allgather(mpi.Get_processor_name())
     names = [f"rank {number} ({host})" for number, host in enumerate(hosts)]
     if size == 1:
-        return ProcessGroup(0, names, Lines({}, {}), peer_timeout, step_timeout)
+        return ProcessGroup(0, names, Connections({}, {}), peer_timeout, step_timeout)
     key = f"mpi of {size}"
     if rank == 0:
 
         def tell(port: int) -> None:
             comm.bcast(port)
 
-        lines = receive_calls(0, names, key, start_timeout, ready=tell)
+        connections = receive_calls(0, names, key, start_timeout, ready=tell)
     else:
         port = comm.bcast(None)
         local = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
-        lines = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
-    return ProcessGroup(rank, names, lines, peer_timeout, step_timeout)
+        connections = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
+    return ProcessGroup(rank, names, connections, peer_timeout, step_timeout)

@@ -7,7 +7,7 @@ import math
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
@@ -17,8 +17,9 @@ _ALIGNMENT = 64  # bytes; TensorFlow copies what begins elsewhere
 _KEEP = 2  # of each size: one that a step still reads while the next one is written
 
 
+@final
 class RecycledArrays:
-    """Results of functions that TensorFlow calls.
+    """Makes arrays for the results of functions that TensorFlow calls.
 
     A fresh array of megabytes is memory that the kernel finds and clears page by page, and TensorFlow copies
     it into another such: for an exchange over MPI, more than the exchange itself.
@@ -30,7 +31,7 @@ class RecycledArrays:
     def row(
         self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Arrays side by side in memory that nobody else sees, their contents arbitrary.
+        """Makes arrays side by side in memory that no other array uses, their contents arbitrary.
 
         Returns:
             All of it, flat; and its stretches, of these shapes. Between them are gaps.

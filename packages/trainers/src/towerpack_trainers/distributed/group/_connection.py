@@ -1,6 +1,6 @@
-"""JSON messages over a TCP connection: what processes say to one another besides tensors.
+"""JSON messages over TCP: all that processes send one another besides tensors.
 
-Nothing that arrives is unpickled, so whoever can reach the port can at most end the training.
+Nothing that arrives is unpickled, so a stranger who can reach the port can at most end the training.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import contextlib
 import json
 import socket
 import struct
-from typing import Any
+from typing import Any, final
 
-__all__ = ["Line", "connect", "listen"]
+__all__ = ["Connection", "connect", "listen"]
 
 _HEADER = struct.Struct(">4sI")
 _MAGIC = b"TWP1"
 _LARGEST = 1 << 30
 
 
-class Line:
-    """One connection. `fileno()` makes it usable with selectors.
+@final
+class Connection:
+    """Carries messages both ways. `fileno()` makes it usable with selectors.
 
     Args:
         sock: the connected socket.
@@ -31,7 +32,7 @@ class Line:
         self._received = bytearray()
 
     def fileno(self) -> int:
-        """The socket's descriptor; -1 when closed."""
+        """Returns the socket's descriptor; -1 when closed."""
         return self._sock.fileno()
 
     def send(self, message: Any, timeout: float | None = None) -> None:
@@ -53,7 +54,7 @@ class Line:
 
         Raises:
             EOFError: the other side has closed the connection.
-            ValueError: what came is not of this protocol.
+            ValueError: the received bytes are not of this protocol.
             OSError: the connection is broken, or the time is over (TimeoutError).
         """
         while (message := self._next()) is None:
@@ -62,7 +63,7 @@ class Line:
         return message[0]
 
     def receive_pending(self) -> list[Any]:
-        """All messages that are complete after one read; call it when the line is readable.
+        """Returns the messages that are complete after one read; to be called when the socket is readable.
 
         Raises:
             EOFError, ValueError, OSError: as `receive`.
@@ -75,7 +76,7 @@ class Line:
         return messages
 
     def close(self) -> None:
-        """Closes the connection; whoever waits on it, here or there, is woken."""
+        """Closes the connection, and wakes the threads that wait on either side of it."""
         with contextlib.suppress(OSError):  # the other side has closed it already
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
@@ -87,7 +88,7 @@ class Line:
         self._received += chunk
 
     def _next(self) -> list[Any] | None:
-        """A list of the next message, or None while it is not complete."""
+        """Returns the next message in a list, or None while it is not complete."""
         if len(self._received) < _HEADER.size:
             return None
         magic, length = _HEADER.unpack_from(self._received)
@@ -102,7 +103,7 @@ class Line:
 
 
 def listen(port: int) -> socket.socket:
-    """A socket that listens on all interfaces; port 0 takes a free one.
+    """Makes a socket that listens on all interfaces; port 0 takes a free one.
 
     Raises:
         OSError: the port is taken.
@@ -119,10 +120,10 @@ def listen(port: int) -> socket.socket:
     return listener
 
 
-def connect(host: str, port: int, timeout: float) -> Line:
+def connect(host: str, port: int, timeout: float) -> Connection:
     """Connects to a listener.
 
     Raises:
-        OSError: nobody listens there, or the host cannot be reached.
+        OSError: no process listens there, or the host cannot be reached.
     """
-    return Line(socket.create_connection((host, port), timeout))
+    return Connection(socket.create_connection((host, port), timeout))

@@ -1,4 +1,4 @@
-"""The processes of one training as a group: who is there, what they agree on, who is lost."""
+"""The processes of one training as a group: its members, their agreement, and the loss of one."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, final
 
-from .._distributed_errors import PeerLostError
-from ..cluster._cluster import Cluster, split_address
-from ._heartbeat import Progress, Watch
-from ._rendezvous import Lines, call_chief, receive_calls
+from .._distributed_errors import PeerLostError, describe_error
+from ..cluster import Cluster, split_address
+from ._heartbeat import HeartbeatMonitor, Progress
+from ._rendezvous import Connections, call_chief, receive_calls
 
-__all__ = ["ProcessGroup", "join_cluster"]
+__all__ = ["ProcessGroup", "check_times", "join_cluster"]
 
 _log = logging.getLogger("towerpack_trainers")
 
 
+@final
 class ProcessGroup:
-    """What processes that train together say to one another besides tensors.
+    """The processes that train together, and all that they exchange besides tensors.
 
-    All of them make the same calls in the same order: `gather`, `share` and `barrier` wait for everybody, and
-    raise as soon as anybody is lost.
+    All of them make the same calls in the same order: `gather`, `share` and `barrier` wait for all, and raise
+    as soon as one is lost.
 
     Args:
         rank: this process.
-        names: how to call each rank.
-        lines: the connections from the rendezvous.
+        names: the name of each rank in messages.
+        connections: the connections from the rendezvous.
         peer_timeout: seconds of silence after which a process is lost.
         step_timeout: seconds that an `interruptible` block may take.
     """
@@ -39,20 +40,22 @@ class ProcessGroup:
         self,
         rank: int,
         names: Sequence[str],
-        lines: Lines,
+        connections: Connections,
         peer_timeout: float,
         step_timeout: float = math.inf,
     ) -> None:
         self.rank, self.size = rank, len(names)
         self.names = tuple(names)
         self.peer_timeout, self.step_timeout = peer_timeout, step_timeout
-        self._talk = lines.talk
+        self._control = connections.control
         self._cancel: Callable[[], None] | None = None
         self._cancelling = threading.Lock()
         self._since = 0.0
         self._late: PeerLostError | None = None
         self._closed = False
-        self._watch = Watch(rank, names, lines.beat, peer_timeout, self._on_verdict, self._on_beat)
+        self._monitor = HeartbeatMonitor(
+            rank, names, connections.heartbeat, peer_timeout, self._on_lost_peer, self._on_heartbeat
+        )
 
     @property
     def is_chief(self) -> bool:
@@ -68,29 +71,29 @@ class ProcessGroup:
             value: JSON values.
 
         Raises:
-            PeerLostError: some process is lost.
+            PeerLostError: a process is lost.
         """
-        with self._talking():
+        with self._reporting_loss():
             if not self.is_chief:
-                self._talk[0].send(value)
-                values: list[Any] = self._talk[0].receive()
+                self._control[0].send(value)
+                values: list[Any] = self._control[0].receive()
                 return values
-            values = [value, *(self._talk[rank].receive() for rank in range(1, self.size))]
-            for line in self._talk.values():
-                line.send(values)
+            values = [value, *(self._control[rank].receive() for rank in range(1, self.size))]
+            for connection in self._control.values():
+                connection.send(values)
             return values
 
     def share(self, value: Any = None) -> Any:
-        """The chief's value in all processes; what others give does not count.
+        """Returns the chief's value in all processes; the values that others give do not count.
 
         Raises:
-            PeerLostError: some process is lost.
+            PeerLostError: a process is lost.
         """
-        with self._talking():
+        with self._reporting_loss():
             if not self.is_chief:
-                return self._talk[0].receive()
-            for line in self._talk.values():
-                line.send(value)
+                return self._control[0].receive()
+            for connection in self._control.values():
+                connection.send(value)
             return value
 
     def barrier(self) -> None:
@@ -100,12 +103,12 @@ class ProcessGroup:
     # ---- failing together
 
     def check(self) -> None:
-        """Does nothing while everybody lives.
+        """Does nothing while all processes live.
 
         Raises:
-            PeerLostError: some process is lost; the message names it.
+            PeerLostError: a process is lost; the message names it.
         """
-        if self._watch.verdict is not None:
+        if self._monitor.lost_peer is not None:
             raise self.error()
         if self._late is not None:
             raise self._late
@@ -122,7 +125,7 @@ class ProcessGroup:
             PeerLostError: one was lost before, or while, the block ran; or the time was over.
         """
         self._since = time.monotonic()
-        self._watch.note(step, in_step=True)
+        self._monitor.note_progress(step, in_step=True)
         self._cancel = cancel
         try:
             self.check()
@@ -130,17 +133,17 @@ class ProcessGroup:
         finally:
             with self._cancelling:
                 self._cancel = None
-        self._watch.note(step + 1, in_step=False)
+        self._monitor.note_progress(step + 1, in_step=False)
         self.check()
 
-    def _on_verdict(self) -> None:
+    def _on_lost_peer(self) -> None:
         with self._cancelling:
             if self._cancel is not None:
                 self._cancel()
-        for line in list(self._talk.values()):
-            line.close()
+        for connection in list(self._control.values()):
+            connection.close()
 
-    def _on_beat(self) -> None:
+    def _on_heartbeat(self) -> None:
         with self._cancelling:
             waiting = self._cancel is not None and self._late is None
             if waiting and time.monotonic() - self._since > self.step_timeout:
@@ -148,37 +151,40 @@ class ProcessGroup:
                 assert self._cancel is not None
                 self._cancel()
 
-    def wait_for_verdict(self) -> None:
-        """After a failed exchange: gives the watch the time it needs to find out who caused it.
+    def wait_for_lost_peer(self, timeout: float | None = None) -> None:
+        """Waits until the lost process is known that a failed exchange was caused by.
+
+        Args:
+            timeout: seconds to wait; None: as long as finding it out may take.
 
         Raises:
-            PeerLostError: it has found out.
+            PeerLostError: a process is lost; the message names it.
         """
-        self._watch.decided.wait(self.peer_timeout + 2)
+        self._monitor.peer_lost.wait(self.peer_timeout + 2 if timeout is None else timeout)
         self.check()
 
     def error(self) -> PeerLostError:
-        """The error that names the lost process."""
-        verdict = self._watch.verdict
-        assert verdict is not None
-        if verdict.rank == self.rank:
+        """Returns the error that names the lost process."""
+        lost = self._monitor.lost_peer
+        assert lost is not None
+        if lost.rank == self.rank:
             return PeerLostError(
-                f"The others have given up this process ({self.names[self.rank]}): {verdict.why}. "
+                f"The others have given up this process ({self.names[self.rank]}): {lost.reason}. "
                 "They have stopped; start all of them again.",
-                verdict.rank,
+                lost.rank,
             )
-        name = "Another process" if verdict.rank is None else self.names[verdict.rank]
-        progress = self._watch.progress.get(-1 if verdict.rank is None else verdict.rank)
+        name = "Another process" if lost.rank is None else self.names[lost.rank]
+        progress = self._monitor.progress.get(-1 if lost.rank is None else lost.rank)
         far = "" if progress is None else f" It had last reported {progress.steps} finished steps."
         return PeerLostError(
-            f"{name} is lost: {verdict.why}.{far} Nothing of an unfinished step was saved; start all "
+            f"{name} is lost: {lost.reason}.{far} Nothing of an unfinished step was saved; start all "
             'processes again with resume="auto", or let a launcher do it.',
-            verdict.rank,
+            lost.rank,
         )
 
     def late(self) -> PeerLostError:
-        """The error of a process that waits in vain for others that live."""
-        progress = {rank: self._watch.progress.get(rank, Progress(0, False)) for rank in range(self.size)}
+        """Returns the error of a process that waits in vain for others that live."""
+        progress = {rank: self._monitor.progress.get(rank, Progress(0, False)) for rank in range(self.size)}
         far = ", ".join(
             f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
             for rank, (steps, in_step) in progress.items()
@@ -186,7 +192,7 @@ class ProcessGroup:
         absent = [rank for rank, (_, in_step) in progress.items() if rank != self.rank and not in_step]
         names = " and ".join(self.names[rank] for rank in absent) or "Another process"
         return PeerLostError(
-            f"{names} did not come to an exchange in time, though all give signs of life. Does a callback "
+            f"{names} did not come to an exchange in time, though all send heartbeats. Does a callback "
             f"wait there, or the data? As last reported: {far}. The time allowed is step_timeout=.",
             absent[0] if len(absent) == 1 else None,
         )
@@ -195,23 +201,25 @@ class ProcessGroup:
 
     def announce_stop(self, reason: str) -> None:
         """Tells the others why this process is about to stop in good order."""
-        self._watch.say(stops=reason)
+        self._monitor.send(stops=reason)
 
     def reason_of_stop(self, timeout: float = 2.0) -> str:
-        """Why another process has stopped in good order."""
+        """Returns why another process has stopped in good order."""
         deadline = time.monotonic() + timeout
-        while not self._watch.reasons and time.monotonic() < deadline:
+        while not self._monitor.stop_reasons and time.monotonic() < deadline:
             time.sleep(0.01)
-        named = [f"{self.names[rank]}: {reason}" for rank, reason in sorted(self._watch.reasons.items())]
+        named = [
+            f"{self.names[rank]}: {reason}" for rank, reason in sorted(self._monitor.stop_reasons.items())
+        ]
         return "; ".join(named) or "another process stopped"
 
     def close(self, failure: str | None = None) -> None:
         """Leaves the group; with a failure, the others stop and name it."""
         if not self._closed:
             self._closed = True
-            self._watch.leave(failure)
-            for line in self._talk.values():
-                line.close()
+            self._monitor.leave(failure)
+            for connection in self._control.values():
+                connection.close()
 
     def __enter__(self) -> ProcessGroup:
         return self
@@ -219,16 +227,16 @@ class ProcessGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close(None if error is None else describe(error))
+        self.close(None if error is None else describe_error(error))
 
     @contextlib.contextmanager
-    def _talking(self) -> Iterator[None]:
+    def _reporting_loss(self) -> Iterator[None]:
         self.check()
         try:
             yield
         except (OSError, EOFError, ValueError) as broken:
-            # The line breaks with the process; the watch says which, or which had gone before.
-            self.wait_for_verdict()
+            # The connection breaks with the process; heartbeats tell which, or which was lost before.
+            self.wait_for_lost_peer()
             raise PeerLostError(f"The connection between the processes broke: {broken}.") from broken
 
 
@@ -238,25 +246,25 @@ def join_cluster(
     """Waits until all processes of a cluster are there.
 
     Args:
-        cluster: who takes part.
+        cluster: the processes.
         start_timeout: seconds to wait for all of them.
         peer_timeout: seconds of silence after which one counts as lost, from then on.
         step_timeout: seconds that an exchange may take.
 
     Raises:
-        RendezvousError: some are not there in time.
+        RendezvousError: a process is not there in time.
     """
     check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
     names = [f"rank {rank} ({address})" for rank, address in enumerate(cluster.addresses)]
     host, port = split_address(cluster.addresses[0])
     if cluster.size == 1:
-        lines = Lines({}, {})
+        connections = Connections({}, {})
     elif cluster.is_chief:
-        lines = receive_calls(port, names, cluster.fingerprint, start_timeout)
+        connections = receive_calls(port, names, cluster.fingerprint, start_timeout)
     else:
-        lines = call_chief([host], port, cluster.rank, names, cluster.fingerprint, start_timeout)
+        connections = call_chief([host], port, cluster.rank, names, cluster.fingerprint, start_timeout)
     _log.info("Rank %d of %d; all processes are there.", cluster.rank, cluster.size)
-    return ProcessGroup(cluster.rank, names, lines, peer_timeout, step_timeout)
+    return ProcessGroup(cluster.rank, names, connections, peer_timeout, step_timeout)
 
 
 def check_times(**times: float) -> None:
@@ -268,9 +276,3 @@ def check_times(**times: float) -> None:
     for name, value in times.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
             raise ValueError(f"{name}={value!r}: expected a number of seconds above 0.")
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

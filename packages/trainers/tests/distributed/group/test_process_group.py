@@ -1,6 +1,7 @@
 """Processes that find one another, agree, and notice who is lost. Threads stand in for processes here."""
 
 import contextlib
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -8,11 +9,81 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from towerpack_trainers.distributed import Cluster, PeerLostError, ProcessGroup, RendezvousError
-from towerpack_trainers.distributed.cluster._launch import free_addresses
-from towerpack_trainers.distributed.group._connection import Line, connect, listen
-from towerpack_trainers.distributed.group._process_group import join_cluster
+from towerpack_trainers.distributed.cluster import free_addresses
+from towerpack_trainers.distributed.group import (
+    Connection,
+    Connections,
+    call_chief,
+    join_cluster,
+    listen,
+    receive_calls,
+)
 
 QUICK = 1.0  # seconds of silence that count as death
+
+
+class Wire:
+    """One process's end of a connection, which the process loses when it dies."""
+
+    def __init__(self, connection, dead):
+        self.connection, self.dead = connection, dead
+
+    def fileno(self):
+        return self.connection.fileno()
+
+    def send(self, message, timeout=None):
+        if not self.dead:  # nor tells a dead process one neighbour about the end of its wire to another
+            self.connection.send(message, timeout)
+
+    def receive(self, timeout=None):
+        return self.connection.receive(timeout)
+
+    def receive_pending(self):
+        return self.connection.receive_pending()
+
+    def close(self):
+        self.connection.close()
+
+
+class Process:
+    """A group, and the wires that it is cut off from when the process is killed."""
+
+    def __init__(self, names, rank, found, peer_timeout):
+        self._dead = []
+        self._wires = Connections(
+            *(
+                {other: Wire(connection, self._dead) for other, connection in connections.items()}
+                for connections in (found.control, found.heartbeat)
+            )
+        )
+        self.group = ProcessGroup(rank, names, self._wires, peer_timeout)
+
+    def die(self):
+        """What the kernel does to the connections of a process that is killed."""
+        self._dead.append(True)
+        self._wires.close()
+
+
+@contextlib.contextmanager
+def processes(size, peer_timeout=QUICK):
+    """The processes of all ranks, which have met."""
+    addresses = free_addresses(size)
+    names = [f"rank {rank} ({address})" for rank, address in enumerate(addresses)]
+    port = int(addresses[0].rpartition(":")[2])
+
+    def meet(rank):
+        if rank == 0:
+            return receive_calls(port, names, "test", 20)
+        return call_chief(["127.0.0.1"], port, rank, names, "test", 20)
+
+    with ThreadPoolExecutor(size) as pool:
+        met = list(pool.map(meet, range(size)))
+    started = [Process(names, rank, found, peer_timeout) for rank, found in enumerate(met)]
+    try:
+        yield started
+    finally:
+        for process in started:
+            process.group.close()
 
 
 @contextlib.contextmanager
@@ -36,18 +107,9 @@ def together(groups, call):
         return list(pool.map(call, groups))
 
 
-def die(group):
-    """What the kernel does to the connections of a process that is killed."""
-    lines = [*group._watch._lines.values(), *group._talk.values()]
-    # The thread here lives on; it must not tell one process about the end of its line to another.
-    group._watch._lines.clear()
-    for line in lines:
-        line.close()
-
-
 def wait_for_error(group):
     with pytest.raises(PeerLostError) as caught:
-        group.wait_for_verdict()
+        group.wait_for_lost_peer()
     return caught.value
 
 
@@ -72,26 +134,25 @@ def test_a_group_of_one():
 
 
 def test_a_dead_process_is_named_by_all_others():
-    with joined(3) as groups:
-        groups[2]._watch.note(17, in_step=True)
+    with processes(3, peer_timeout=30) as [chief, other, third]:
         time_of_death = time.monotonic()
-        die(groups[2])
-        errors = [wait_for_error(group) for group in groups[:2]]
+        third.die()
+        errors = [wait_for_error(process.group) for process in (chief, other)]
         assert [error.rank for error in errors] == [2, 2]
         assert all("rank 2 (127.0.0.1:" in str(error) and "has ended" in str(error) for error in errors)
-        assert time.monotonic() - time_of_death < QUICK
+        assert time.monotonic() - time_of_death < 10  # long before its silence would have counted
 
 
 def test_a_dead_chief_is_named_by_all_others():
-    with joined(3) as groups:
-        die(groups[0])
-        assert [wait_for_error(group).rank for group in groups[1:]] == [0, 0]
+    with processes(3) as [chief, *others]:
+        chief.die()
+        assert [wait_for_error(process.group).rank for process in others] == [0, 0]
 
 
 def test_who_waits_for_a_dead_process_is_woken():
-    with joined(3) as groups, ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(group.barrier) for group in groups[:2]]
-        die(groups[2])
+    with processes(3) as [chief, other, third], ThreadPoolExecutor(2) as pool:
+        waiting = [pool.submit(process.group.barrier) for process in (chief, other)]
+        third.die()
         for wait in waiting:
             with pytest.raises(PeerLostError, match="rank 2"):
                 wait.result(20)
@@ -110,22 +171,23 @@ def test_leaving_is_no_failure():
     with joined(3) as groups:
         together(groups, ProcessGroup.barrier)
         groups[2].close()
-        assert together(groups[:2], lambda group: group._watch.decided.wait(QUICK * 1.5)) == [False, False]
+        together(groups[:2], lambda group: group.wait_for_lost_peer(QUICK * 1.5))
+        together(groups[:2], ProcessGroup.check)
 
 
 def test_silence_is_death():
     """A chief that accepts calls and then says nothing more, as a stopped process."""
     addresses = free_addresses(1)
     with contextlib.closing(listen(int(addresses[0].split(":")[1]))) as listener:
-        lines = []
+        connections = []
 
         def answer():
             for _ in range(2):
-                line = Line(listener.accept()[0])
-                line.receive(10)
-                line.send({"welcome": True})
-                lines.append(line)
-            lines[0].send("all are here")
+                connection = Connection(listener.accept()[0])
+                connection.receive(10)
+                connection.send({"welcome": True})
+                connections.append(connection)
+            connections[0].send("all are here")
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -134,41 +196,43 @@ def test_silence_is_death():
         with join_cluster(cluster, 20, QUICK) as group:
             error = wait_for_error(group)
             assert error.rank == 0
-            assert "no sign of life for 1 s" in str(error)
+            assert "it sent no heartbeat for 1 s" in str(error)
             assert time.monotonic() - began < QUICK * 3
         thread.join()
-        for line in lines:
-            line.close()
+        for connection in connections:
+            connection.close()
 
 
-def test_the_first_verdict_counts():
-    with joined(3) as groups:
-        groups[1].close("KeyError: 'first'")
-        wait_for_error(groups[0])
-        die(groups[2])
-        assert "KeyError: 'first'" in str(groups[0].error())
+def test_the_first_loss_counts():
+    with processes(3) as [chief, other, third]:
+        other.group.close("KeyError: 'first'")
+        wait_for_error(chief.group)
+        third.die()
+        assert "KeyError: 'first'" in str(chief.group.error())
 
 
 def test_a_block_is_interrupted_while_it_runs_and_not_after():
-    with joined(2) as groups:
+    with processes(2) as [chief, other]:
         cancelled = threading.Event()
-        with pytest.raises(PeerLostError, match="rank 1"), groups[0].interruptible(3, cancelled.set):
-            die(groups[1])
+        with pytest.raises(PeerLostError, match="rank 1"), chief.group.interruptible(3, cancelled.set):
+            other.die()
             assert cancelled.wait(20)
         cancelled.clear()
-        with pytest.raises(PeerLostError, match="rank 1"), groups[0].interruptible(4, cancelled.set):
+        with pytest.raises(PeerLostError, match="rank 1"), chief.group.interruptible(4, cancelled.set):
             raise AssertionError("a lost process must be noticed before the block")
         assert not cancelled.is_set()
 
 
 def test_who_does_not_come_is_named_by_its_progress():
-    with joined(3) as groups:
-        groups[0]._watch.note(41, in_step=True)
-        groups[1]._watch.note(41, in_step=False)
-        groups[2]._watch.note(41, in_step=True)
+    with joined(3) as groups, contextlib.ExitStack() as steps:
+        with groups[1].interruptible(40, list):
+            pass  # then 41 steps are finished
+        for group in (groups[0], groups[2]):
+            steps.enter_context(group.interruptible(41, list))
         deadline = time.monotonic() + 10
-        while len(groups[2]._watch.progress) < 3 and time.monotonic() < deadline:
-            groups[2]._watch.decided.wait(0.05)
+        while str(groups[2].late()).count("41 finished steps") < 3 and time.monotonic() < deadline:
+            with contextlib.suppress(PeerLostError):
+                groups[2].wait_for_lost_peer(0.05)
         error = groups[2].late()
         assert error.rank == 1
         assert str(error).startswith("rank 1 (127.0.0.1:")
@@ -245,11 +309,11 @@ def test_strangers_at_the_port_do_not_matter():
         chief = pool.submit(join_cluster, Cluster.of(addresses, 0), 20)
         while True:
             try:
-                stranger = connect("127.0.0.1", port, 5)
+                stranger = socket.create_connection(("127.0.0.1", port), 5)
                 break
             except OSError:
                 threading.Event().wait(0.05)
-        stranger._sock.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with join_cluster(Cluster.of(addresses, 1), 20), chief.result(20) as group:
             assert group.size == 2
         stranger.close()

@@ -12,7 +12,7 @@ import pytest
 
 from towerpack_trainers.__main__ import main
 from towerpack_trainers.distributed import LaunchError, launch
-from towerpack_trainers.distributed.cluster._launch import exit_code, free_addresses, processes_of_try
+from towerpack_trainers.distributed.cluster import exit_code, free_addresses, processes_of_try
 
 SETUP = """
 import json, os, signal, sys, threading

@@ -5,10 +5,10 @@ import gc
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towerpack_trainers.distributed.exchange._recycled_arrays import RecycledArrays
+from towerpack_trainers.distributed.exchange import RecycledArrays
 
 
 def address(array):
@@ -35,6 +35,7 @@ def test_memory_comes_back_with_the_last_view(dtype):
     assert address(row()[0]) == begin
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 5), max_size=3), max_size=8))
 def test_parts_lie_side_by_side(shapes):
     whole, parts = RecycledArrays().row([tuple(shape) for shape in shapes], np.dtype(np.float32))

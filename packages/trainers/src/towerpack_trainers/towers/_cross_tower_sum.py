@@ -1,12 +1,12 @@
 """The sum of a tensor over all towers, for layers that need it while the towers are still being built.
 
-The first tower asks before the others exist. So what a tower gets is a deferred op, which for now returns the
-tower's own tensor; when the last tower has asked as well, all are connected to the sum. The same happens in
-backpropagation: the gradient of all costs together by one tower's tensor is the sum of the gradients that the
-towers have computed, each of its own cost, and these come one tower after another, too.
+The first tower takes the sum before the others exist. So a tower gets a deferred op, which for now returns
+the tower's own tensor; when the last tower has taken the sum as well, all are connected to it. The same
+happens in backpropagation: the gradient of all costs together by one tower's tensor is the sum of the
+gradients that the towers have computed, each of its own cost, and these come one tower after another, too.
 
-Within a session's run the towers then wait for one another just as data flow, and no more: to run one of
-them runs what it needs of the others, whoever asks for it.
+Within a session's run the towers then wait for one another just as data flow, and no more: running one of
+them runs what it needs of the others.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .._errors import TowerRuleError
 __all__ = ["CrossTowerSum"]
 
 
+@final
 @attrs.define
 class _Meeting:
     """One place in the model where the towers meet, for one direction."""
@@ -31,14 +32,14 @@ class _Meeting:
     tensors: list[tf.Tensor] = attrs.field(factory=list)
 
     def join(self, tensor: tf.Tensor) -> tf.Tensor:
-        """What a tower gets for its tensor."""
+        """Returns the deferred sum for a tower's tensor."""
         deferred = tf.identity(tensor, name="cross_tower_sum")
         self.tensors.append(tensor)
         self.waiting.append(deferred.op)
         return deferred
 
-    def connect_if_all_are_here(self, towers: int) -> None:
-        """Makes what the towers got the sum, if the last one has come."""
+    def connect_if_complete(self, towers: int) -> None:
+        """Connects the deferred ops to the sum, if the last tower has joined."""
         if len(self.tensors) == towers:
             with tf.name_scope(None), tf.control_dependencies(None):
                 total = tf.add_n(self.tensors)
@@ -60,10 +61,10 @@ class CrossTowerSum:
         self._towers = towers
         self._forward: list[_Meeting] = []
         self._backward: dict[tuple[int, int], _Meeting] = {}
-        self._asked = [0] * towers
+        self._taken = [0] * towers
 
     def of(self, tower: int, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-        """The function for one tower: from its tensor to the sum over all.
+        """Returns the function for one tower: from its tensor to the sum over all.
 
         Args:
             tower: index of the tower.
@@ -71,8 +72,8 @@ class CrossTowerSum:
         """
 
         def total(tensor: tf.Tensor) -> tf.Tensor:
-            number = self._asked[tower]
-            self._asked[tower] += 1
+            number = self._taken[tower]
+            self._taken[tower] += 1
             place = f"{tf.get_default_graph().get_name_scope()}/".removeprefix(f"{name}/").rstrip("/")
             self._check_place(tower, number, place, tensor)
             return self._differentiable(number, tensor)
@@ -80,15 +81,15 @@ class CrossTowerSum:
         return total
 
     def check_complete(self) -> None:
-        """Checks, when all towers are built, that each has come to every meeting.
+        """Checks, when all towers are built, that each has taken every sum.
 
         Raises:
             TowerRuleError: one has not; the message says which, and where.
         """
-        for tower, asked in enumerate(self._asked):
-            if asked < len(self._forward):
+        for tower, taken in enumerate(self._taken):
+            if taken < len(self._forward):
                 raise TowerRuleError(
-                    f"Tower {tower} has no cross-tower sum at {self._forward[asked].place!r}, where other "
+                    f"Tower {tower} has no cross-tower sum at {self._forward[taken].place!r}, where other "
                     "towers have one. A tower function must build the same replica each time."
                 )
 
@@ -121,12 +122,12 @@ class CrossTowerSum:
                 key = number, times
                 meeting = self._backward.setdefault(key, _Meeting(forward.place))
                 deferred = meeting.join(gradient)
-                meeting.connect_if_all_are_here(self._towers)
+                meeting.connect_if_complete(self._towers)
                 return deferred
 
             return forward.join(mine), backward
 
         result = tf.custom_gradient(exchange)(tensor)
         # Not before: custom_gradient looks for variables in what the result depends on.
-        forward.connect_if_all_are_here(self._towers)
+        forward.connect_if_complete(self._towers)
         return result

@@ -1,0 +1,174 @@
+"""What a trainer makes of its `TrainConfig`: defaults filled in, and what does not suit it refused."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import (
+    Callback,
+    Callbacks,
+    HookToCallback,
+    JSONWriter,
+    LoopState,
+    Monitors,
+    TFEventWriter,
+)
+from towerpack_inputsource import InputSource
+
+from .._errors import ConfigError
+from ..reports._input_report import InputReport
+from ..reports._stall_warning import StallWatch
+from ..restore import StartingPoint, find_starting_point
+from ._train_config import TrainConfig, default_callbacks, default_monitors
+
+__all__ = [
+    "refuse_dataflow",
+    "resolve_callbacks",
+    "resolve_config",
+    "resolve_input_callbacks",
+    "resolve_loop",
+    "resolve_monitors",
+    "resolve_start",
+    "resolve_steps_per_epoch",
+    "resolve_train_op",
+]
+
+
+def resolve_config(
+    trainer: str, config: TrainConfig | None, arguments: Mapping[str, Any], is_chief: bool
+) -> TrainConfig:
+    """Returns the configuration of one process's training.
+
+    Args:
+        trainer: the trainer's name, for messages.
+        config: the configuration that was given.
+        arguments: those of a `TrainConfig`, given instead of one.
+        is_chief: whether the process writes files and restores checkpoints.
+
+    Raises:
+        ConfigError: both were given, or the configuration is no `TrainConfig`.
+    """
+    if config is None:
+        config = TrainConfig(**arguments)
+    elif arguments:
+        raise ConfigError(
+            f"{trainer} received a TrainConfig and {', '.join(arguments)} besides. "
+            "Give all of it to the TrainConfig, or leave that out."
+        )
+    if not isinstance(config, TrainConfig):
+        raise ConfigError(f"{trainer} takes a TrainConfig, received {config!r}.")
+    if is_chief:
+        return config
+    return attrs.evolve(config, log_dir=None, monitors=[], resume=None, session_init=None)
+
+
+def refuse_dataflow(config: TrainConfig) -> None:
+    """Refuses a DataFlow where there is no model that it could feed.
+
+    Raises:
+        ConfigError: there is one.
+    """
+    if config.dataflow is not None:
+        raise ConfigError(
+            "Trainer itself knows no model to feed from dataflow=. Use a trainer that has one, such as "
+            "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
+        )
+
+
+def resolve_start(config: TrainConfig) -> StartingPoint:
+    """Returns where the run starts.
+
+    Raises:
+        CheckpointError: the checkpoint to resume cannot be read.
+    """
+    return find_starting_point(config.resume, config.log_dir, config.session_init, config.resume_allow)
+
+
+def resolve_loop(config: TrainConfig) -> LoopState:
+    """Returns the counters of a run that has not begun; steps per epoch are not known yet."""
+    return LoopState(
+        steps_per_epoch=0,
+        max_epoch=config.max_epoch,
+        starting_epoch=config.starting_epoch,
+        evaluation_batches=config.evaluation_batches,
+    )
+
+
+def resolve_monitors(config: TrainConfig, loop: LoopState) -> Monitors:
+    """Returns the monitors: by default, without those that write files where there is no directory."""
+    monitors = config.monitors
+    if monitors is None:
+        no_files = config.log_dir is None
+        writers = (TFEventWriter, JSONWriter)
+        monitors = [m for m in default_monitors() if not (no_files and isinstance(m, writers))]
+    return Monitors(monitors, loop)
+
+
+def resolve_callbacks(
+    config: TrainConfig, own: Iterable[Callback], monitors: Iterable[Callback]
+) -> Callbacks:
+    """Returns all callbacks of a run in order: the trainer's own, the user's, the defaults, monitors."""
+    given = config.extra_callbacks
+    extra = default_callbacks() if given is None else given
+    return Callbacks([*own, *config.callbacks, *extra, *monitors])
+
+
+def resolve_input_callbacks(
+    config: TrainConfig, source: InputSource | None, inputs: Sequence[tf.Tensor]
+) -> list[Callback]:
+    """Returns the callbacks that run, watch and report on the input of a training.
+
+    Args:
+        config: the configuration.
+        source: the input; None without one.
+        inputs: tensors that one training tower takes of the input; empty where they are not known.
+    """
+    stall = config.stall_seconds
+    callbacks: list[Callback] = [] if math.isinf(stall) else [StallWatch(source, stall)]
+    if source is not None:
+        callbacks += map(HookToCallback, source.hooks())
+        callbacks.append(InputReport(source, inputs, config.steps_per_run or 1))
+    return callbacks
+
+
+def resolve_train_op(value: Any, graph: tf.Graph) -> tf.Operation:
+    """Returns the op of `value`, which is one of the trainer's graph unless that graph is empty.
+
+    Args:
+        value: an op, or a tensor of a graph.
+        graph: what the trainer has built.
+
+    Raises:
+        TypeError: `value` is neither.
+        ConfigError: the op is in another graph than the one that the trainer has built.
+    """
+    op = value if isinstance(value, tf.Operation) else getattr(value, "op", value)
+    if not isinstance(op, tf.Operation):
+        raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
+    if op.graph is not graph and graph.get_operations():
+        raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
+    return op
+
+
+def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None) -> int:
+    """Returns the number of steps of an epoch: as configured, or else one pass of the data.
+
+    Raises:
+        ConfigError: neither is known, or the data is empty.
+    """
+    steps = config.steps_per_epoch
+    if steps is None and source is not None:
+        steps = source.size()
+    if steps == 0:
+        raise ConfigError("The data is empty: one pass has no datapoint. Look at its source and filters.")
+    if steps is None:
+        raise ConfigError(
+            "TrainConfig has no steps_per_epoch, and the data does not say how long one pass is. "
+            "Give TrainConfig(steps_per_epoch=...)."
+        )
+    return steps

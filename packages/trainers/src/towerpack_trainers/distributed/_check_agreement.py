@@ -1,0 +1,52 @@
+"""Finds in what processes that are about to train together differ. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ._distributed_errors import RanksDifferError
+
+__all__ = ["find_difference"]
+
+_SHARDS = (
+    "Each step takes one from every process, so shards must be of one length: cut the whole to a multiple, "
+    "as ShardData(FixedSizeData(flow, n * size), rank, size) does."
+)
+_REMEDIES = {
+    "the datapoints in a pass of its data": _SHARDS,
+    "the steps of an epoch": _SHARDS,
+    "the variables": "All must build the same model, in the same order.",
+    "the last epoch": "All must be given the same max_epoch.",
+}
+
+
+def find_difference(facts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> RanksDifferError | None:
+    """Returns an error that names the first fact in which a process differs from the chief.
+
+    Args:
+        facts: what each rank is about to do: JSON values by what they are.
+        names: how messages call each rank.
+
+    Returns:
+        None if all are about to do the same.
+    """
+    first, *others = facts
+    for rank, other in enumerate(others, start=1):
+        for what, value in first.items():
+            if value != other[what]:
+                return RanksDifferError(
+                    f"{names[rank]} differs from {names[0]} in {what}: {_difference(other[what], value)}. "
+                    f"{_REMEDIES.get(what, '')}"
+                )
+    return None
+
+
+def _difference(theirs: Any, chiefs: Any) -> str:
+    if not isinstance(theirs, dict) or not isinstance(chiefs, dict):
+        return f"{theirs} instead of {chiefs}"
+    names = sorted(set(theirs) ^ set(chiefs)) or [name for name in theirs if theirs[name] != chiefs[name]]
+    return (
+        ", ".join(f"{name}: {theirs.get(name)} instead of {chiefs.get(name)}" for name in names[:5])
+        or "their order"
+    )

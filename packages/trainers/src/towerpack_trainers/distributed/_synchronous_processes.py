@@ -1,0 +1,207 @@
+"""Processes that train one model in step: equal variables, averaged gradients, the same update everywhere."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callbacks, LoopState, StopTraining
+from towerpack_inputsource import InputSource
+
+from .._errors import ConfigError
+from ..restore import RunState, StartingPoint
+from ..session import ProcessStrategy, create_session
+from ._check_agreement import find_difference
+from ._distributed_errors import PeerLostError, describe_error
+from ._translate_position import Reshard, for_processes, own_position
+from .exchange import STOPPED, AverageOverProcesses, Communicator, broadcast_variables
+
+__all__ = ["SynchronousProcesses"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+# What TensorFlow raises where an exchange breaks off.
+_OF_EXCHANGES = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+    tf.errors.UnknownError,
+)
+
+
+@final
+class SynchronousProcesses(ProcessStrategy):
+    """Trains one replica per process, in step: averaged gradients, the same update everywhere.
+
+    Each process has variables, data and an optimizer of its own. All start with the chief's values and apply
+    the same averaged gradients, so they stay equal. The chief (rank 0) alone writes files, restores
+    checkpoints and runs callbacks that are `chief_only`; what it restored, the others get from it.
+
+    Give it to any trainer that passes its gradients through `gradient_exchange`: `SimpleTrainer`, or one of
+    your own, as `SingleDeviceBuilder(exchange=self.processes.gradient_exchange)` does. A step that makes
+    several exchanges begins with the one that was built first.
+
+    Args:
+        communicator: the processes. It is left when the training ends.
+        reshard: how a position in the data is translated when a training goes on with another number of
+            processes, such as `towerpack_dataflow.reshard`.
+
+    Raises:
+        RanksDifferError: (in `train`) the processes do not train the same model.
+        PeerLostError: (in `train`) another process died, fell silent or failed.
+
+    Example:
+        ```python
+        communicator = CollectiveCommunicator(resolve_cluster())
+        MyTrainer(config, processes=SynchronousProcesses(communicator)).train()
+        ```
+    """
+
+    single_steps = True
+
+    def __init__(self, communicator: Communicator, reshard: Reshard | None = None) -> None:
+        self.communicator = communicator
+        self.is_chief = communicator.group.is_chief
+        self.gradient_exchange = self._exchange = AverageOverProcesses(communicator)
+        self._group = communicator.group
+        self._reshard = reshard
+        self._common_variables: list[tf.Variable] = []
+        self._broadcast: tf.Operation | None = None
+
+    # ---- the graph
+
+    def agree_on_seed(self, choose: Callable[[], int]) -> int:
+        seed: int = self._group.share(choose() if self.is_chief else None)
+        return seed
+
+    def local_seed(self, seed: int) -> int:
+        if self.is_chief:
+            return seed
+        digest = hashlib.sha256(f"{seed}/{self._group.rank}".encode()).digest()
+        return int.from_bytes(digest[:4], "little") >> 1
+
+    def add_ops(self, graph: tf.Graph) -> None:
+        """Adds the op by which all variables begin with the chief's values.
+
+        Raises:
+            ConfigError: the trainer has built no update of averaged gradients.
+            TypeError: a variable's type cannot be sent.
+        """
+        size = self._group.size
+        if not self._exchange.stops:
+            raise ConfigError(
+                f"{size} processes shall train in step, but this trainer has not averaged any gradient over "
+                "them. Pass its gradients through processes.gradient_exchange, or build them by a builder "
+                "that was made with exchange=processes.gradient_exchange."
+            )
+        with graph.as_default():
+            # Now, since what callbacks add is their own: some of them are in the chief alone.
+            self._common_variables = list(tf.global_variables())
+            self._broadcast = broadcast_variables(self._common_variables, self.communicator)
+        _log.info("%d processes, each with a batch of its own: one step trains on %d datapoints.", size, size)
+
+    # ---- the start
+
+    def check_agreement(self, loop: LoopState, source: InputSource | None) -> None:
+        variables = {v.op.name: [v.shape.as_list(), v.dtype.base_dtype.name] for v in self._common_variables}
+        facts = {
+            "the last epoch": loop.max_epoch,
+            "the steps of an epoch": loop.steps_per_epoch,
+            "the datapoints in a pass of its data": None if source is None else source.size(),
+            "the variables": variables,
+        }
+        difference = find_difference(self._group.gather(facts), self._group.names)
+        if difference is not None:
+            # Else a process that knows the difference leaves while others still wait for it, and these only
+            # see it go.
+            with contextlib.suppress(PeerLostError):
+                self._group.barrier()
+            raise difference
+
+    def create_session(self, graph: tf.Graph, options: tf.ConfigProto, start: StartingPoint) -> tf.Session:
+        prepared = self.communicator.prepare(options)
+        return create_session(graph, prepared, self.communicator.target, start.initial_values(graph))
+
+    def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
+        steps = run.loop.steps_per_epoch
+        start.restore(sess, run, lambda state: self._translate(state, steps))
+        with self._group.interruptible(0, sess.close):
+            sess.run(self._broadcast)
+        everywhere = Callbacks([cb for cb in run.callbacks if not cb.chief_only])
+        shared = self._group.share(start.state and {**start.state, "callbacks": everywhere.state_dict()})
+        if shared is not None and not self.is_chief:
+            state = self._translate(shared, steps)
+            if run.source is not None and state.get("input"):
+                state["input"] = own_position(state["input"], run.source.state_dict())
+            run.load_state_dict(state)
+
+    def _translate(self, state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
+        return for_processes(state, self._group.rank, self._group.size, steps_per_epoch, self._reshard)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"processes": self._group.size}
+
+    # ---- steps
+
+    def guard_step(self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session) -> Callable[[], Any]:
+        def run_guarded_step() -> None:
+            with self._group.interruptible(loop.global_step, sess.close):
+                run_step()
+
+        return run_guarded_step
+
+    def announce_stop(self, reason: str, loop: LoopState, sess: tf.Session) -> None:
+        self._group.announce_stop(reason)
+        with self._group.interruptible(loop.global_step, sess.close):
+            sess.run(self._exchange.stops[0])  # the others wait in the first exchange of their next step
+
+    # ---- the end
+
+    def translate_error(self, caught: BaseException, coord: tf.train.Coordinator) -> BaseException:
+        if isinstance(caught, tf.errors.InvalidArgumentError) and STOPPED in str(caught):
+            return StopTraining(self._group.reason_of_stop())
+        return self._lost_peer(caught, coord) or caught
+
+    def _lost_peer(self, caught: BaseException, coord: tf.train.Coordinator) -> PeerLostError | None:
+        if isinstance(caught, PeerLostError):
+            return caught
+        if not isinstance(caught, _OF_EXCHANGES) and "closed Session" not in str(caught):
+            return None
+        try:
+            self._group.check()
+            if coord.should_stop():  # it is the input that failed
+                return None
+            self._group.wait_for_lost_peer()
+        except PeerLostError as lost:
+            return lost
+        return None
+
+    def announce_failure(self, error: BaseException) -> None:
+        self.communicator.close(describe_error(error))
+
+    def leave(self) -> None:
+        # No process leaves while another may still be in the last exchange.
+        self._group.barrier()
+        self.communicator.close()
+
+    def failing_together(self, coord: tf.train.Coordinator) -> AbstractContextManager[Any]:
+        return self._failing_together(coord)
+
+    @contextlib.contextmanager
+    def _failing_together(self, coord: tf.train.Coordinator) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            lost = self._lost_peer(error, coord) if isinstance(error, Exception) else None
+            self.communicator.close(describe_error(lost or error))
+            if lost is None or lost is error:
+                raise
+            raise lost from error

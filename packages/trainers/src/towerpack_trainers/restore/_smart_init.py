@@ -1,0 +1,84 @@
+"""Makes the `SessionInit` that fits what was given: a file, arrays, objects, a list of them, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from ._session_init import ONE_SIDED, MatchingRestore, SessionInit, allowed_differences
+from ._value_sources import read_values
+from ._variable_names import NameMap, Rename
+
+__all__ = ["SmartInit"]
+
+
+def SmartInit(
+    obj: Any,
+    *,
+    ignore_mismatch: bool = False,
+    rename: Rename | None = None,
+    ignore: Iterable[str] = (),
+    allow: Collection[str] = ONE_SIDED,
+) -> SessionInit:
+    """Makes the `SessionInit` that fits: restore what is there on both sides, list the rest in a warning.
+
+    Args:
+        obj: None or "" for nothing; a path (checkpoint, log directory, TensorFlow checkpoint of either kind,
+            `.npz`); a dictionary of arrays; a `tf.train.Checkpoint`, whose variables are taken as they are
+            now, under the names they were made with; or a list of such, applied in turn.
+        ignore_mismatch: leave out arrays of another shape or type; the same as "unequal" in `allow`.
+        rename: what values are called in this graph: a dictionary of names or of leading scopes, or a
+            function from a name to another, or to None for what is to be left out.
+        ignore: regular expressions; variables whose whole name one of them matches are left alone.
+        allow: differences that are not refused: "missing" (only in the graph), "unused" (only among the
+            values), "unequal" (of another shape or type). Empty: each variable gets a value, and each value
+            is used.
+
+    Raises:
+        TypeError: `obj`, `rename` or `ignore` is none of these.
+        ValueError: `allow` or `ignore` holds something else.
+        RestoreError: (in `restore`) nothing fits, or there is a difference that is not allowed; the message
+            lists all differences.
+        CheckpointError: (in `restore`) a file cannot be read.
+
+    Example:
+        ```python
+        SmartInit("resnet50.npz", rename={"resnet": "backbone"}, ignore=["linear/.*", ".*/Momentum"])
+        ```
+    """
+    options = NameMap(rename, ignore), allowed_differences(allow, ignore_mismatch)
+    return _smart_init(obj, *options)
+
+
+def _smart_init(obj: Any, names: NameMap, allow: frozenset[str]) -> SessionInit:
+    if obj is None or (isinstance(obj, str) and not obj):
+        return _Chain([])
+    if isinstance(obj, SessionInit):
+        return obj
+    if isinstance(obj, (str, Path)):
+        return MatchingRestore(Path(obj), names, allow, str(obj))
+    if isinstance(obj, (list, tuple)):
+        return _Chain([_smart_init(item, names, allow) for item in obj])
+    values = read_values(obj)
+    if values is None:
+        raise TypeError(
+            "SmartInit takes a path, a dictionary of arrays, a tf.train.Checkpoint or a list of them, "
+            f"received {obj!r}."
+        )
+    kind = "dictionary" if isinstance(obj, Mapping) else type(obj).__name__
+    return MatchingRestore(values, names, allow, f"the given {kind}")
+
+
+@final
+class _Chain(SessionInit):
+    """Applies several, in their order; none of them restores nothing."""
+
+    def __init__(self, inits: list[SessionInit]) -> None:
+        self._inits = inits
+
+    def restore(self, sess: tf.Session) -> None:
+        for init in self._inits:
+            init.restore(sess)

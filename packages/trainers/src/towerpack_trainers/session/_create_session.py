@@ -1,0 +1,83 @@
+"""Creates the session of a run, and the threads that TensorFlow runs it with."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
+
+__all__ = ["configure_thread_pools", "create_session"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+
+def create_session(
+    graph: tf.Graph,
+    config: tf.ConfigProto,
+    target: str = "",
+    values: Mapping[str, np.ndarray] | None = None,
+) -> tf.Session:
+    """Creates a session with all variables and tables initialised, on a graph that is final from then on.
+
+    Args:
+        graph: what to run.
+        config: its options.
+        target: the server to run it in; "" for none.
+        values: what variables begin with instead of their own initial values, which are not computed then;
+            arrays by name.
+    """
+    with graph.as_default():
+        feeds, shared = initial_feeds(graph, values or {})
+        initializers = [
+            tf.global_variables_initializer(),
+            tf.local_variables_initializer(),
+            tf.tables_initializer(),
+        ]
+    graph.finalize()
+    sess = tf.Session(target, graph=graph, config=config)
+    try:
+        sess.run(initializers, feeds)
+        assign_variables(sess, shared)
+    except BaseException:
+        sess.close()
+        raise
+    return sess
+
+
+def configure_thread_pools(config: tf.ConfigProto) -> None:
+    """Has TensorFlow make the threads that a session's options name, whatever makes them first.
+
+    They are made once per process, by the first session or the first eager op, and there is an eager op in
+    the building of many a graph: with a `tf.while_loop` in it, steps of a small model take nearly twice as
+    long. Call it before building. If it is too late for that already, a warning says so.
+
+    Args:
+        config: the session's options.
+    """
+    for name in ("intra_op_parallelism_threads", "inter_op_parallelism_threads"):
+        number = getattr(config, name)
+        if not number:
+            continue  # TensorFlow decides, here and there
+        try:
+            getattr(tf.config.threading, f"set_{name}")(number)
+        except RuntimeError:
+            _warn_that_it_is_too_late(name, number)
+
+
+@functools.cache  # once per process, as the threads are made
+def _warn_that_it_is_too_late(name: str, number: int) -> None:
+    _log.warning(
+        "An eager op, such as tf.constant() outside of any graph, ran before the trainer was made. If it was "
+        "TensorFlow's first in this process, it has fixed the number of threads, and the session's %s=%d has "
+        "no effect: steps can take twice as long. Make the trainer first, or call "
+        "tf.config.threading.set_%s(%d) at the start.",
+        name,
+        number,
+        name,
+        number,
+    )

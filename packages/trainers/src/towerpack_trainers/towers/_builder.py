@@ -1,0 +1,302 @@
+"""Replicas of a model, and the ops that train them: what all ways to place them have in common."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import itertools
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback
+from towerpack_layers import TowerContext
+
+from .._errors import ConfigError, TowerRuleError
+from ._cost_gradients import Pairs, compute_gradients, gate_gradients, reads_of_others
+from ._cross_tower_sum import CrossTowerSum
+from ._objective import MakeOptimizer, Objective, choose_variables, make_optimizer, read_objectives
+from ._tower import Tower, TowerFunc
+
+__all__ = ["Builder", "TakeInputs", "check_same_variables"]
+
+_log = logging.getLogger("towerpack_trainers")
+
+TakeInputs = Callable[[], Sequence[tf.Tensor]]
+
+
+class Builder(abc.ABC):
+    """Adds the training towers of a model to the current graph, and the ops that train them.
+
+    A builder knows no trainer: build the graph with it, and run the ops in any loop. `build` is for a model
+    with objectives, or with one cost and one optimizer; `call_for_each_tower` gives the towers alone.
+
+    Subclasses say where towers are, whose variables they use, and how their gradients come together.
+
+    Args:
+        count: how many towers there are.
+        seed: makes dropout masks depend on seed, step, tower and layer alone. None: they are drawn anew.
+
+    Attributes:
+        towers: the towers, once they are built.
+        updates: one op per objective, which trains it alone, in the order of the objectives. For one
+            objective it is the op that `build` returns.
+    """
+
+    def __init__(self, count: int, seed: int | None = None) -> None:
+        self.towers: list[Tower] = []
+        self.updates: list[tf.Operation] = []
+        self._count = count
+        self._seed = seed
+        self._inputs: list[tf.Tensor] = []
+        self._sum = CrossTowerSum(count)
+
+    def build(
+        self,
+        cost_function: TowerFunc | Callable[..., Any],
+        take_inputs: TakeInputs,
+        optimizer: tf.train.Optimizer | MakeOptimizer | None = None,
+    ) -> tf.Operation:
+        """Builds the towers, their gradients and the updates.
+
+        The op that is returned trains all objectives in one step, on the same inputs: all gradients are those
+        of the values before the step. In which order the updates are made is not defined, so variables that
+        two objectives share get both updates, in any order. Where the order matters, or one objective is
+        trained more often than another, run the ops of `updates` one after another: each run takes inputs of
+        its own, and computes no gradient of another objective.
+
+        Args:
+            cost_function: a tower function, see `ModelDesc.build_graph`. Without `optimizer`, it returns an
+                `Objective` or a list of them; with it, the cost, a scalar.
+            take_inputs: called once per tower, for the arguments of `cost_function`; for example
+                `source.get_input_tensors`.
+            optimizer: trains all variables by the one cost; or a function that makes it inside the graph.
+
+        Returns:
+            The op of one step. The towers are in `towers`, the ops of single objectives in `updates`.
+
+        Raises:
+            TowerRuleError: the towers differ, or break another rule of tower functions.
+            ModelError: the function returned something else, or a cost depends on none of its variables.
+            TypeError: an optimizer is none of TensorFlow's.
+        """
+        function = self._begin(cost_function)
+        first: list[Objective] = []
+        optimizers: list[list[tf.train.Optimizer]] = []
+        gradients: list[list[Pairs]] = []
+        for index in range(self._count):
+            tower = self._build_tower(function, take_inputs)
+            objectives = read_objectives(tower.output, optimizer)
+            if not index:
+                first = objectives
+                optimizers = self._optimizers([make_optimizer(objective.optimizer) for objective in first])
+                _warn_of_untrained(first, tower)
+            _check_number(index, len(objectives), len(first))
+            gradients.append(self._differentiate(tower, objectives, first, optimizers[index]))
+        self._sum.check_complete()
+        for number in range(len(first)):
+            self._check_same_variables([tower_gradients[number] for tower_gradients in gradients])
+        self.updates = [self._update(number, optimizers, gradients) for number in range(len(first))]
+        return self.updates[0] if len(first) == 1 else tf.group(*self.updates, name="train_op")
+
+    def call_for_each_tower(
+        self, function: TowerFunc | Callable[..., Any], take_inputs: TakeInputs = tuple
+    ) -> list[Any]:
+        """Calls a tower function for each tower, in it, and returns what it returned.
+
+        Args:
+            function: adds one replica.
+            take_inputs: called once per tower, for the arguments of `function`.
+
+        Raises:
+            TowerRuleError: the towers differ, or break another rule of tower functions.
+        """
+        function = self._begin(function)
+        outputs = [self._build_tower(function, take_inputs).output for _ in range(self._count)]
+        self._sum.check_complete()
+        return outputs
+
+    def hooks(self) -> list[tf.train.SessionRunHook]:
+        """Returns the hooks that the session must run with, once the graph is built."""
+        return []
+
+    def callbacks(self) -> list[Callback]:
+        """Returns the callbacks that a trainer must run with besides its own, once the graph is built."""
+        return []
+
+    # ---- what kinds of builders differ in
+
+    _own_variables = False
+
+    @abc.abstractmethod
+    def _place(self, index: int) -> AbstractContextManager[Any]:
+        """Opens the device scope of a tower."""
+
+    @abc.abstractmethod
+    def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
+        """Brings the gradients of one objective together.
+
+        Args:
+            gradients: those of each tower.
+
+        Returns:
+            Gradients and variables of each update: a single one, or one per tower.
+        """
+
+    def _making_variables(self, index: int) -> AbstractContextManager[Any]:
+        """Surrounds the building of a tower."""
+        return contextlib.nullcontext()
+
+    def _optimizers(self, first: list[tf.train.Optimizer]) -> list[list[tf.train.Optimizer]]:
+        """Returns the optimizers of the objectives for each tower, given those of the first tower."""
+        return [first] * self._count
+
+    def _differentiating(self, index: int) -> AbstractContextManager[Any]:
+        """Surrounds the making of a tower's gradients."""
+        return self._place(index)
+
+    def _scale(self, pairs: Pairs) -> Pairs:
+        """Returns the gradients that a tower hands on."""
+        return pairs
+
+    def _updating(self, index: int) -> AbstractContextManager[Any]:
+        """Surrounds the making of one of the updates that `_combine` has returned gradients for."""
+        return contextlib.nullcontext()
+
+    def _gate(self, pairs: Pairs, after: Sequence[tf.Operation]) -> Pairs:
+        """Holds gradients back until all are computed, and these ops are done."""
+        return gate_gradients(pairs, after)
+
+    def _name_update(self, index: int, name: str) -> str:
+        """Returns the name of one of the updates that make up the op of this name."""
+        return name
+
+    def _join_updates(self, updates: Sequence[tf.Operation], name: str) -> tf.Operation:
+        """Makes one op of the updates of an objective."""
+        return updates[0] if len(updates) == 1 else tf.group(*updates, name=name)
+
+    # ---- towers
+
+    def _begin(self, function: TowerFunc | Callable[..., Any]) -> TowerFunc:
+        if self.towers:
+            raise ConfigError(
+                f"{type(self).__name__} has built its towers already. Make a new builder for a new graph."
+            )
+        tf.train.get_or_create_global_step()
+        return function if isinstance(function, TowerFunc) else TowerFunc(function, [])
+
+    def _build_tower(self, function: TowerFunc, take_inputs: TakeInputs) -> Tower:
+        index = len(self.towers)
+        context = self._context(index)
+        with self._place(index):
+            # One take after the other, so that each run gives each tower the same datapoints. What is staged
+            # was taken before the run, and cannot wait for what the run does.
+            with tf.control_dependencies([] if any(map(_is_staged, self._inputs)) else self._inputs):
+                self._inputs = list(take_inputs())
+            with self._making_variables(index):
+                tower = function.build(context, self._inputs)
+        self.towers.append(tower)
+        return tower
+
+    def _context(self, index: int) -> TowerContext:
+        name = f"tower{index}" if self._count > 1 else ""
+        own = index > 0 and self._own_variables
+        return TowerContext(
+            name,
+            is_training=True,
+            index=index,
+            num_towers=self._count,
+            variable_scope=name if own else "",
+            reuse=True if index and not own else None,
+            random_seed=self._seed,
+            step=None if self._seed is None else tf.train.get_global_step().read_value(),
+            cross_tower_sum=self._sum.of(index, name) if self._count > 1 else None,
+        )
+
+    # ---- gradients and updates
+
+    def _differentiate(
+        self,
+        tower: Tower,
+        objectives: Sequence[Objective],
+        first: Sequence[Objective],
+        optimizers: Sequence[tf.train.Optimizer],
+    ) -> list[Pairs]:
+        gradients = []
+        with self._differentiating(tower.context.index):
+            for objective, of_first, optimizer in zip(objectives, first, optimizers):
+                label = "The cost" if len(first) == 1 else f"The cost {objective.cost.op.name!r}"
+                variables = choose_variables(of_first, tower)
+                pairs = compute_gradients(tower, objective.cost, variables, optimizer, label)
+                gradients.append(self._scale(pairs))
+        return gradients
+
+    def _check_same_variables(self, gradients: Sequence[Pairs]) -> None:
+        names = []
+        for tower, pairs in zip(self.towers, gradients):
+            prefix = f"{tower.context.variable_scope}/"
+            names.append([variable.op.name.removeprefix(prefix) for _, variable in pairs])
+        check_same_variables(names)
+
+    def _update(
+        self,
+        number: int,
+        optimizers: Sequence[Sequence[tf.train.Optimizer]],
+        gradients: Sequence[Sequence[Pairs]],
+    ) -> tf.Operation:
+        """Makes the op that trains one objective in all towers."""
+        others = [[*row[:number], *row[number + 1 :]] for row in gradients]
+        name = "train_op" if len(gradients[0]) == 1 else f"train_op_of_objective{number}"
+        combined = self._combine([row[number] for row in gradients])
+        updates = []
+        for index, pairs in enumerate(combined):
+            beside = others[index] if len(combined) == self._count else [*itertools.chain(*others)]
+            with self._updating(index):
+                gated = self._gate(pairs, reads_of_others(pairs, beside))
+                optimizer = optimizers[index][number]
+                updates.append(optimizer.apply_gradients(gated, name=self._name_update(index, name)))
+        return self._join_updates(updates, name)
+
+
+def check_same_variables(towers: Sequence[Sequence[str]]) -> None:
+    """Checks that all towers train the same variables, in the same order.
+
+    Args:
+        towers: for each tower, the names of its variables, without any prefix of the tower's own.
+
+    Raises:
+        TowerRuleError: they do not; the message names variables and tower.
+    """
+    first = list(towers[0])
+    for index, names in enumerate(towers):
+        if list(names) != first:
+            different = sorted(set(names) ^ set(first)) or list(names)
+            raise TowerRuleError(
+                f"Tower {index} does not train the same variables as tower 0; they differ in: "
+                f"{', '.join(different)}. A tower function must build the same replica each time."
+            )
+
+
+def _check_number(index: int, number: int, expected: int) -> None:
+    if number != expected:
+        raise TowerRuleError(
+            f"Tower {index} has {number} objectives, and tower 0 has {expected}. A tower function must build "
+            "the same replica each time."
+        )
+
+
+def _warn_of_untrained(objectives: Sequence[Objective], tower: Tower) -> None:
+    trained = {id(variable) for objective in objectives for variable in choose_variables(objective, tower)}
+    left = [variable.op.name for variable in tower.trainable_variables if id(variable) not in trained]
+    if left:
+        _log.warning("No objective has these variables: %s. They are not trained.", ", ".join(left))
+
+
+def _is_staged(tensor: tf.Tensor) -> bool:
+    op = tensor.op
+    while op.type == "Identity":
+        op = op.inputs[0].op
+    return bool(op.type == "Unstage")

@@ -1,0 +1,49 @@
+"""One tower, where TensorFlow puts it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from ._builder import Builder
+from ._cost_gradients import Pairs
+
+__all__ = ["SingleDeviceBuilder"]
+
+
+@final
+class SingleDeviceBuilder(Builder):
+    """Adds one training tower to the current graph, without a scope, and the ops that train it.
+
+    With an exchange, several processes of one tower each train together: what each objective applies is what
+    the exchange returns, such as the average over all processes.
+
+    Args:
+        seed: see `Builder`.
+        exchange: takes the gradients and variables of one objective, and returns as many, none of whose
+            gradients is there before all are. Called once per objective, in their order.
+
+    Example:
+        ```python
+        builder = SingleDeviceBuilder()
+        train_op = builder.build(cost_function, source.get_input_tensors, tf.train.AdamOptimizer())
+        ```
+    """
+
+    def __init__(self, seed: int | None = None, exchange: Callable[[Pairs], Pairs] | None = None) -> None:
+        super().__init__(1, seed)
+        self._exchange = exchange
+
+    def _place(self, index: int) -> AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
+        return gradients if self._exchange is None else [self._exchange(gradients[0])]
+
+    def _gate(self, pairs: Pairs, after: Sequence[tf.Operation]) -> Pairs:
+        # An exchange has gated them already.
+        return super()._gate(pairs, after) if after or self._exchange is None else pairs

@@ -1,0 +1,297 @@
+"""Processes in step, seen from one of them: the others are a stand-in that answers at once."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, Callbacks, CheckpointError, LoopState, StopTraining
+from towerpack_callbacks.checkpoint import write_checkpoint
+from towerpack_trainers import ConfigError, SimpleTrainer, SingleCostTrainer
+from towerpack_trainers.distributed import (
+    Communicator,
+    PeerLostError,
+    RanksDifferError,
+    SynchronousProcesses,
+)
+from towerpack_trainers.restore import FreshStart, RunState, find_starting_point
+
+
+class Group:
+    """The other processes: what they gave, and whether one of them is lost."""
+
+    def __init__(self, rank=0, size=2, shared=None, others=(), lost=None):
+        self.rank, self.size, self.is_chief = rank, size, rank == 0
+        self.names = [f"rank {number}" for number in range(size)]
+        self.shared, self.others, self.lost, self.calls = shared, others, lost, []
+
+    def share(self, value=None):
+        self.calls.append(("share", value))
+        return value if self.is_chief else self.shared
+
+    def gather(self, value):
+        return [value, *(other(value) for other in self.others)]
+
+    def barrier(self):
+        self.calls.append("barrier")
+
+    def check(self):
+        if self.lost is not None:
+            raise self.lost
+
+    def wait_for_lost_peer(self):
+        self.calls.append("waited")
+
+    @contextlib.contextmanager
+    def interruptible(self, step, cancel):
+        self.calls.append(("step", step))
+        yield
+
+    def announce_stop(self, reason):
+        self.calls.append(("announce_stop", reason))
+
+    def reason_of_stop(self):
+        return "rank 1: enough"
+
+    def close(self, failure=None):
+        self.calls.append(("close", failure))
+
+
+class Alone(Communicator):
+    """Exchanges with nobody."""
+
+    def __init__(self, group):
+        self.group, self.sums = group, []
+
+    def all_reduce(self, tensors):
+        self.sums.append(list(tensors))
+        return [tf.identity(tensor) for tensor in tensors]
+
+    def repeat_all_reduce(self, tensors):
+        return [tf.identity(tensor) for tensor in tensors]
+
+    def broadcast(self, tensors):
+        return [tf.identity(tensor) for tensor in tensors]
+
+
+def processes(*arguments, **options):
+    return SynchronousProcesses(Alone(Group(*arguments, **options)))
+
+
+def lost():
+    return PeerLostError("rank 1 is lost", 1)
+
+
+# ---- building
+
+
+def test_the_chief_chooses_the_seed():
+    assert processes().agree_on_seed(lambda: 5) == 5
+    assert processes(1, shared=7).agree_on_seed(lambda: pytest.fail("not asked")) == 7
+
+
+def test_each_process_draws_its_own_random_numbers():
+    seeds = [processes(rank, 3).local_seed(5) for rank in range(3)]
+    assert seeds[0] == 5
+    assert len(set(seeds)) == 3
+    assert seeds == [processes(rank, 3).local_seed(5) for rank in range(3)]
+    assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_updates_that_no_process_averages_are_refused(configure):
+    strategy = processes()
+
+    class Apart(SingleCostTrainer):
+        def _build_train_op(self):
+            tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
+            return self.config.make_optimizer().minimize(tower.output)
+
+    with pytest.raises(ConfigError, match=r"has not averaged any gradient .*exchange=processes.gradient_"):
+        Apart(configure(), processes=strategy).train()
+    assert strategy.communicator.group.calls[-1][0] == "close"
+
+
+def test_a_trained_model_of_one_process_and_of_many_that_are_equal(kit, configure):
+    alone, together = kit.Weights(), kit.Weights()
+    SimpleTrainer(configure(callbacks=[alone])).train()
+    strategy = processes(others=[lambda facts: facts])
+    trainer = SimpleTrainer(configure(callbacks=[together]), processes=strategy)
+    trainer.train()
+    kit.assert_same(alone.values, together.values)
+    assert trainer.state_dict()["processes"] == 2
+    group = strategy.communicator.group
+    steps = [call[1] for call in group.calls if call[0] == "step"]
+    assert steps == [0, *range(10)]  # the first is the broadcast
+    assert group.calls[-2:] == ["barrier", ("close", None)]
+
+
+# ---- what must be the same
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"the last epoch": 9}, "rank 1 differs from rank 0 in the last epoch: 9 instead of 2. All must be"),
+        ({"the steps of an epoch": 4}, "in the steps of an epoch: 4 instead of 5. Each step takes one from"),
+        ({"the variables": {}}, r"in the variables: .*slope: None instead of \[\[\], 'float32'\]"),
+    ],
+    ids=str,
+)
+def test_the_first_difference_is_named(configure, changed, message):
+    strategy = processes(others=[lambda facts: {**facts, **changed}])
+    with pytest.raises(RanksDifferError, match=message) as caught:
+        SimpleTrainer(configure(), processes=strategy).train()
+    calls = strategy.communicator.group.calls
+    assert calls[-2] == "barrier"
+    assert calls[-1] == ("close", f"RanksDifferError: {' '.join(str(caught.value).split())[:300]}")
+
+
+def test_variables_in_another_order(configure):
+    def other(facts):
+        return {**facts, "the variables": dict(reversed(facts["the variables"].items()))}
+
+    # Names, shapes and types agree, as JSON objects do.
+    SimpleTrainer(configure(), processes=processes(others=[other])).train()
+
+
+# ---- restoring
+
+
+class Everywhere(Callback):
+    """Has a state that every process needs."""
+
+    chief_only = False
+    count = 0
+
+    def state_dict(self):
+        return {"count": self.count}
+
+    def load_state_dict(self, state):
+        self.count = state["count"]
+
+
+class OfTheChief(Everywhere):
+    """Has a state that the chief alone needs."""
+
+    chief_only = True
+
+
+class Data:
+    def __init__(self, seed):
+        self.position = {"flow": {"seed": seed, "epoch": 0, "index": 0}}
+
+    def state_dict(self):
+        return self.position
+
+    def load_state_dict(self, position):
+        self.position = position
+
+
+def saved(steps=5, was=2):
+    return {
+        "loop": {"epoch_num": 1, "local_step": 1, "global_step": 2, "steps_per_epoch": steps},
+        "callbacks": {"Everywhere": {"count": 6}, "OfTheChief": {"count": 7}},
+        "input": {"flow": {"seed": 3, "epoch": 0, "index": 2}},
+        "processes": was,
+    }
+
+
+def restore(strategy, start, *callbacks):
+    run = RunState(LoopState(steps_per_epoch=5), 1, Callbacks(callbacks), Data(8))
+    with tf.Graph().as_default() as graph, tf.Session() as sess:
+        variable = tf.get_variable("v", [2])
+        strategy.gradient_exchange([(tf.ones([2]), variable)])
+        strategy.add_ops(graph)
+        sess.run(tf.global_variables_initializer())
+        strategy.restore(start, sess, run)
+    return run
+
+
+def test_the_chief_restores_and_tells_the_others(tmp_path):
+    strategy, callbacks = processes(), (Everywhere(), OfTheChief())
+    path = write_checkpoint(tmp_path / "model-2", {"v": np.zeros(2, np.float32)}, saved())
+    run = restore(strategy, find_starting_point(path, None), *callbacks)
+    assert [callback.count for callback in callbacks] == [6, 7]
+    assert run.loop.global_step == 2
+    told = strategy.communicator.group.calls[-1]
+    assert told == ("share", {**saved(), "callbacks": {"Everywhere": {"count": 6}}})
+
+
+def test_the_others_get_counters_states_and_their_own_place_in_the_data():
+    told = {**saved(), "callbacks": {"Everywhere": {"count": 6}}}
+    callback = Everywhere()
+    run = restore(processes(1, shared=told), FreshStart(), callback)
+    assert (callback.count, run.loop.global_step, run.loop.starting_step) == (6, 2, 2)
+    assert run.source.position == {"flow": {"seed": 8, "epoch": 0, "index": 2}}
+
+
+def test_a_fresh_start_tells_nothing():
+    strategy = processes()
+    restore(strategy, FreshStart())
+    assert strategy.communicator.group.calls == [("step", 0), ("share", None)]
+
+
+def test_a_changed_number_of_processes_needs_a_translation(tmp_path):
+    path = write_checkpoint(tmp_path / "model-2", {"v": np.zeros(2)}, saved(steps=4, was=3))
+    with pytest.raises(CheckpointError, match="of 3 processes with 4 steps in an epoch; these are 2 with 5"):
+        restore(processes(), find_starting_point(path, None), Everywhere(), OfTheChief())
+
+
+# ---- stopping and failing
+
+
+def test_a_stop_of_another_process_is_a_stop():
+    stopped = tf.errors.InvalidArgumentError(
+        None, None, "assertion failed: towerpack: another process stops here"
+    )
+    translated = processes().translate_error(stopped, tf.train.Coordinator())
+    assert isinstance(translated, StopTraining)
+    assert str(translated) == "rank 1: enough"
+
+
+BROKEN = [tf.errors.AbortedError(None, None, "gone"), RuntimeError("Attempted to use a closed Session.")]
+
+
+@pytest.mark.parametrize("caught", BROKEN, ids=lambda error: type(error).__name__)
+def test_a_broken_exchange_is_that_of_the_lost_process(caught):
+    error, coord = lost(), tf.train.Coordinator()
+    assert processes(lost=error).translate_error(caught, coord) is error
+    assert processes().translate_error(caught, coord) is caught
+    coord.request_stop()
+    strategy = processes()
+    assert strategy.translate_error(caught, coord) is caught
+    assert "waited" not in strategy.communicator.group.calls
+
+
+@pytest.mark.parametrize(
+    "caught", [ValueError("mine"), KeyboardInterrupt(), StopTraining("enough")], ids=repr
+)
+def test_errors_of_ones_own_stay(caught):
+    assert processes(lost=lost()).translate_error(caught, tf.train.Coordinator()) is caught
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), lost()], ids=repr)
+def test_a_failure_is_told_and_raised(error):
+    strategy = processes()
+    with pytest.raises(type(error)) as caught, strategy.failing_together(tf.train.Coordinator()):
+        raise error
+    assert caught.value is error
+    [(closed, failure)] = strategy.communicator.group.calls
+    assert (closed, failure.split(":")[0]) == ("close", type(error).__name__)
+
+
+def test_a_failure_by_a_lost_process_names_it():
+    strategy = processes(lost=lost())
+    with pytest.raises(PeerLostError) as caught, strategy.failing_together(tf.train.Coordinator()):
+        raise BROKEN[0]
+    assert caught.value.__cause__ is BROKEN[0]
+    assert strategy.communicator.group.calls == [("close", "PeerLostError: rank 1 is lost")]
+
+
+def test_a_guarded_step_says_how_far_it_is():
+    strategy, loop, ran = processes(), LoopState(steps_per_epoch=5, global_step=3), []
+    with tf.Graph().as_default(), tf.Session() as sess:
+        strategy.guard_step(lambda: ran.append(1), loop, sess)()
+    assert ran == [1]
+    assert strategy.communicator.group.calls == [("step", 3)]

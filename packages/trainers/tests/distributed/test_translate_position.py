@@ -1,0 +1,69 @@
+"""Where each process goes on in its data, by what the chief has saved."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from towerpack_callbacks import CheckpointError
+from towerpack_dataflow import DataFromList, ShardData, reshard
+from towerpack_trainers.distributed._translate_position import for_processes, own_position
+
+
+def state(was, local_step, steps, index, epoch=1):
+    return {
+        "processes": was,
+        "loop": {"epoch_num": epoch, "local_step": local_step, "global_step": 99, "steps_per_epoch": steps},
+        "input": {"flow": {"version": 1, "seed": 3, "epoch": epoch - 1, "index": index}},
+    }
+
+
+def test_the_same_number_changes_nothing():
+    saved = state(3, 1, 4, 2)
+    assert for_processes(saved, 2, 3, 4, reshard) == saved
+
+
+def test_the_same_total_batch_changes_nothing():
+    saved = state(3, 1, 4, 2)
+    assert for_processes(saved, 1, 2, 4, None) == saved
+
+
+def test_a_changed_total_batch_is_refused_without_translation():
+    with pytest.raises(CheckpointError, match="of 3 processes with 4 steps in an epoch; these are 2 with 6"):
+        for_processes(state(3, 1, 4, 2), 0, 2, 6, None)
+
+
+def test_an_epoch_s_end_stays_its_end():
+    translated = for_processes(state(3, 3, 4, 4), 0, 2, 6, reshard)
+    assert translated["loop"]["local_step"] == 5
+    assert translated["loop"]["steps_per_epoch"] == 6
+
+
+@settings(deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 6), st.data())
+def test_resharded_positions_go_on_with_every_datapoint_once(was, now, rounds, data):
+    """Shards of one order, stopped after some steps, gone on by another number."""
+    length = math.lcm(was, now) * rounds
+    done = data.draw(st.integers(0, length // was))
+    whole = DataFromList([[k] for k in range(length)], shuffle=True)
+    order = [k for (k,) in ShardData(whole, 0, 1)]
+    saved = state(was, done - 1, length // was, done)
+    saved["input"]["flow"]["seed"] = 0
+    rest = []
+    for rank in range(now):
+        shard = ShardData(DataFromList([[k] for k in range(length)], shuffle=True), rank, now)
+        translated = for_processes(saved, rank, now, length // now, reshard)
+        shard.load_state_dict(translated["input"]["flow"])
+        rest += [k for (k,) in shard]
+    assert sorted(rest) == sorted(order[done * was :])
+
+
+def test_seeds_and_marks_stay_one_s_own():
+    theirs = {"flow": {"seed": 1, "seeds": {"0": 7}, "epoch": 2, "index": 5, "marks": {"0": [1, 2]}}}
+    mine = {"flow": {"seed": 8, "epoch": 0, "index": 0}}
+    assert own_position(theirs, mine) == {"flow": {"seed": 8, "epoch": 2, "index": 5}}
+
+
+def test_a_foreign_position_is_taken_as_it_is():
+    assert own_position({"flow": 17}, {"flow": 0}) == {"flow": 17}

@@ -1,0 +1,148 @@
+"""The one door by which a training leaves its loop, and what may ask it to."""
+
+import logging
+import signal
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, Callbacks, LoopState, StopTraining
+from towerpack_inputsource import QueueInput
+from towerpack_trainers import EndOfInputError, TrainerStateError
+from towerpack_trainers.session import SingleProcess, StopRequests, StopSignals, TrainingEnd, translate_error
+
+
+class Last(Callback):
+    """Notes that it was called at the end; may fail then."""
+
+    def __init__(self, error=None):
+        self.calls, self.error = 0, error
+
+    def _after_train(self):
+        self.calls += 1
+        if self.error is not None:
+            raise self.error
+
+
+def leave(failure=None, late=None, source=None):
+    """Ends a loop with an error, or without one; returns what its callbacks saw."""
+    callbacks, coord, left = [Last(late), Last()], tf.train.Coordinator(), []
+    loop = LoopState(steps_per_epoch=5, max_epoch=2, epoch_num=1, local_step=2, global_step=3)
+
+    def run_loop():
+        if failure is not None:
+            raise failure
+
+    try:
+        TrainingEnd(Callbacks(callbacks), loop, source, coord, SingleProcess()).run(
+            run_loop, None, leaving=lambda: left.append([callback.calls for callback in callbacks])
+        )
+    finally:
+        assert coord.should_stop()
+        assert left == [[0, 0]]
+        assert [callback.calls for callback in callbacks] == [1, 1]
+
+
+def end_of_sequence():
+    return tf.errors.OutOfRangeError(None, None, "End of sequence")
+
+
+def test_good_ends(caplog):
+    caplog.set_level(logging.INFO)
+    leave()
+    leave(StopTraining("enough"))
+    assert caplog.messages == ["Training stops at step 3: enough"]
+    leave(end_of_sequence(), source=QueueInput([], infinite=False))
+
+
+@pytest.mark.parametrize("failure", [ValueError("mine"), KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_a_failure_is_raised_after_all_callbacks(failure):
+    with pytest.raises(type(failure)) as caught:
+        leave(failure)
+    assert caught.value is failure
+
+
+def test_the_trainings_error_counts_more_than_a_callbacks(caplog):
+    with pytest.raises(OSError, match="late"):
+        leave(late=OSError("late"))
+    with pytest.raises(ValueError, match="first"):
+        leave(ValueError("first"), late=OSError("late"))
+    assert "A callback failed in after_train, after the training had failed" in caplog.text
+    caplog.clear()
+    both = OSError("the same")
+    with pytest.raises(OSError, match="the same"):
+        leave(both, late=both)
+    assert not caplog.records
+
+
+def failed(error):
+    """A coordinator that a thread has told of an error."""
+    coord = tf.train.Coordinator()
+    try:
+        raise error
+    except Exception as raised:
+        coord.request_stop(raised)
+    return coord
+
+
+def translate(caught, source=None, coord=None):
+    loop = LoopState(steps_per_epoch=5, max_epoch=2, epoch_num=1, global_step=3)
+    return translate_error(caught, loop, source, coord or tf.train.Coordinator())
+
+
+def test_a_threads_error_counts_more_than_what_it_broke():
+    cause = ValueError("of the data")
+    coord = failed(cause)
+    assert translate(tf.errors.CancelledError(None, None, "woken"), coord=coord) is cause
+    mine = ValueError("of the loop")
+    assert translate(mine, coord=coord) is mine
+
+
+def test_an_end_of_the_input_is_an_error_unless_it_was_declared():
+    caught = end_of_sequence()
+    ended = translate(caught)
+    assert isinstance(ended, EndOfInputError)
+    assert ended.__cause__ is caught
+    assert "ended at step 3 (epoch 1)" in str(ended)
+
+
+def test_an_op_made_too_late_is_explained():
+    caught = RuntimeError("Graph is finalized and cannot be modified.")
+    late = translate(caught)
+    assert isinstance(late, TrainerStateError)
+    assert late.__cause__ is caught
+    other = RuntimeError("mine")
+    assert translate(other) is other
+
+
+def follow(requested=None, amid_triggers=False, failure=None, callbacks=(), is_chief=True):
+    coord = tf.train.Coordinator() if failure is None else failed(failure)
+    signals = StopSignals(cancel=pytest.fail)
+    signals.requested = requested
+    StopRequests(coord, signals, Callbacks(callbacks), is_chief).follow(amid_triggers)
+
+
+def test_without_a_request_the_loop_goes_on(caplog):
+    follow()
+    follow(signal.SIGTERM, amid_triggers=True)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_ends_it(number, kind, caplog):
+    with pytest.raises(kind):
+        follow(number)
+    assert caplog.messages == ["There is no ModelSaver among the callbacks, so nothing is saved."]
+
+
+def test_who_saves_nothing_anyway_is_not_warned(caplog):
+    with pytest.raises(SystemExit):
+        follow(signal.SIGTERM, is_chief=False)
+    assert not caplog.records
+
+
+def test_a_threads_failure_is_raised_even_amid_triggers():
+    with pytest.raises(ValueError, match="mine"):
+        follow(amid_triggers=True, failure=ValueError("mine"))

@@ -1,0 +1,63 @@
+"""The session that a training has, while it has one."""
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_trainers import SimpleTrainer, TrainerStateError
+from towerpack_trainers.session import TrainingSession
+
+
+def test_there_is_a_session_within_it_only():
+    session = TrainingSession()
+    with tf.Graph().as_default():
+        sess = tf.Session()
+        with session.open(sess) as opened:
+            assert session.sess is sess is opened is tf.get_default_session()
+            session.hooked = hooked = object()
+            assert session.hooked is hooked
+    for read, message in (
+        (lambda: session.sess, "There is no session now: it exists from a callback's _before_train to"),
+        (lambda: session.hooked, "There is no session now: hooked_sess is for run_step"),
+    ):
+        with pytest.raises(TrainerStateError, match=message):
+            read()
+    with pytest.raises(RuntimeError, match="closed Session"):
+        sess.run([])
+
+
+def test_it_is_closed_by_an_error_too():
+    session, sess = TrainingSession(), tf.Session(graph=tf.Graph())
+    with pytest.raises(ZeroDivisionError), session.open(sess):
+        raise ZeroDivisionError
+    with pytest.raises(TrainerStateError):
+        _ = session.sess
+
+
+def test_there_is_no_second_one():
+    session, graph = TrainingSession(), tf.Graph()
+    session.check_unused(graph)
+    graph.finalize()
+    with pytest.raises(TrainerStateError, match="The graph is final"):
+        session.check_unused(graph)
+    session.use()
+    with pytest.raises(TrainerStateError, match="has trained already"):
+        session.check_unused(tf.Graph())
+
+
+def test_a_trainers_session_is_there_while_it_trains(configure):
+    trainer = SimpleTrainer(configure())
+    with pytest.raises(TrainerStateError, match="There is no session now"):
+        _ = trainer.sess
+    with pytest.raises(TrainerStateError, match="hooked_sess is for run_step"):
+        trainer.run_step()
+
+
+def test_its_step_is_run_without_look_ups():
+    session, ran = TrainingSession(), []
+
+    class Hooked:
+        run = ran.append
+
+    session.hooked = Hooked
+    session.bind_step("the op")()
+    assert ran == ["the op"]
