@@ -26,7 +26,7 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import InputSource
 
-from .._argument_checks import as_int, instance_of, list_of, positive_number, whole_number
+from .._argument_checks import as_int, instance_of, list_of, make_optimizer, positive_number, whole_number
 from .._errors import ConfigError
 from ..restore._resume_point import check_resume_allow
 from ..restore._session_init import SessionInit
@@ -160,19 +160,12 @@ class TrainConfig:
             raise ConfigError('TrainConfig(resume="auto") needs log_dir=, where the checkpoints are.')
 
     def make_optimizer(self) -> tf.train.Optimizer:
-        """The optimizer, made or taken inside the graph to be trained.
+        """Returns the optimizer: the given one, or one made in the current graph.
 
         Raises:
             ConfigError: it is no TensorFlow optimizer.
         """
-        made = self.optimizer
-        if made is None and self.model is not None:
-            made = self.model.optimizer()
-        elif callable(made) and not isinstance(made, tf.train.Optimizer):
-            made = made()
-        if not isinstance(made, tf.train.Optimizer):
-            raise ConfigError(
-                f"The optimizer is {made!r} of type {type(made).__name__}; expected a tf.train.Optimizer "
-                "such as tf.train.AdamOptimizer(1e-3). Keras optimizers do not train a graph of this kind."
-            )
-        return made
+        given = self.optimizer
+        if given is None and self.model is not None:
+            given = self.model.optimizer
+        return make_optimizer(given, ConfigError)

@@ -13,9 +13,9 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import add_moving_summary
 
+from .._argument_checks import compile_regex
 from ._gradient_processors import GradientProcessor
 from ._gradient_values import Pairs, describe_rows, map_values, sum_rows, values_of, variable_name
-from ._optimizer_arguments import compile_regex
 
 __all__ = ["CheckGradient", "PrintGradient", "SummaryGradient"]
 

@@ -10,8 +10,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_function, check_number, compile_regex
 from ._gradient_values import Pairs, check_pairs, map_values, sum_rows, variable_name
-from ._optimizer_arguments import check_function, check_number, compile_regex
 from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = [

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_number, matcher
 from ._gradient_values import variable_name
-from ._optimizer_arguments import check_number, matcher
 from ._whole_tensor import WholeTensorUpdates, learning_rate_tensor, trust_ratio
 
 __all__ = ["LARS"]

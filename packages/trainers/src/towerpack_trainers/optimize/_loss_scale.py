@@ -8,10 +8,9 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .._argument_checks import at_least
+from .._argument_checks import at_least, check_number
 from ._conditional_updates import given_pairs, require_resource_variables, run_if, state_variable
 from ._gradient_values import Pairs, map_values, values_of
-from ._optimizer_arguments import check_number
 from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["DynamicLossScaleOptimizer"]

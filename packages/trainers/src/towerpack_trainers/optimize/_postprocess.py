@@ -7,8 +7,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_function
 from ._conditional_updates import given_pairs
-from ._optimizer_arguments import check_function
 from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["PostProcessOptimizer", "VariableAssignmentOptimizer"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ._optimizer_arguments import check_optimizer
+from .._argument_checks import check_optimizer
 
 __all__ = ["ProxyOptimizer"]
 
