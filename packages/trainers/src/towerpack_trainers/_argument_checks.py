@@ -108,7 +108,7 @@ def at_least(owner: str, name: str, value: Any, minimum: int = 1) -> int:
     """Returns `value` if it is a whole number of at least `minimum`.
 
     Raises:
-        ConfigError: it is not; the message names the argument `name` of `owner`.
+        ConfigError: `value` is none; the message names the argument `name` of `owner`.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise ConfigError(_wrong_number(owner, name, value, _whole(minimum)))
@@ -143,7 +143,7 @@ def check_function(owner: str, function: Any) -> Callable[..., Any]:
     """Returns `function` if it can be called.
 
     Raises:
-        TypeError: it cannot.
+        TypeError: `function` cannot be called.
     """
     if not callable(function):
         raise TypeError(f"{owner} takes a function, received {function!r} of type {type(function).__name__}.")
@@ -217,7 +217,7 @@ def check_optimizer(owner: str, optimizer: Any) -> Any:
     """Returns `optimizer` if it is one of `tf.compat.v1.train`.
 
     Raises:
-        TypeError: it is not; for a Keras optimizer the message names its replacement.
+        TypeError: `optimizer` is another object; for a Keras optimizer the message names its replacement.
     """
     if isinstance(optimizer, tf.train.Optimizer):
         return optimizer
