@@ -118,8 +118,8 @@ def status(fill, doing):
         (status(0, "flow"), "The step waits for data, and loader waits for the flow's next datapoint"),
         (status(0, "ended"), "The step waits for data, and nothing is on its way"),
         (status(3, "put"), "Data is there"),
-        (status(None, "put"), "Nobody can say"),
-        (InputStatus("TFDatasetInput"), "Nobody can say"),
+        (status(None, "put"), "It is not known whether the step waits for data"),
+        (InputStatus("TFDatasetInput"), "It is not known whether the step waits for data"),
         (None, "There is no input"),
     ],
 )

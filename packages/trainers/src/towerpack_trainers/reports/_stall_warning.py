@@ -95,7 +95,7 @@ def describe_stall(status: InputStatus | None) -> str:
     elif status.buffers and all(buffer.fill for buffer in status.buffers):
         reason = "Data is there, so the step itself, or a callback, is busy or stuck"
     else:
-        reason = "Nobody can say whether the step waits for data"
+        reason = "It is not known whether the step waits for data"
     return f"{reason}. {status}"
 
 
