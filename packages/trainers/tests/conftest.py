@@ -6,16 +6,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from hypothesis import settings
 
-from towerpack_callbacks import Callback, add_moving_summary
-from towerpack_callbacks.checkpoint import snapshot_variables
+from towerpack_callbacks import add_moving_summary
 from towerpack_dataflow import BatchData, DataFromList
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
-from towerpack_trainers import ModelDesc, TrainConfig, default_session_config
-from towerpack_trainers.session import configure_thread_pools
+from towerpack_trainers import ModelDesc, TrainConfig, Trainer
+from towerpack_trainers.testing import FailAt, FinalVariables, Recorder
 
-# Before any test's eager op: the first trainer after one would warn.
-configure_thread_pools(default_session_config())
+# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
+
+# Sizes TensorFlow's thread pools before any test's eager op: the first trainer after one would warn.
+Trainer(log_dir=None)
 
 
 class Line(ModelDesc):
@@ -86,57 +90,6 @@ def net_flow(size=24, batch=4):
     return BatchData(DataFromList(list(zip(images, labels)), shuffle=True), batch)
 
 
-class Recorder(Callback):
-    """Writes down what is called, with the counters."""
-
-    def __init__(self):
-        self.calls = []
-
-    def note(self, what):
-        loop = self.trainer.loop
-        self.calls.append((what, loop.epoch_num, loop.local_step, loop.global_step))
-
-    def _before_train(self):
-        self.note("before_train")
-
-    def _before_epoch(self):
-        self.note("before_epoch")
-
-    def _trigger_step(self):
-        self.note("trigger_step")
-
-    def _after_epoch(self):
-        self.note("after_epoch")
-
-    def _trigger_epoch(self):
-        self.note("trigger_epoch")
-
-    def _after_train(self):
-        self.note("after_train")
-
-
-class Weights(Callback):
-    """Keeps all variables' values of the end."""
-
-    def _after_train(self):
-        self.values = snapshot_variables(self.trainer.sess, self.graph.get_collection("variables"))
-
-
-class FailAt(Callback):
-    """Raises an error in the method of that name; a step method waits for its step."""
-
-    def __init__(self, method, error, step=0):
-        def fail(*_):
-            if self.global_step >= step:
-                raise error
-
-        setattr(self, method, fail)
-        self.method = method
-
-    def overrides(self, method):
-        return method == self.method or super().overrides(method)
-
-
 class Nothing(tf.train.SessionRunHook):
     """Makes the loop ask it at each run."""
 
@@ -156,10 +109,9 @@ def assert_same(one, other):
 
 @pytest.fixture
 def kit():
-    """The models, data and callbacks above; test modules cannot import one another."""
-    callbacks = (Recorder, Weights, FailAt, Nothing)
-    things = (Line, Net, Random, line_data, net_data, net_flow, *callbacks, assert_same)
-    return SimpleNamespace(**{thing.__name__: thing for thing in things})
+    """The models and data above, and callbacks of the kit; test modules cannot import one another."""
+    things = (Line, Net, Random, line_data, net_data, net_flow, Nothing, Recorder, FailAt, assert_same)
+    return SimpleNamespace(Weights=FinalVariables, **{thing.__name__: thing for thing in things})
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,13 @@ from towerpack_callbacks import (
 )
 from towerpack_callbacks.nonfinite import replay
 from towerpack_trainers import SimpleTrainer
+from towerpack_trainers.testing import FinalVariables
 
 
 def test_a_batch_that_is_no_number_is_found_and_kept(kit, configure, tmp_path):
     data = kit.line_data()
     data[3][0][1] = np.nan
-    kept = kit.Weights()
+    kept = FinalVariables()
     with pytest.raises(
         NonFiniteError, match=r"In step 4 [\s\S]*It came with the input: \S+ float32\[4\] with 1 NaN"
     ):
@@ -42,7 +43,7 @@ def test_a_step_is_traced_and_the_others_are_not(configure, tmp_path):
 
 
 def test_an_evaluation_with_averaged_weights(kit, configure):
-    ema, kept = EMA(0.5), kit.Weights()
+    ema, kept = EMA(0.5), FinalVariables()
     data = kit.line_data(1)
     runners = [
         ema,

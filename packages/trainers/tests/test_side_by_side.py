@@ -7,10 +7,11 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 from towerpack_trainers import SimpleTrainer
+from towerpack_trainers.testing import FinalVariables
 
 
 def end_of(kit, configure, **changes):
-    kept = kit.Weights()
+    kept = FinalVariables()
     config = configure(
         model=kit.Random(), dataflow=kit.net_flow(), callbacks=[kept], extra_callbacks=None, **changes
     )
@@ -32,11 +33,11 @@ def test_one_within_the_other(kit, configure):
             self.trainer_inside.train()
 
     inner = Inner()
-    SimpleTrainer(configure(callbacks=[inner, outer := kit.Weights()])).train()
+    SimpleTrainer(configure(callbacks=[inner, outer := FinalVariables()])).train()
     trainer, alone = end_of(kit, configure, log_dir=None)
     trainer.train()
     np.testing.assert_array_equal(inner.kept.values["fc0/W"], alone.values["fc0/W"])
-    SimpleTrainer(configure(callbacks=[plain := kit.Weights()])).train()
+    SimpleTrainer(configure(callbacks=[plain := FinalVariables()])).train()
     assert outer.values["slope"] == plain.values["slope"]
 
 

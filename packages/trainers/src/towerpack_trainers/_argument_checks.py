@@ -1,17 +1,47 @@
-"""Validators of configurations; each says what was received and what was expected."""
+"""Checks of arguments: validators of configurations, and functions; each error says what was expected."""
 
 from __future__ import annotations
 
 import numbers
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
+import tensorflow.compat.v1 as tf
+from attrs import validators
 
 from ._errors import ConfigError
 
-__all__ = ["as_int", "at_least", "instance_of", "list_of", "positive_number", "whole_number"]
+__all__ = [
+    "as_int",
+    "at_least",
+    "check_function",
+    "check_number",
+    "check_optimizer",
+    "compile_regex",
+    "instance_of",
+    "list_of",
+    "make_optimizer",
+    "matcher",
+    "positive_number",
+    "whole_number",
+]
 
 _Validator = Any  # attrs publishes no type that mypy accepts for the validators of all fields alike
+
+_REPLACEMENTS = {
+    "AdamW": "towerpack_trainers.AdamW",
+    "Ftrl": "tf.train.FtrlOptimizer",
+    "Lamb": "towerpack_trainers.LAMB",
+    "LossScaleOptimizer": "towerpack_trainers.DynamicLossScaleOptimizer",
+    "SGD": "tf.train.MomentumOptimizer",
+    **{name: f"tf.train.{name}Optimizer" for name in ("Adadelta", "Adagrad", "Adam")},
+    "RMSprop": "tf.train.RMSPropOptimizer",
+}
+"""Keras optimizers by name, and what does the same in a graph."""
+
+# ---- validators and converters of attrs classes
 
 
 def as_int(value: Any) -> Any:
@@ -19,59 +49,187 @@ def as_int(value: Any) -> Any:
     return int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
 
 
-def at_least(owner: str, name: str, value: Any, minimum: int = 1) -> int:
-    """Returns `value` if it is a whole number of at least `minimum`.
-
-    Raises:
-        ConfigError: it is not; the message names the argument `name` of `owner`.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
-        raise ConfigError(f"{owner}({name}={value!r}): expected a whole number of at least {minimum}.")
-    return value
-
-
 def whole_number(minimum: int) -> _Validator:
     """Makes a validator of an `int` of at least `minimum`."""
-
-    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        at_least(type(config).__name__, attribute.name, value, minimum)
-
-    return check
+    return _with_message(
+        validators.and_(_number_of(int), validators.ge(minimum)),
+        lambda owner, name, value: _wrong_number(owner, name, value, _whole(minimum)),
+    )
 
 
 def positive_number() -> _Validator:
     """Makes a validator of a number above 0."""
-
-    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:
-            raise ConfigError(
-                f"{type(config).__name__}({attribute.name}={value!r}): expected a number above 0."
-            )
-
-    return check
+    return _with_message(
+        validators.and_(_number_of((int, float)), validators.gt(0)),
+        lambda owner, name, value: _wrong_number(owner, name, value, "a number above 0"),
+    )
 
 
 def instance_of(kind: type | tuple[type, ...], hint: str) -> _Validator:
     """Makes a validator of types; `hint` says in words what is expected."""
-
-    def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, kind):
-            raise ConfigError(
-                f"{type(config).__name__}({attribute.name}=...) received {value!r} of type "
-                f"{type(value).__name__}; expected {hint}."
-            )
-
-    return check
+    return _with_message(
+        validators.instance_of(kind),
+        lambda owner, name, value: (
+            f"{owner}({name}=...) received {value!r} of type {type(value).__name__}; expected {hint}."
+        ),
+    )
 
 
 def list_of(kind: type) -> _Validator:
     """Makes a validator of a list or tuple of objects of one type."""
+    return _with_message(
+        validators.deep_iterable(validators.instance_of(kind), validators.instance_of((list, tuple))),
+        lambda owner, name, value: (
+            f"{owner}({name}=...) received {value!r}; expected a list of {kind.__name__} objects."
+        ),
+    )
+
+
+def _with_message(validator: _Validator, message: Callable[[str, str, Any], str]) -> _Validator:
+    """Lets a validator of attrs raise a `ConfigError`, whose message says what to write instead."""
 
     def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
-        if not isinstance(value, (list, tuple)) or not all(isinstance(item, kind) for item in value):
-            raise ConfigError(
-                f"{type(config).__name__}({attribute.name}=...) received {value!r}; expected a list of "
-                f"{kind.__name__} objects."
-            )
+        try:
+            validator(config, attribute, value)
+        except (TypeError, ValueError):
+            raise ConfigError(message(type(config).__name__, attribute.name, value)) from None
 
     return check
+
+
+def _number_of(kind: type | tuple[type, ...]) -> _Validator:
+    return validators.and_(validators.instance_of(kind), validators.not_(validators.instance_of(bool)))
+
+
+# ---- numbers, functions, regular expressions
+
+
+def at_least(owner: str, name: str, value: Any, minimum: int = 1) -> int:
+    """Returns `value` if it is a whole number of at least `minimum`.
+
+    Raises:
+        ConfigError: `value` is none; the message names the argument `name` of `owner`.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+        raise ConfigError(_wrong_number(owner, name, value, _whole(minimum)))
+    return value
+
+
+def check_number(owner: str, name: str, value: Any, least: float = 0.0, above: bool = False) -> Any:
+    """Returns `value` if it is a tensor, a variable, a function that makes one, or a number in range.
+
+    Args:
+        owner: the class that has the argument.
+        name: the argument's name.
+        value: the argument's value.
+        least: the least number allowed.
+        above: whether the number must exceed `least`.
+
+    Raises:
+        ValueError: the number is out of range.
+        TypeError: the value is of another type.
+    """
+    if tf.is_tensor(value) or isinstance(value, tf.Variable) or callable(value):
+        return value
+    wanted = f"a number {'above' if above else 'of at least'} {least:g}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(_wrong_number(owner, name, value, wanted))
+    if not (value > least if above else value >= least) or value == float("inf"):
+        raise ValueError(_wrong_number(owner, name, value, wanted))
+    return value
+
+
+def check_function(owner: str, function: Any) -> Callable[..., Any]:
+    """Returns `function` if it can be called.
+
+    Raises:
+        TypeError: `function` cannot be called.
+    """
+    if not callable(function):
+        raise TypeError(f"{owner} takes a function, received {function!r} of type {type(function).__name__}.")
+    return function  # type: ignore[no-any-return]  # callable() narrows Any to something mypy calls Any
+
+
+def compile_regex(owner: str, regex: Any) -> re.Pattern[str]:
+    """Compiles a regular expression.
+
+    Raises:
+        TypeError: `regex` is no string.
+        ValueError: the string is not a regular expression.
+    """
+    if not isinstance(regex, str):
+        raise TypeError(
+            f"{owner} takes a regular expression, received {regex!r} of type {type(regex).__name__}."
+        )
+    try:
+        return re.compile(regex)
+    except re.error as error:
+        raise ValueError(f"{owner}: {regex!r} is not a regular expression: {error}.") from error
+
+
+def matcher(owner: str, patterns: Sequence[str]) -> Callable[[str], bool]:
+    """Makes a function that says whether any of several regular expressions is found in a name.
+
+    Raises:
+        TypeError: `patterns` is no list of strings.
+        ValueError: one of the strings is not a regular expression.
+    """
+    if not isinstance(patterns, (list, tuple)):
+        raise TypeError(f'{owner}(exclude={patterns!r}): expected a list such as ["/b$", "^bn"].')
+    compiled = [compile_regex(f"{owner}(exclude=...)", pattern) for pattern in patterns]
+    return lambda name: any(pattern.search(name) for pattern in compiled)
+
+
+def _wrong_number(owner: str, name: str, value: Any, wanted: str) -> str:
+    return f"{owner}({name}={value!r}): expected {wanted}."
+
+
+def _whole(minimum: int) -> str:
+    return f"a whole number of at least {minimum}"
+
+
+# ---- optimizers
+
+
+def make_optimizer(optimizer: Any, error: type[Exception] = TypeError) -> tf.train.Optimizer:
+    """Returns the given optimizer, or the one that a given function makes.
+
+    Args:
+        optimizer: a `tf.train.Optimizer`, or a function without arguments; called in the current graph.
+        error: the type of the error for anything else.
+
+    Raises:
+        TypeError: the result is no optimizer of `tf.compat.v1.train`; for a Keras optimizer the message names
+            its replacement.
+    """
+    is_function = callable(optimizer) and not isinstance(optimizer, tf.train.Optimizer)
+    made = optimizer() if is_function else optimizer
+    if not isinstance(made, tf.train.Optimizer):
+        raise error(
+            f"The optimizer is {made!r} of type {type(made).__name__}; expected a tf.train.Optimizer such as "
+            "tf.train.AdamOptimizer(1e-3) (tf is tensorflow.compat.v1), or a function that makes one."
+            f"{_advice(made)}"
+        )
+    return made
+
+
+def check_optimizer(owner: str, optimizer: Any) -> Any:
+    """Returns `optimizer` if it is one of `tf.compat.v1.train`.
+
+    Raises:
+        TypeError: `optimizer` is another object; for a Keras optimizer the message names its replacement.
+    """
+    if isinstance(optimizer, tf.train.Optimizer):
+        return optimizer
+    raise TypeError(
+        f"{owner} wraps a tf.train.Optimizer (tf is tensorflow.compat.v1), received {optimizer!r} of type "
+        f"{type(optimizer).__name__}.{_advice(optimizer)}"
+    )
+
+
+def _advice(optimizer: Any) -> str:
+    kind = type(optimizer)
+    if not any(base.__module__.startswith(("keras.", "tf_keras.")) for base in kind.__mro__):
+        return ""
+    instead = _REPLACEMENTS.get(kind.__name__, "an optimizer of tf.compat.v1.train")
+    return f" Keras optimizers do not train a graph of this kind; use {instead} instead."

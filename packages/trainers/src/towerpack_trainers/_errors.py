@@ -1,11 +1,11 @@
-"""What trainers raise.
+"""The errors of trainers.
 
 ```
 RuntimeError
 ├── TrainerStateError     a method was called at the wrong time
 └── EndOfInputError       the training input ended before the last step
 ValueError
-├── ConfigError           arguments of TrainConfig that do not fit together
+├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
 └── RestoreError          values to restore do not fit the graph's variables

@@ -16,6 +16,7 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import QueueInput
 from towerpack_trainers import ConfigError, SimpleTrainer, fast_dev_run, overfit_batches
+from towerpack_trainers.testing import FailAt, FinalVariables, Recorder
 
 
 class Note(Callback):
@@ -49,7 +50,7 @@ class CountedFlow:
 
 
 def test_a_rehearsal_does_the_work_of_every_callback_once(kit, configure):
-    note, recorder, validation = Note(), kit.Recorder(), CountedFlow(kit.line_data(9))
+    note, recorder, validation = Note(), Recorder(), CountedFlow(kit.line_data(9))
     callbacks = [
         PeriodicTrigger(note, every_k_epochs=100),
         PeriodicTrigger(InferenceRunner(validation, ScalarStats("cost")), every_k_epochs=50),
@@ -80,7 +81,7 @@ def test_a_rehearsal_leaves_no_file_and_no_earlier_run_aside(kit, configure, tmp
 
 def test_a_rehearsal_that_fails_leaves_nothing_either(kit, configure, tmp_path):
     note = Note()
-    failing = kit.FailAt("_trigger_epoch", ZeroDivisionError())
+    failing = FailAt("_trigger_epoch", ZeroDivisionError())
     failing._trigger = failing._trigger_epoch
     with pytest.raises(ZeroDivisionError):
         SimpleTrainer(fast_dev_run(configure(callbacks=[note, failing]))).train()
@@ -88,8 +89,13 @@ def test_a_rehearsal_that_fails_leaves_nothing_either(kit, configure, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_rehearsal_may_have_no_directory(configure):
-    SimpleTrainer(fast_dev_run(configure(log_dir=None))).train()
+def test_a_rehearsal_may_have_no_directory(configure, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    recorder, kept = Recorder(), FinalVariables()
+    SimpleTrainer(fast_dev_run(configure(log_dir=None, callbacks=[recorder, kept]))).train()
+    assert [call[0] for call in recorder.calls].count("trigger_step") == kept.values["global_step"] == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_steps_of_a_rehearsal_fill_runs(configure):
@@ -97,11 +103,11 @@ def test_steps_of_a_rehearsal_fill_runs(configure):
     assert fast_dev_run(configure(steps_per_run=4), steps=5).steps_per_epoch == 8
 
 
-@pytest.mark.parametrize("trial", [fast_dev_run, overfit_batches])
+@pytest.mark.parametrize("rehearse", [fast_dev_run, overfit_batches])
 @pytest.mark.parametrize("number", [0, -1, 2.5, True, "3"])
-def test_the_number_is_checked(configure, trial, number):
+def test_the_number_is_checked(configure, rehearse, number):
     with pytest.raises(ConfigError, match="expected a whole number of at least 1"):
-        trial(configure(), number)
+        rehearse(configure(), number)
 
 
 def test_evaluations_may_be_cut_short(kit, configure, caplog):
@@ -112,7 +118,7 @@ def test_evaluations_may_be_cut_short(kit, configure, caplog):
 
 
 def test_overfitting_reads_the_first_batches_once_and_keeps_the_length_of_an_epoch(kit, configure):
-    flow, recorder = CountedFlow(kit.line_data(6)), kit.Recorder()
+    flow, recorder = CountedFlow(kit.line_data(6)), Recorder()
     SimpleTrainer(overfit_batches(configure(dataflow=flow, callbacks=[recorder], max_epoch=3), 2)).train()
     assert flow.read == 2
     assert flow.seeds == [1]

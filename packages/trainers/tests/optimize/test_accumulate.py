@@ -21,6 +21,7 @@ from towerpack_trainers.optimize import (
     SummaryGradient,
     apply_grad_processors,
 )
+from towerpack_trainers.testing import FinalVariables
 
 TWO = ["/cpu:0", "/cpu:1"]
 
@@ -58,7 +59,7 @@ def joined(batches, count):
 
 
 def weights_after(make, kit, configure, model, optimizer, data, **changes):
-    kept = kit.Weights()
+    kept = FinalVariables()
     config = configure(
         model=model, dataflow=data, optimizer=optimizer, callbacks=[kept], max_epoch=1, **changes
     )
@@ -184,11 +185,11 @@ def test_a_run_that_stops_between_two_updates_goes_on_as_if_it_had_not(kit, conf
             )
         )
 
-    make(whole := kit.Weights(), log_dir=None).train()
+    make(whole := FinalVariables(), log_dir=None).train()
     with pytest.raises(RuntimeError, match="the lights"):
         # 10 steps an epoch: the checkpoint is written when two of four gradients are in.
         make(ModelSaver(), StopAt(13)).train()
-    make(ModelSaver(), resumed := kit.Weights(), resume="auto").train()
+    make(ModelSaver(), resumed := FinalVariables(), resume="auto").train()
     assert "AccumGradOptimizer/count" in resumed.values and "first/AccumGrad" in resumed.values
     assert resumed.values["AccumGradOptimizer/count"] == 0
     assert resumed.values.keys() == whole.values.keys()

@@ -20,6 +20,7 @@ from towerpack_trainers.optimize import (
     SummaryGradient,
     apply_grad_processors,
 )
+from towerpack_trainers.testing import FinalVariables
 
 ROWS, DIM = 4, 2
 DENSE = np.array([3.0, -4.0, 0.0], np.float32)
@@ -227,7 +228,7 @@ def test_nothing_left_to_apply(grads):
 def test_in_a_training(kit, configure):
     # Line's gradient is huge at first; with a norm of 0.1 and a rate of 0.05, 10 steps can go no further.
     optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(0.05), [GlobalNormClip(0.1)])
-    SimpleTrainer(configure(optimizer=optimizer, callbacks=[kept := kit.Weights()])).train()
+    SimpleTrainer(configure(optimizer=optimizer, callbacks=[kept := FinalVariables()])).train()
     np.testing.assert_allclose(kept.values["slope"], 10 * 0.05 * 0.1, rtol=1e-5)
 
 

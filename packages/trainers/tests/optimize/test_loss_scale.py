@@ -14,6 +14,7 @@ from towerpack_trainers.optimize import (
     apply_grad_processors,
     mixed_precision,
 )
+from towerpack_trainers.testing import FinalVariables
 
 NAME = "DynamicLossScaleOptimizer"
 
@@ -177,7 +178,7 @@ def test_training_in_float16_comes_close_to_float32(kit, configure, towers):
 
     kept = []
     for model, optimizer in ((kit.Net(), None), (half_net(kit, tf.float16), scaling())):
-        kept.append(kit.Weights())
+        kept.append(FinalVariables())
         data = kit.net_data(40, 16)
         make(
             configure(
@@ -218,9 +219,9 @@ def test_a_resumed_run_goes_on_with_its_scale(kit, configure):
             )
         )
 
-    make(whole := kit.Weights(), max_epoch=4, log_dir=None).train()
+    make(whole := FinalVariables(), max_epoch=4, log_dir=None).train()
     make(ModelSaver(), max_epoch=2).train()
-    make(resumed := kit.Weights(), max_epoch=4, resume="auto").train()
+    make(resumed := FinalVariables(), max_epoch=4, resume="auto").train()
     assert resumed.values.keys() == whole.values.keys()
     for name, value in whole.values.items():
         np.testing.assert_array_equal(resumed.values[name], value, err_msg=name)

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_layers import BatchNorm, Conv2D, FullyConnected, GlobalAvgPooling, TowerContext, l2_regularizer
 from towerpack_trainers import OfflinePredictor, PredictConfig, SimpleTrainer, SmartInit
 from towerpack_trainers.optimize import mixed_precision
+from towerpack_trainers.testing import FinalVariables
 
 HALVES = [tf.bfloat16, tf.float16]
 
@@ -121,7 +122,7 @@ def test_training_in_bfloat16_comes_close_and_its_files_fit_a_float32_model(kit,
     data, (pixels, truth) = images(40, 32), images(1, 400, seed=9)[0]
     accuracy = {}
     for trained in (None, tf.bfloat16):
-        kept = kit.Weights()
+        kept = FinalVariables()
         model = brighter(kit, trained)
         SimpleTrainer(configure(model=model, dataflow=data, callbacks=[kept], max_epoch=3)).train()
         used = tf.bfloat16 if trained is None else None  # the other one reads its files

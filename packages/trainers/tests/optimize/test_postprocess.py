@@ -10,6 +10,7 @@ from towerpack_trainers.optimize import (
     PostProcessOptimizer,
     VariableAssignmentOptimizer,
 )
+from towerpack_trainers.testing import FinalVariables
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_in_a_training(kit, configure):
     optimizer = VariableAssignmentOptimizer(
         tf.train.GradientDescentOptimizer(0.05), lambda variable: tf.minimum(variable, 0.25)
     )
-    SimpleTrainer(configure(optimizer=optimizer, callbacks=[kept := kit.Weights()])).train()
+    SimpleTrainer(configure(optimizer=optimizer, callbacks=[kept := FinalVariables()])).train()
     assert kept.values["slope"] == 0.25
 
 

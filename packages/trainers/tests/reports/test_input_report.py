@@ -1,16 +1,16 @@
 """Which of data and model is the slower one."""
 
+import itertools
 import logging
 import re
-import threading
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback
 from towerpack_inputsource import DummyConstantInput, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import SimpleTrainer
-from towerpack_trainers.reports._input_report import _steps_between_samples, describe_epoch
+from towerpack_trainers.reports import describe_epoch, sampling_period
 
 
 def spent(flow, put):
@@ -47,33 +47,49 @@ def test_nothing_is_said_of_an_input_without_threads():
     assert describe_epoch(InputStatus("DummyConstantInput")) is None
 
 
-def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(kit, configure, caplog):
+def set_clocks(monkeypatch, seconds):
+    """Replaces the clocks in a graph: the one behind the input is ahead by `seconds` at every run."""
+    times = {"step_begins": 100.0, "input_came": 100.0 + seconds}
+    monkeypatch.setattr(tf, "timestamp", lambda name: tf.constant(times[name], tf.float64))
+
+
+def reported(configure, caplog, flow, put):
+    """The lines on two epochs, in each of which the input's thread spends these seconds."""
     caplog.set_level(logging.INFO, logger="towerpack_trainers")
+    source, calls = QueueInput([[np.ones(4, np.float32)] * 2]), itertools.count()
 
-    class Waiting:
-        """Gives a datapoint only when its consumer has long been waiting."""
+    def status():
+        finished = (next(calls) + 1) // 2  # of the epochs: it is read at the begin and at the end of each
+        return spent(finished * flow, finished * put)
 
-        def __iter__(self):
-            while True:
-                threading.Event().wait(0.03)
-                yield [np.ones(4, np.float32)] * 2
-
-    SimpleTrainer(configure(data=QueueInput(Waiting()), steps_per_epoch=20, max_epoch=2)).train()
-    [line] = [message for message in caplog.messages if "epoch 2: the data is the bottleneck" in message]
-    waited = int(re.search(r"steps waited for data (\d+)% of their time", line)[1])
-    assert waited > 50
+    source.status = status
+    SimpleTrainer(configure(data=source, steps_per_epoch=20, max_epoch=2)).train()
+    return [message for message in caplog.messages if message.startswith("epoch ")]
 
 
-def test_a_model_that_never_waits_is_told_so(kit, configure, caplog):
+def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(configure, caplog, monkeypatch):
+    set_clocks(monkeypatch, 1e6)
+    said = (
+        "the data is the bottleneck: steps waited for data 100% of their time, and 99% of its time the input"
+    )
+    one, two = reported(configure, caplog, 99.0, 1.0)
+    assert one.startswith(f"epoch 1: {said}") and two.startswith(f"epoch 2: {said}")
+
+
+def test_a_model_that_never_waits_is_told_so(configure, caplog, monkeypatch):
+    set_clocks(monkeypatch, -1.0)  # the input was there before the first clock was read
+    said = (
+        "the model is the bottleneck: steps waited for data 0% of their time, and 10% of its time the input"
+    )
+    one, two = reported(configure, caplog, 10.0, 90.0)
+    assert one.startswith(f"epoch 1: {said}") and two.startswith(f"epoch 2: {said}")
+
+
+def test_a_training_is_measured_by_real_clocks(kit, configure, caplog):
     caplog.set_level(logging.INFO, logger="towerpack_trainers")
-
-    class Slow(Callback):
-        def _trigger_step(self):
-            threading.Event().wait(0.01)
-
-    SimpleTrainer(configure(callbacks=[Slow()], steps_per_epoch=20, max_epoch=2)).train()
-    [line] = [message for message in caplog.messages if "epoch 2: the model is the bottleneck" in message]
-    assert int(re.search(r"steps waited for data (\d+)% of their time", line)[1]) < 20
+    SimpleTrainer(configure(data=QueueInput(kit.line_data()), steps_per_epoch=20, max_epoch=2)).train()
+    shares = r"epoch (\d): .*: steps waited for data \d+% of their time, and \d+% of its time the input"
+    assert re.findall(shares, caplog.text) == ["1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +97,7 @@ def test_a_model_that_never_waits_is_told_so(kit, configure, caplog):
     [(1, 1, 20), (60, 1, 20), (300, 1, 100), (10**6, 1, 200), (300, 100, 100), (10**6, 150, 300)],
 )
 def test_few_steps_are_sampled(steps_per_epoch, steps_per_run, between):
-    assert _steps_between_samples(steps_per_epoch, steps_per_run) == between
+    assert sampling_period(steps_per_epoch, steps_per_run) == between
 
 
 def test_constant_input_is_not_reported(kit, configure, caplog):

@@ -11,7 +11,7 @@ import pytest
 from towerpack_callbacks import Callback
 from towerpack_inputsource import Buffer, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import ConfigError, SimpleTrainer
-from towerpack_trainers.reports._stall_warning import describe_stall
+from towerpack_trainers.reports import describe_stall
 
 
 def until(condition):
@@ -60,7 +60,7 @@ def test_a_stuck_flow_is_named_and_so_is_its_end(configure, caplog):
     assert "The step waits for data, and towerpack-queue waits for the flow's next datapoint" in message
     assert "queue holds 0 of 50" in message
     assert "thread 'towerpack-queue':" in message and "self.go_on.wait(60)" in message
-    assert "thread 'MainThread':" in message and "hooked_sess.run" in message
+    assert "thread 'MainThread':" in message and "in run_step" in message
 
 
 def test_a_stuck_callback_is_in_the_stacks(configure, caplog):
@@ -79,11 +79,14 @@ def test_a_stuck_callback_is_in_the_stacks(configure, caplog):
 def test_what_callbacks_do_after_an_epoch_may_take_its_time(configure, caplog):
     class Long(Callback):
         def _trigger_epoch(self):
+            before = stalls(caplog, self.global_step)  # a step may be slow by itself
             threading.Event().wait(0.3)
+            self.during = len(stalls(caplog, self.global_step)) - len(before)
 
+    long = Long()
     with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
-        SimpleTrainer(configure(callbacks=[Long()], stall_seconds=0.1)).train()
-    assert not stalls(caplog, 5) and not stalls(caplog, 10)
+        SimpleTrainer(configure(callbacks=[long], stall_seconds=0.1)).train()
+    assert long.during == 0
 
 
 def test_it_can_be_switched_off(configure):
@@ -115,8 +118,8 @@ def status(fill, doing):
         (status(0, "flow"), "The step waits for data, and loader waits for the flow's next datapoint"),
         (status(0, "ended"), "The step waits for data, and nothing is on its way"),
         (status(3, "put"), "Data is there"),
-        (status(None, "put"), "Nobody can say"),
-        (InputStatus("TFDatasetInput"), "Nobody can say"),
+        (status(None, "put"), "It is not known whether the step waits for data"),
+        (InputStatus("TFDatasetInput"), "It is not known whether the step waits for data"),
         (None, "There is no input"),
     ],
 )

@@ -1,1 +1,1 @@
-"""What a training needs to know, and rehearsals of it."""
+"""The configuration of a training, and of rehearsals of it."""

@@ -1,10 +1,10 @@
-"""Trials before a long training: does every part of it run, and can the model learn at all?"""
+"""Rehearsals of a long training: whether every part of it runs, and whether the model can learn at all."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, final
 
 import attrs
 
@@ -16,7 +16,7 @@ __all__ = ["fast_dev_run", "overfit_batches"]
 
 
 def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
-    """A rehearsal of a training in seconds, which finds what would fail after hours.
+    """Returns a rehearsal of a training, which finds in seconds what would fail after hours.
 
     It trains one epoch of a few steps and does the periodic work of every callback at its end, whatever its
     period: evaluations over a few batches, checkpoints, images. Files go to a directory that is removed
@@ -47,7 +47,7 @@ def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
 
 
 def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
-    """A training on a few batches over and over, which a model and an optimizer that work learn by heart.
+    """Returns a rehearsal on a few batches, which a model and an optimizer that work learn by heart.
 
     Every epoch trains on the same first batches of the data; an epoch keeps its number of steps.
     Evaluations take as many batches of their own data.
@@ -67,7 +67,7 @@ def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
     batches = at_least("overfit_batches", "batches", batches)
     if config.dataflow is None:
         raise ConfigError(
-            "overfit_batches takes the first datapoints of dataflow=, which this TrainConfig has not: its "
+            "overfit_batches takes the first datapoints of dataflow=, which this TrainConfig lacks: its "
             f"data is {config.data!r}. Give the flow itself as dataflow=."
         )
     return attrs.evolve(
@@ -85,6 +85,7 @@ def _length(flow: Any) -> int | None:
         return None
 
 
+@final
 class _FirstDatapoints:
     """The first datapoints of a flow's first pass, the same ones in each pass."""
 

@@ -1,4 +1,4 @@
-"""Everything a training needs to know, validated when it is given."""
+"""The configuration of a training, checked when it is made."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -26,7 +26,7 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import InputSource
 
-from .._argument_checks import as_int, instance_of, list_of, positive_number, whole_number
+from .._argument_checks import as_int, instance_of, list_of, make_optimizer, positive_number, whole_number
 from .._errors import ConfigError
 from ..restore import SessionInit, check_resume_allow
 from ..towers._model_desc import ModelDesc
@@ -35,12 +35,12 @@ __all__ = ["TrainConfig", "default_callbacks", "default_monitors"]
 
 
 def default_callbacks() -> list[Callback]:
-    """What runs besides the user's callbacks unless `TrainConfig(extra_callbacks=…)` says otherwise."""
+    """Returns the callbacks that run besides the user's, unless `TrainConfig(extra_callbacks=…)` is given."""
     return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
 
 
 def default_monitors() -> list[Monitor]:
-    """Who records statistics unless `TrainConfig(monitors=…)` says otherwise."""
+    """Returns the monitors that record statistics, unless `TrainConfig(monitors=…)` is given."""
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
 
 
@@ -58,6 +58,7 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
     return Callbacks([] if value is None else value)
 
 
+@final
 @attrs.frozen(kw_only=True)
 class TrainConfig:
     """The arguments of a training.
@@ -69,9 +70,9 @@ class TrainConfig:
         optimizer: a `tf.train.Optimizer`, or a function without arguments that makes one inside the graph;
             replaces `model.optimizer()`.
         callbacks: the user's callbacks, in their order.
-        extra_callbacks: what runs after them; None: `default_callbacks()`.
-        monitors: who records statistics; None: `default_monitors()`, without those that write files when
-            there is no log directory.
+        extra_callbacks: callbacks that run after them; None: `default_callbacks()`.
+        monitors: monitors that record statistics; None: `default_monitors()`, without those that write files
+            when there is no log directory.
         steps_per_epoch: None: one pass of the data, if its length is known. Not divided by the number of
             towers.
         steps_per_run: steps in one session call, looped in the graph: for small models, whose steps take
@@ -85,21 +86,20 @@ class TrainConfig:
         log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
-        resume_allow: what need not match where `resume` goes on, and is logged instead of refused: variables
-            that are "missing" in the checkpoint, "unused" here or "unequal" in shape or type keep or lose
-            their values; states of "callbacks" this run has not are left out; an "input" of another kind
-            starts anew.
+        resume_allow: differences that `resume` logs instead of refusing them: variables that are "missing" in
+            the checkpoint, "unused" here or "unequal" in shape or type keep or lose their values; states of
+            "callbacks" that this run lacks are left out; an "input" of another kind starts anew.
         seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
         evaluation_batches: how many batches an evaluation takes at most; None: its whole input.
         rehearsal: whether this run is to be forgotten: its files go to a directory that is removed when it
             ends, and each epoch ends with the work of every callback, whatever its period. See
             `fast_dev_run`.
-        stall_seconds: warn when no step finishes for so long, with what every thread does; inf: never.
+        stall_seconds: warn when no step finishes for so long, with the stack of every thread; inf: never.
         xla: compile the training towers, gradients included, by XLA; for GPUs, see
             `optimize.compile_training_towers`.
 
     Raises:
-        ConfigError: the arguments contradict each other, or one is not what is expected.
+        ConfigError: the arguments contradict each other, or one is of another kind than described.
     """
 
     model: ModelDesc | None = attrs.field(
@@ -159,19 +159,12 @@ class TrainConfig:
             raise ConfigError('TrainConfig(resume="auto") needs log_dir=, where the checkpoints are.')
 
     def make_optimizer(self) -> tf.train.Optimizer:
-        """The optimizer, made or taken inside the graph to be trained.
+        """Returns the optimizer: the given one, or one made in the current graph.
 
         Raises:
-            ConfigError: it is no TensorFlow optimizer.
+            ConfigError: the result is no TensorFlow optimizer.
         """
-        made = self.optimizer
-        if made is None and self.model is not None:
-            made = self.model.optimizer()
-        elif callable(made) and not isinstance(made, tf.train.Optimizer):
-            made = made()
-        if not isinstance(made, tf.train.Optimizer):
-            raise ConfigError(
-                f"The optimizer is {made!r} of type {type(made).__name__}; expected a tf.train.Optimizer "
-                "such as tf.train.AdamOptimizer(1e-3). Keras optimizers do not train a graph of this kind."
-            )
-        return made
+        given = self.optimizer
+        if given is None and self.model is not None:
+            given = self.model.optimizer
+        return make_optimizer(given, ConfigError)

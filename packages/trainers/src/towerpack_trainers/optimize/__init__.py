@@ -1,4 +1,4 @@
-"""Optimizers around optimizers, optimizers of their own, and training in 16 bits."""
+"""Optimizers, wrappers of optimizers, gradient processors, and computation in 16 bits."""
 
 from ..towers._compile_towers import compile_training_towers, leave_fusion_to_xla
 from ._accumulate import AccumGradOptimizer

@@ -1,4 +1,4 @@
-"""Large batches in several steps."""
+"""An optimizer that accumulates gradients over several steps."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _SLOT = "accumulated"
 
 @final
 class AccumGradOptimizer(ProxyOptimizer):
-    """Applies gradients in every n-th step, those of n steps together.
+    """Accumulates the gradients of n steps, and applies them in every n-th.
 
     With averaging, n steps are exactly one step with the n batches as one, if the cost is a mean over
     examples and does not depend on the batch otherwise (batch normalisation does). A trainer's steps are
     still the small ones: `global_step`, callbacks and schedules count those.
 
-    What was accumulated is in variables, and so in checkpoints: a run may stop between two updates. Sparse
+    The accumulated gradients are variables, and so in checkpoints: a run may stop between two updates. Sparse
     gradients are accumulated densely, and applied as dense ones. With several towers in step, their average
     is accumulated.
 
@@ -36,9 +36,9 @@ class AccumGradOptimizer(ProxyOptimizer):
 
     Raises:
         TypeError: `optimizer` is no `tf.train.Optimizer`.
-        ValueError: `steps` or `reduction` is not as described; or (in `apply_gradients`) there is no
-            gradient, a variable is no resource variable, or its gradient is accumulated already, by a tower
-            that trains on its own.
+        ValueError: `steps` is no whole number above 0, or `reduction` is another word; or (in
+            `apply_gradients`) there is no gradient, a variable is no resource variable, or its gradient is
+            accumulated already, by a tower that trains on its own.
 
     Example:
         ```python
@@ -59,7 +59,7 @@ class AccumGradOptimizer(ProxyOptimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """The op that accumulates, and in every n-th step updates; it increments `global_step` only then."""
+        """Returns the op that accumulates, and in every n-th step updates and increments `global_step`."""
         pairs = given_pairs("AccumGradOptimizer", grads_and_vars)
         require_resource_variables("AccumGradOptimizer", pairs)
         slots, count = self._make_state(pairs)

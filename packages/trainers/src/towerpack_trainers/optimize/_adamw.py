@@ -7,15 +7,15 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_number, matcher
 from ._gradient_values import variable_name
-from ._optimizer_arguments import check_number, matcher
 
 __all__ = ["AdamW"]
 
 
 @final
 class AdamW(tf.train.AdamOptimizer):
-    """Adam that shrinks weights apart from the gradient's step.
+    """Adam that shrinks the weights apart from the step along the gradient.
 
     After Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), arXiv:1711.05101,
     algorithm 2::
@@ -32,14 +32,14 @@ class AdamW(tf.train.AdamOptimizer):
         learning_rate: a number, a tensor or variable, or a function that makes one.
         weight_decay: the part of a weight to take away per step, before it is multiplied by the learning
             rate.
-        beta1: how much of the past is in the mean of gradients.
-        beta2: how much of the past is in the mean of their squares.
+        beta1: decay of the moving average of gradients.
+        beta2: decay of the moving average of their squares.
         epsilon: keeps the denominator above 0.
         exclude: regular expressions; a variable in whose name one is found does not decay. Usually biases and
             normalisation: `["/b$", "/gamma$", "/beta$"]`.
 
     Raises:
-        TypeError, ValueError: an argument is not as described.
+        TypeError, ValueError: an argument has another type, or is out of range.
     """
 
     _epsilon_t: tf.Tensor

@@ -9,14 +9,21 @@ import tensorflow.compat.v1 as tf
 
 from ._gradient_values import Pairs, check_pairs
 
-__all__ = ["given_pairs", "require_resource_variables", "run_if", "state_variable"]
+__all__ = [
+    "given_pairs",
+    "in_branch",
+    "outermost_graph",
+    "require_resource_variables",
+    "run_if",
+    "state_variable",
+]
 
 
 def given_pairs(owner: str, grads_and_vars: Sequence[tuple[Any, tf.Variable]]) -> Pairs:
-    """The pairs that have a gradient.
+    """Returns the pairs that have a gradient.
 
     Raises:
-        TypeError: these are no pairs.
+        TypeError: `grads_and_vars` is not a list of pairs.
         ValueError: no pair has a gradient.
     """
     pairs = check_pairs(f"{owner}.apply_gradients", grads_and_vars)
@@ -30,7 +37,7 @@ def require_resource_variables(owner: str, pairs: Pairs) -> None:
     """Checks that variables can be updated on a condition.
 
     Raises:
-        ValueError: one is a reference variable.
+        ValueError: one of them is a reference variable.
     """
     for _, variable in pairs:
         if not hasattr(variable, "handle"):
@@ -42,7 +49,7 @@ def require_resource_variables(owner: str, pairs: Pairs) -> None:
 
 
 def state_variable(name: str, value: float, dtype: tf.DType) -> tf.Variable:
-    """A scalar global variable, so that it is in checkpoints; made outside of any condition."""
+    """Makes a scalar global variable, which checkpoints hold, outside of any condition."""
     with tf.init_scope(), tf.control_dependencies(None):
         return tf.get_variable(
             name, [], dtype, tf.constant_initializer(value), trainable=False, use_resource=True
@@ -50,7 +57,7 @@ def state_variable(name: str, value: float, dtype: tf.DType) -> tf.Variable:
 
 
 def run_if(predicate: tf.Tensor, build: Callable[[], Any]) -> tf.Operation:
-    """An op that runs what `build` makes if `predicate` is true."""
+    """Returns an op that runs the op or tensor made by `build` if `predicate` is true."""
 
     def branch() -> tf.Tensor:
         with tf.control_dependencies([build()]):
@@ -61,3 +68,14 @@ def run_if(predicate: tf.Tensor, build: Callable[[], Any]) -> tf.Operation:
     updates = tf.get_collection_ref(tf.GraphKeys.TRAIN_OP)
     updates[:] = [op for op in updates if op.graph is done.graph]
     return done.op
+
+
+def in_branch() -> bool:
+    """Returns whether ops are made in a branch of a condition, or in a loop, at the moment."""
+    return tf.get_default_graph() is not outermost_graph()
+
+
+def outermost_graph() -> tf.Graph:
+    """Returns the graph that is trained, also in a branch of a condition, which is a graph by itself."""
+    with tf.init_scope():
+        return tf.get_default_graph()

@@ -1,4 +1,4 @@
-"""Gradient processors that look and change nothing."""
+"""Gradient processors that check, record or print gradients, and leave their values as they are."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import add_moving_summary
 
+from .._argument_checks import compile_regex
+from ._conditional_updates import in_branch
 from ._gradient_processors import GradientProcessor
 from ._gradient_values import Pairs, describe_rows, map_values, sum_rows, values_of, variable_name
-from ._optimizer_arguments import compile_regex
 
 __all__ = ["CheckGradient", "PrintGradient", "SummaryGradient"]
 
@@ -32,7 +33,7 @@ class CheckGradient(GradientProcessor):
 
 
 class _OnceInGraph(GradientProcessor):
-    """Looks at each matching variable's gradient once per graph: of several towers' copies, at the first."""
+    """Observes the gradient of each matching variable once per graph: of several towers, on the first."""
 
     def __init__(self, regex: str = ".*") -> None:
         self._regex = compile_regex(type(self).__name__, regex)
@@ -41,7 +42,7 @@ class _OnceInGraph(GradientProcessor):
 
     def _process(self, grads: Pairs) -> Pairs:
         return [
-            (self._look(gradient, variable) if self._is_due(gradient, variable) else gradient, variable)
+            (self._observe(gradient, variable) if self._is_due(gradient, variable) else gradient, variable)
             for gradient, variable in grads
         ]
 
@@ -56,8 +57,8 @@ class _OnceInGraph(GradientProcessor):
         return due
 
     @abc.abstractmethod
-    def _look(self, gradient: Any, variable: tf.Variable) -> Any:
-        """Returns the gradient, with something hung to it or beside it."""
+    def _observe(self, gradient: Any, variable: tf.Variable) -> Any:
+        """Adds ops that observe the gradient; returns it, with those as control inputs where they need it."""
 
 
 @final
@@ -72,7 +73,7 @@ class SummaryGradient(_OnceInGraph):
         collections: where the histograms go; None: to `tf.GraphKeys.SUMMARIES`.
 
     Raises:
-        ValueError: `regex` is no regular expression; or (when it processes) gradients are applied on a
+        ValueError: `regex` is no regular expression; or (in `process`) gradients are applied on a
             condition.
     """
 
@@ -80,9 +81,9 @@ class SummaryGradient(_OnceInGraph):
         super().__init__(regex)
         self._collections = None if collections is None else list(collections)
 
-    def _look(self, gradient: Any, variable: tf.Variable) -> Any:
+    def _observe(self, gradient: Any, variable: tf.Variable) -> Any:
         name = f"{variable_name(variable)}-grad"
-        if getattr(tf.get_default_graph(), "outer_graph", None) is not None:
+        if in_branch():
             raise ValueError(
                 "SummaryGradient is inside an optimizer that applies gradients on a condition, where nothing "
                 "can be recorded. Put it around that one, as apply_grad_processors(AccumGradOptimizer(...), "
@@ -113,7 +114,7 @@ class PrintGradient(_OnceInGraph):
         super().__init__(regex)
         self._summarize = summarize
 
-    def _look(self, gradient: Any, variable: tf.Variable) -> Any:
+    def _observe(self, gradient: Any, variable: tf.Variable) -> Any:
         shown = [f"{variable_name(variable)}-grad:", *describe_rows(gradient)]
         printed = tf.print(*shown, output_stream=sys.stderr, summarize=self._summarize)
         with tf.control_dependencies([printed]):

@@ -1,4 +1,4 @@
-"""What may be done to gradients between their computation and their application."""
+"""Processors, which change gradients after their computation and before their application."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_function, check_number, compile_regex
 from ._gradient_values import Pairs, check_pairs, map_values, sum_rows, variable_name
-from ._optimizer_arguments import check_function, check_number, compile_regex
 from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = [
@@ -44,7 +44,7 @@ class GradientProcessor(abc.ABC):
             Pairs of gradient and variable, of these or fewer variables.
 
         Raises:
-            TypeError: `grads`, or what `_process` returned, is not a list of pairs.
+            TypeError: `grads`, or the result of `_process`, is not a list of pairs.
         """
         name = type(self).__name__
         with tf.name_scope(name):
@@ -57,7 +57,7 @@ class GradientProcessor(abc.ABC):
 
 @final
 class FilterNoneGrad(GradientProcessor):
-    """Leaves out the variables without a gradient, and warns of them."""
+    """Leaves out the variables that have no gradient, and warns of them."""
 
     def _process(self, grads: Pairs) -> Pairs:
         missing = [variable_name(variable) for gradient, variable in grads if gradient is None]
@@ -77,7 +77,7 @@ class GlobalNormClip(GradientProcessor):
         global_norm: the largest norm of all gradients together.
 
     Raises:
-        ValueError: it is not above 0.
+        ValueError: `global_norm` is not above 0.
     """
 
     def __init__(self, global_norm: float | tf.Tensor) -> None:
@@ -96,10 +96,10 @@ class MapGradient(GradientProcessor):
 
     Args:
         func: takes the gradient, or the gradient and the variable; returns the new one, or None to leave the
-            variable out of the training. It gets a `tf.IndexedSlices` where the gradient is one, each of
-            whose rows occurs once.
-        regex: to match the whole name, such as `conv0/W`, without the prefix of a tower. A warning tells when
-            it matches none.
+            variable out of the training. A sparse gradient is given as a `tf.IndexedSlices` in which each
+            row occurs once.
+        regex: to match the whole name, such as `conv0/W`, without the prefix of a tower. A warning says
+            that it matches none.
 
     Raises:
         TypeError: `func` is no function of one or two arguments.
@@ -133,7 +133,7 @@ class ScaleGradient(GradientProcessor):
             variable's whole name counts; 0 leaves the variable out of the training.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: `multipliers` is something else.
         ValueError: a string is no regular expression.
 
     Example:
@@ -221,7 +221,7 @@ def apply_grad_processors(
 
 
 def _with_variable(owner: str, func: Callable[..., Any]) -> Callable[[Any, tf.Variable], Any]:
-    """`func` as a function of gradient and variable."""
+    """Returns `func` as a function of gradient and variable."""
     signature = inspect.signature(func)
     for given, function in ((1, lambda gradient, _: func(gradient)), (2, func)):
         try:

@@ -1,4 +1,4 @@
-"""Gradients as optimizers meet them: dense tensors, or the touched rows of a large variable."""
+"""Operations on gradients, whether they are dense tensors or the touched rows of a large variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Pairs = list[tuple[Any, tf.Variable]]
 
 
 def variable_name(variable: tf.Variable) -> str:
-    """The variable's name as the model gave it, without the scope of a tower that has its own copy."""
+    """Returns the variable's name as the model gave it, without the scope of a tower's own copy."""
     return re.sub(r"^tower\d+/", "", str(variable.op.name))
 
 
@@ -27,15 +27,15 @@ def map_values(gradient: Any, function: Callable[[Any], Any]) -> Any:
 
 
 def values_of(gradient: Any) -> tf.Tensor:
-    """A gradient's numbers; of `tf.IndexedSlices`, those of the touched rows."""
+    """Returns a gradient's numbers; of `tf.IndexedSlices`, those of the touched rows."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def sum_rows(gradient: Any) -> Any:
     """Makes each row of `tf.IndexedSlices` occur once; a dense gradient stays as it is.
 
-    A row that was looked up twice is there twice, and counts as the sum. Whatever is not linear (a norm, a
-    clipping) would be wrong on the parts.
+    A row that was looked up twice occurs twice, and its gradient is the sum. Operations that are not linear
+    (a norm, a clipping) would be wrong on the parts.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -46,7 +46,7 @@ def sum_rows(gradient: Any) -> Any:
 
 
 def describe_rows(gradient: Any) -> list[Any]:
-    """What `tf.print` shall print of a gradient."""
+    """Returns the arguments with which `tf.print` prints a gradient."""
     if isinstance(gradient, tf.IndexedSlices):
         return ["rows", gradient.indices, gradient.values]
     return [gradient]
@@ -56,7 +56,7 @@ def check_pairs(owner: str, grads: Sequence[tuple[Any, tf.Variable]]) -> Pairs:
     """Returns `grads` as a list.
 
     Raises:
-        TypeError: it is not a list of pairs of gradient and variable.
+        TypeError: `grads` is not a list of pairs of gradient and variable.
     """
     pairs = list(grads) if isinstance(grads, (list, tuple)) or hasattr(grads, "__next__") else None
     if pairs is None or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_number, matcher
 from ._gradient_values import variable_name
-from ._optimizer_arguments import check_number, matcher
 from ._whole_tensor import WholeTensorUpdates, trust_ratio
 
 __all__ = ["LAMB"]
@@ -16,7 +16,7 @@ __all__ = ["LAMB"]
 
 @final
 class LAMB(WholeTensorUpdates, tf.train.AdamOptimizer):
-    """Adam whose step on each variable is as long as the variable's norm says.
+    """Adam with a step on each variable that is scaled to the variable's norm.
 
     After You et al., "Large Batch Optimization for Deep Learning" (2020), arXiv:1904.00962, algorithm 2, with
     the identity for its function phi::
@@ -31,14 +31,14 @@ class LAMB(WholeTensorUpdates, tf.train.AdamOptimizer):
     Args:
         learning_rate: a number, a tensor or variable, or a function that makes one.
         weight_decay: weight of the variable itself in its step.
-        beta1: how much of the past is in the mean of gradients.
-        beta2: how much of the past is in the mean of their squares.
+        beta1: decay of the moving average of gradients.
+        beta2: decay of the moving average of their squares.
         epsilon: keeps the denominator above 0.
         exclude: regular expressions; a variable in whose name one is found has neither decay nor ratio, so
             its step is Adam's. Usually biases and normalisation: `["/b$", "/gamma$", "/beta$"]`.
 
     Raises:
-        TypeError, ValueError: an argument is not as described.
+        TypeError, ValueError: an argument has another type, or is out of range.
     """
 
     def __init__(

@@ -7,8 +7,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_number, matcher
 from ._gradient_values import variable_name
-from ._optimizer_arguments import check_number, matcher
 from ._whole_tensor import WholeTensorUpdates, learning_rate_tensor, trust_ratio
 
 __all__ = ["LARS"]
@@ -31,14 +31,14 @@ class LARS(WholeTensorUpdates, tf.train.Optimizer):
 
     Args:
         learning_rate: a number, a tensor or variable, or a function that makes one; of order 1 to 10.
-        momentum: how much of the last step is in the next.
+        momentum: the part of the last step that is in the next one.
         weight_decay: weight of the variable itself in its gradient.
         trust: the paper's trust coefficient (eta).
         exclude: regular expressions; a variable in whose name one is found has neither decay nor local rate,
             so its step is plain momentum. Usually biases and normalisation: `["/b$", "/gamma$", "/beta$"]`.
 
     Raises:
-        TypeError, ValueError: an argument is not as described.
+        TypeError, ValueError: an argument has another type, or is out of range.
     """
 
     def __init__(

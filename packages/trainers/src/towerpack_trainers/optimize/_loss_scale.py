@@ -1,4 +1,4 @@
-"""Training in float16, whose smallest gradients would vanish."""
+"""An optimizer that scales the cost, so that small gradients do not vanish in float16."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .._argument_checks import at_least
-from ._conditional_updates import given_pairs, require_resource_variables, run_if, state_variable
+from .._argument_checks import at_least, check_number
+from ._conditional_updates import (
+    given_pairs,
+    outermost_graph,
+    require_resource_variables,
+    run_if,
+    state_variable,
+)
 from ._gradient_values import Pairs, map_values, values_of
-from ._optimizer_arguments import check_number
 from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["DynamicLossScaleOptimizer"]
@@ -19,9 +24,10 @@ __all__ = ["DynamicLossScaleOptimizer"]
 _LARGEST = 2.0**100  # well within float32, far above what any cost needs
 
 
+@final
 @attrs.frozen(eq=False)
-class _State:
-    """The variables that go with one set of trained ones."""
+class _ScaleState:
+    """The scale and the counters for one set of trained variables."""
 
     scale: tf.Variable
     good_steps: tf.Variable
@@ -33,9 +39,10 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
     """Computes gradients of a scaled cost, and skips the steps in which they overflow.
 
     After Micikevicius et al., "Mixed Precision Training" (2018), arXiv:1710.03740. The cost is multiplied
-    before it is differentiated, and the gradients, float32 as the variables are, are divided again: whoever
-    gets them sees the true ones. If one is not finite when they are to be applied, nothing is updated (no
-    variable, no slot) and the scale shrinks; after `growth_interval` good steps in a row it grows.
+    before it is differentiated, and the gradients, float32 as the variables are, are divided again, so
+    `compute_gradients` returns the true ones. If one is not finite when they are to be applied, nothing is
+    updated (no variable, no slot) and the scale shrinks; after `growth_interval` good steps in a row it
+    grows.
 
     Scale and counters are the variables `scale`, `good_steps` and `skipped_steps` under
     `DynamicLossScaleOptimizer/`, in checkpoints as all are. The trainer's `global_step` counts skipped steps,
@@ -45,7 +52,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         optimizer: applies the gradients.
         initial_scale: the factor to begin with.
         growth_interval: how many steps in a row must be good before the scale grows.
-        factor: what the scale is multiplied with, or divided by; it does not fall below 1.
+        factor: multiplies the scale when it grows, and divides it when it shrinks; the scale is 1 at least.
 
     Raises:
         TypeError: `optimizer` is no `tf.train.Optimizer`, or a variable is not float32 (see
@@ -70,12 +77,12 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         self._initial_scale = float(check_number(owner, "initial_scale", initial_scale, 1))
         self._growth_interval = at_least(owner, "growth_interval", growth_interval)
         self._factor = float(check_number(owner, "factor", factor, 1, above=True))
-        self._states: dict[tuple[tf.Graph, str], _State] = {}
+        self._states: dict[tuple[tf.Graph, str], _ScaleState] = {}
 
     def compute_gradients(
         self, loss: tf.Tensor, var_list: Sequence[tf.Variable] | None = None, *args: Any, **kwargs: Any
     ) -> Pairs:
-        """Gradients of `loss`, computed by way of the scaled one."""
+        """Returns gradients of `loss`, computed by way of the scaled one."""
         variables = tf.trainable_variables() if var_list is None else list(var_list)
         with tf.name_scope("loss_scale"):
             scale = self._state_for(variables).scale.read_value()
@@ -90,7 +97,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """The op that updates the variables if all gradients are finite; `global_step` counts only then."""
+        """Returns the op that updates variables and `global_step` if all gradients are finite."""
         pairs = given_pairs(type(self).__name__, grads_and_vars)
         require_resource_variables(type(self).__name__, pairs)
         state = self._state_for([variable for _, variable in pairs])
@@ -105,14 +112,14 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         return tf.group(applied, *adapted, name=name)
 
     def variables(self) -> list[tf.Variable]:
-        """The variables of this optimizer and of the one inside, in the current graph."""
-        graph = _outermost_graph()
+        """Returns the variables of this optimizer and of the one inside, in the current graph."""
+        graph = outermost_graph()
         here = {id(state): state for (where, _), state in self._states.items() if where is graph}
         own = [variable for state in here.values() for variable in attrs.astuple(state, recurse=False)]
         return [*own, *super().variables()]
 
-    def _state_for(self, variables: Sequence[tf.Variable]) -> _State:
-        """The state that goes with these variables; towers with copies of their own each have one."""
+    def _state_for(self, variables: Sequence[tf.Variable]) -> _ScaleState:
+        """Returns the state that goes with these variables; towers with copies of their own each have one."""
         keys = [(variable.graph, variable.op.name) for variable in variables]
         state = next((self._states[key] for key in keys if key in self._states), None)
         if state is None:
@@ -121,15 +128,15 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             self._states.setdefault(key, state)
         return state
 
-    def _make_state(self) -> _State:
+    def _make_state(self) -> _ScaleState:
         with tf.init_scope(), tf.variable_scope(None, default_name=self.get_name()):
-            return _State(
+            return _ScaleState(
                 state_variable("scale", self._initial_scale, tf.float32),
                 state_variable("good_steps", 0, tf.int64),
                 state_variable("skipped_steps", 0, tf.int64),
             )
 
-    def _adapt(self, state: _State, finite: tf.Tensor) -> list[tf.Operation]:
+    def _adapt(self, state: _ScaleState, finite: tf.Tensor) -> list[tf.Operation]:
         # After `finite`, and so after all gradients of this step have read the scale.
         with tf.control_dependencies([finite]):
             scale, good = state.scale.read_value(), state.good_steps.read_value() + 1
@@ -143,11 +150,6 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
                 ),
                 state.skipped_steps.assign_add(tf.cast(~finite, tf.int64), read_value=False),
             ]
-
-
-def _outermost_graph() -> tf.Graph:
-    with tf.init_scope():
-        return tf.get_default_graph()
 
 
 def _divide(gradient: Any, scale: tf.Tensor, variable: tf.Variable) -> Any:

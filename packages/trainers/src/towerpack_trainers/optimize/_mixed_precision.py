@@ -1,4 +1,4 @@
-"""Computing in 16 bits on variables that keep 32."""
+"""Computation in 16 bits on variables of 32."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["mixed_precision"]
 
 @contextlib.contextmanager
 def mixed_precision(compute_dtype: tf.DType = tf.bfloat16) -> Iterator[None]:
-    """Within the block, variables that are asked for in 16 bits are float32, and are read in 16 bits.
+    """Makes variables float32 that are created in 16 bits in a block, and reads them in 16 bits.
 
-    Layers ask for variables in the dtype of their input, so it is the input that decides: cast it, and cast
-    the result back before the cost. What is asked for as float32 stays so, as do the statistics and the scale
+    Layers create variables in the dtype of their input, so the input decides: cast it, and cast the result
+    back before the cost. Variables that are created as float32 stay so, as do the statistics and the scale
     of `BatchNorm`. Names and checkpoints are those of a float32 model, gradients are float32, and weight
     decay acts on the float32 values.
 
     bfloat16 has the range of float32 and needs no more than this; float16 needs a
-    `DynamicLossScaleOptimizer`. A layer's `.variables` holds what the layer computes with, here the values in
-    16 bits.
+    `DynamicLossScaleOptimizer`. A layer's `.variables` holds the tensors that the layer
+    computes with, here the values in 16 bits.
 
     After Micikevicius et al., "Mixed Precision Training" (2018), arXiv:1710.03740, and Kalamkar et al., "A
     Study of BFLOAT16 for Deep Learning Training" (2019), arXiv:1905.12322.
@@ -31,7 +31,7 @@ def mixed_precision(compute_dtype: tf.DType = tf.bfloat16) -> Iterator[None]:
         compute_dtype: `tf.bfloat16` or `tf.float16`.
 
     Raises:
-        TypeError: it is another type.
+        TypeError: `compute_dtype` is another type.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""Ops that follow an update."""
+"""Optimizers that change or read variables after their update."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import check_function
 from ._conditional_updates import given_pairs
-from ._optimizer_arguments import check_function
 from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["PostProcessOptimizer", "VariableAssignmentOptimizer"]
@@ -22,8 +22,8 @@ class PostProcessOptimizer(ProxyOptimizer):
 
     Args:
         optimizer: updates the variables.
-        func: takes a variable that was updated, and returns an op to be run, or None. What it reads of the
-            variable is the new value. Its ops are placed where the variable is.
+        func: takes a variable that was updated, and returns an op to be run, or None. The op reads the new
+            value of the variable. Its ops are placed where the variable is.
 
     Raises:
         TypeError: `optimizer` is no `tf.train.Optimizer`, `func` is no function, or it returned no op.
@@ -45,7 +45,7 @@ class PostProcessOptimizer(ProxyOptimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """The op that updates the variables and then runs what follows."""
+        """Returns the op that updates the variables and then runs the ops of `func`."""
         pairs = given_pairs(type(self).__name__, grads_and_vars)
         updated = super().apply_gradients(pairs, global_step)
         with tf.name_scope(self.get_name()), tf.control_dependencies([updated]):
@@ -71,7 +71,7 @@ class VariableAssignmentOptimizer(ProxyOptimizer):
 
     Args:
         optimizer: updates the variables.
-        func: takes a variable that was updated, and returns its value to be, or None to leave it as it is.
+        func: takes a variable that was updated, and returns its new value, or None to leave it as it is.
 
     Raises:
         TypeError: `optimizer` is no `tf.train.Optimizer`, or `func` is no function.

@@ -1,4 +1,4 @@
-"""An optimizer around another one."""
+"""The base class of optimizers around another one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ._optimizer_arguments import check_optimizer
+from .._argument_checks import check_optimizer
 
 __all__ = ["ProxyOptimizer"]
 
@@ -16,13 +16,13 @@ class ProxyOptimizer(tf.train.Optimizer):
     """Passes everything on to another optimizer; a subclass changes what happens before or after.
 
     Proxies are wrapped around one another as needed. What `compute_gradients` returns are always true
-    gradients of the cost, so they may be averaged or processed by whoever comes next.
+    gradients of the cost, so they may be averaged or processed further.
 
     Args:
         optimizer: a `tf.train.Optimizer`.
 
     Raises:
-        TypeError: it is none; for a Keras optimizer the message says what to use instead.
+        TypeError: `optimizer` is none; for a Keras optimizer the message names its replacement.
     """
 
     def __init__(self, optimizer: tf.train.Optimizer) -> None:
@@ -30,7 +30,7 @@ class ProxyOptimizer(tf.train.Optimizer):
         self._inner = check_optimizer(type(self).__name__, optimizer)
 
     def compute_gradients(self, loss: tf.Tensor, *args: Any, **kwargs: Any) -> list[tuple[Any, tf.Variable]]:
-        """Gradients of `loss`; arguments are those of `tf.train.Optimizer.compute_gradients`."""
+        """Returns gradients of `loss`; arguments are those of `tf.train.Optimizer.compute_gradients`."""
         return list(self._inner.compute_gradients(loss, *args, **kwargs))
 
     def apply_gradients(
@@ -39,18 +39,18 @@ class ProxyOptimizer(tf.train.Optimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """The op that updates the variables; arguments are those of `tf.train.Optimizer.apply_gradients`."""
+        """Returns the op that updates variables; arguments are those of `tf.train.Optimizer`'s method."""
         return self._inner.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
-        """A variable kept beside `var`, by this optimizer or by the one inside; None if there is none."""
+        """Returns a variable kept beside `var` by this optimizer or the one inside; None if there is none."""
         own = super().get_slot(var, name)
         return self._inner.get_slot(var, name) if own is None else own
 
     def get_slot_names(self) -> list[str]:
-        """Names of the slots of this optimizer and of the one inside."""
+        """Returns names of the slots of this optimizer and of the one inside."""
         return sorted({*super().get_slot_names(), *self._inner.get_slot_names()})
 
     def variables(self) -> list[tf.Variable]:
-        """The variables of this optimizer and of the one inside, in the current graph."""
+        """Returns the variables of this optimizer and of the one inside, in the current graph."""
         return [*super().variables(), *self._inner.variables()]

@@ -1,4 +1,4 @@
-"""What optimizers share whose step depends on a whole tensor at once."""
+"""The base class of optimizers whose step depends on the norm of a whole tensor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WholeTensorUpdates(abc.ABC):
 
     @abc.abstractmethod
     def _update(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        """The op that updates `var` by a dense gradient."""
+        """Returns the op that updates `var` by a dense gradient."""
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         return self._update(grad, var)
@@ -35,12 +35,12 @@ class WholeTensorUpdates(abc.ABC):
 
 
 def learning_rate_tensor(learning_rate: Any) -> tf.Tensor:
-    """A learning rate given as a number, a tensor, a variable or a function, as a tensor."""
+    """Returns a learning rate, given as a number, a tensor, a variable or a function, as a tensor."""
     return tf.convert_to_tensor(learning_rate() if callable(learning_rate) else learning_rate)
 
 
 def trust_ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
-    """The quotient of two norms; 1 where either is 0, as a new bias is."""
+    """Returns the quotient of two norms; 1 where either is 0, as the norm of a new bias is."""
     both = tf.logical_and(numerator > 0, denominator > 0)
     return tf.where(
         both, numerator / tf.where(both, denominator, tf.ones_like(denominator)), tf.ones_like(numerator)

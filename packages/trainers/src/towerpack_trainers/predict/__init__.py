@@ -1,4 +1,4 @@
-"""A trained model without a trainer."""
+"""Prediction with a trained model, without a trainer."""
 
 from ._offline_predictor import OfflinePredictor, PredictConfig
 

@@ -21,15 +21,16 @@ from ..towers._tower import TowerFunc
 __all__ = ["OfflinePredictor", "PredictConfig"]
 
 
+@final
 @attrs.frozen(kw_only=True)
 class PredictConfig:
-    """What to predict with.
+    """The model, the values and the tensors of an `OfflinePredictor`.
 
     Args:
         model: the model; its evaluation replica is built.
         session_init: where the variables' values come from, such as `SaverRestore("train_log/run/latest")`.
-        output_names: names of the tensors wanted, as the model names them.
-        input_names: names of `inputs()` to be given; None: all.
+        output_names: names of the tensors to fetch, as the model names them.
+        input_names: names of the `inputs()` to feed; None: all.
     """
 
     model: ModelDesc = attrs.field(validator=instance_of(ModelDesc, "a ModelDesc object"))
@@ -42,10 +43,10 @@ class PredictConfig:
 
 @final
 class OfflinePredictor:
-    """A function from input arrays to output arrays. It holds a session: use it in a `with` block.
+    """Predicts with arrays of a batch; holds a session, so use it in a `with` block.
 
     Args:
-        config: what to predict with.
+        config: the model, where its values come from, and the tensors to feed and fetch.
 
     Raises:
         TensorNotFoundError: the model has no tensor of a wanted name.

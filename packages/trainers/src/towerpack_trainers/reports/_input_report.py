@@ -1,4 +1,4 @@
-"""Says after each epoch whether the data or the model was the slower one."""
+"""Reports after each epoch whether the data or the model was the slower one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Every, StepFetch
 from towerpack_inputsource import InputSource, InputStatus
 
-__all__ = ["InputReport", "describe_epoch"]
+__all__ = ["InputReport", "describe_epoch", "sampling_period"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -21,15 +21,14 @@ _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
 # Steps that wait this share of their time show the data slower, though a queue filled in a pause of the
 # training (a checkpoint, an evaluation) lowers the thread's share.
 _STEPS_STARVE = 0.5
-# Reading the clock twice in each step would cost it 8 microseconds; samples tell as much. But a step that
-# fetches something else is another graph to TensorFlow, whose memory no cache holds any longer: LeNet's takes
-# a fifth longer, so that one of twenty costs as much again.
+# Reading the clock twice costs each step time, and samples say as much. They are few, since a step that
+# fetches something else is another graph to TensorFlow, whose memory is in no cache, and takes longer.
 _SAMPLES_PER_EPOCH = 3
-_SOONEST, _LATEST = 20, 200  # steps from one sample to the next
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 200  # steps from one sample to the next
 
 
 def describe_epoch(spent: InputStatus, waited: float | None = None) -> str | None:
-    """One line on where the time of the input's threads went; None for an input without threads.
+    """Describes in one line which of data and model an epoch waited for; None for an input without threads.
 
     A thread that never waits for room in its queue is behind the model all the time; one that often does is
     ahead of it.
@@ -54,14 +53,14 @@ def describe_epoch(spent: InputStatus, waited: float | None = None) -> str | Non
 
 @final
 class InputReport(Callback):
-    """Logs `describe_epoch` after each epoch.
+    """Logs after each epoch whether the data or the model was the slower one.
 
     How long a step waits for its data is measured in the graph, by two clocks before and behind the first
     tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60.
 
     Args:
         source: the training's input.
-        tensors: what one tower takes of it; empty if nobody knows.
+        tensors: the tensors that one tower takes of it; empty where they are not known.
         steps_per_run: samples are taken at a multiple of it.
     """
 
@@ -69,7 +68,7 @@ class InputReport(Callback):
         self, source: InputSource, tensors: Sequence[tf.Tensor] = (), steps_per_run: int = 1
     ) -> None:
         self._source = source
-        # Without hooks nothing prefetches, so there is nothing to wait for and nothing to tell.
+        # Without hooks nothing prefetches, so a step does not wait.
         self._tensors = tensors if source.feed_free and source.hooks() else ()
         self._steps_per_run = steps_per_run
         self._waits: list[float] = []
@@ -85,11 +84,11 @@ class InputReport(Callback):
     def step_fetches(self) -> Sequence[StepFetch]:
         if not self._tensors:
             return []
-        every = _steps_between_samples(self.trainer.loop.steps_per_epoch, self._steps_per_run)
+        every = sampling_period(self.trainer.loop.steps_per_epoch, self._steps_per_run)
         return [StepFetch(self._wait, self._note, Every(steps=every))]
 
     def _note(self, waited: float) -> None:
-        # The ops of a step begin in any order: what is there at once may come before the first clock.
+        # The ops of a step begin in any order, so an input that is there may come before the first clock.
         self._waits.append(max(0.0, waited))
 
     def _before_epoch(self) -> None:
@@ -104,7 +103,7 @@ class InputReport(Callback):
             _log.info("epoch %d: %s", self.epoch_num, line)
 
     def _waited(self) -> float | None:
-        """The share of a step's time that it waited, on average; None if there was no sample."""
+        """Returns the share of a step's time that it waited, on average; None without a sample."""
         steps = self.global_step - self._first_step
         if not self._waits or not steps:
             return None
@@ -112,6 +111,7 @@ class InputReport(Callback):
         return min(1.0, sum(self._waits) / len(self._waits) / per_step)
 
 
-def _steps_between_samples(steps_per_epoch: int, steps_per_run: int) -> int:
-    steps = min(max(steps_per_epoch // _SAMPLES_PER_EPOCH, _SOONEST), _LATEST)
+def sampling_period(steps_per_epoch: int, steps_per_run: int) -> int:
+    """Returns the number of steps from one sample of the waiting time to the next."""
+    steps = min(max(steps_per_epoch // _SAMPLES_PER_EPOCH, _SHORTEST_PERIOD), _LONGEST_PERIOD)
     return -(-steps // steps_per_run) * steps_per_run

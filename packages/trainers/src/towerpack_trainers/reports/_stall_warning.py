@@ -1,4 +1,4 @@
-"""Says who waits for whom when no step finishes for a long time."""
+"""Warns when no step finishes for a long time, and says whether the step waits for data."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ _log = logging.getLogger("towerpack_trainers")
 
 @final
 class StallWatch(Callback):
-    """Warns when no step has finished for so long: once, and again each time the wait has doubled.
+    """Warns when no step has finished for some time: once, and again each time the wait has doubled.
 
-    It watches from an epoch's first step to its last; what callbacks do after an epoch may take its time.
-    Workers of a parallel flow are not seen from here: the flow itself warns about those, with what each is
-    doing.
+    It watches from an epoch's first step to its last; callbacks may take any time after an epoch. It does not
+    see the workers of a parallel flow: the flow itself warns about those, and says what each is doing.
 
     Args:
         source: the training's input; None for one that has none.
@@ -79,10 +78,10 @@ class StallWatch(Callback):
 
 
 def describe_stall(status: InputStatus | None) -> str:
-    """Who waits for whom, as far as the input can tell.
+    """Describes whether the step waits for data, and what the data waits for, as far as the input knows.
 
     Args:
-        status: the input's; None where there is no input.
+        status: the status of the input; None where there is no input.
     """
     if status is None:
         return "There is no input to wait for, so the step itself, or a callback, is busy or stuck."
@@ -96,7 +95,7 @@ def describe_stall(status: InputStatus | None) -> str:
     elif status.buffers and all(buffer.fill for buffer in status.buffers):
         reason = "Data is there, so the step itself, or a callback, is busy or stuck"
     else:
-        reason = "Nobody can say whether the step waits for data"
+        reason = "It is not known whether the step waits for data"
     return f"{reason}. {status}"
 
 

@@ -1,0 +1,249 @@
+"""The conformance kit finds what is wrong, and all of our own trainers are held to it."""
+
+import os
+import threading
+
+import attrs
+import pytest
+import tensorflow.compat.v1 as tf
+
+import towerpack_trainers
+from towerpack_dataflow.testing import check_dataflow
+from towerpack_layers import FullyConnected
+from towerpack_trainers import (
+    AsyncMultiGPUTrainer,
+    DistributedTrainer,
+    ModelDesc,
+    NoOpTrainer,
+    SimpleTrainer,
+    SingleCostTrainer,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+    TrainerStateError,
+)
+from towerpack_trainers.distributed import Cluster
+from towerpack_trainers.testing import (
+    ConformanceError,
+    FailAt,
+    FinalVariables,
+    Recorder,
+    SmallFlow,
+    SmallModel,
+    check_trainer,
+)
+
+CPUS = ["/cpu:0", "/cpu:1"]
+
+
+def alone(config):
+    """The trainer of several processes, as the only one; a cluster of one opens no port."""
+    return DistributedTrainer(config, Cluster.of(["127.0.0.1:1"], 0))
+
+
+# One way at least to make each public trainer, and what does not hold for it.
+OURS = {
+    "AsyncMultiGPUTrainer": (lambda config: AsyncMultiGPUTrainer(config, CPUS), {"repeatable": False}),
+    "DistributedTrainer": (alone, {}),
+    "NoOpTrainer": (NoOpTrainer, {"trains": False}),
+    "SimpleTrainer": (SimpleTrainer, {}),
+    "SyncMultiGPUTrainer": (lambda config: SyncMultiGPUTrainer(config, CPUS), {}),
+    "SyncMultiGPUTrainerParameterServer": (
+        lambda config: SyncMultiGPUTrainerParameterServer(config, CPUS),
+        {},
+    ),
+    "SyncMultiGPUTrainerReplicated": (lambda config: SyncMultiGPUTrainerReplicated(config, CPUS), {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OURS)
+def test_our_own_trainers_keep_their_promises(name, tmp_path):
+    make_trainer, exceptions = OURS[name]
+    check_trainer(make_trainer, tmp_path, **exceptions)
+
+
+def test_all_our_trainers_are_held_to_it():
+    concrete = {name for name in towerpack_trainers.__all__ if name.endswith("Trainer")}
+    concrete |= {name for name in towerpack_trainers.__all__ if name.startswith("SyncMultiGPUTrainer")}
+    # The first three are to be subclassed, one is another name, and MPI needs an installation of its own.
+    others = {"Trainer", "TowerTrainer", "SingleCostTrainer", "QueueInputTrainer", "MPITrainer"}
+    assert concrete - others == set(OURS)
+
+
+@pytest.mark.slow
+def test_a_model_of_ones_own(tmp_path):
+    class Wider(ModelDesc):
+        """Has the inputs of `SmallModel`, and no `visits`."""
+
+        def inputs(self):
+            return SmallModel().inputs()
+
+        def build_graph(self, x, y, number):
+            return tf.reduce_mean(tf.square(FullyConnected("fc", x, 1)[:, 0] - y))
+
+        def optimizer(self):
+            return tf.train.MomentumOptimizer(0.1, 0.9)
+
+    check_trainer(SimpleTrainer, tmp_path, make_model=Wider)
+
+
+# ---- what it finds
+
+
+class OneDevice(SingleCostTrainer):
+    """Trains on one device as `SimpleTrainer` does, with methods that the broken ones replace."""
+
+    def _build_train_op(self):
+        tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
+        return self.config.make_optimizer().minimize(tower.output)
+
+
+class RunsTwice(OneDevice):
+    """Counts two steps where its loop sees one."""
+
+    def run_step(self):
+        super().run_step()
+        super().run_step()
+
+
+class TrainsBesides(OneDevice):
+    """Takes further datapoints in some steps, without a callback."""
+
+    def run_step(self):
+        super().run_step()
+        if self.loop.local_step == 1:
+            self.sess.run(self.train_op)
+
+
+class ForgetsItsSeed(OneDevice):
+    """Draws its initial values anew in each run."""
+
+    def _setup(self):
+        tf.set_random_seed(int.from_bytes(os.urandom(4), "little") >> 1)
+        super()._setup()
+
+
+class IgnoresItsSeed(OneDevice):
+    """Draws the same numbers, whatever the seed."""
+
+    def __init__(self, config):
+        super().__init__(attrs.evolve(config, seed=1))
+
+
+class KeepsStateToItself(OneDevice):
+    """Sets a variable to a number that no checkpoint holds."""
+
+    steps = 0
+
+    def _setup(self):
+        super()._setup()
+        self.number = tf.placeholder(tf.float32, [])
+        counted = tf.get_variable("counted", [], trainable=False, initializer=tf.zeros_initializer())
+        self.count = counted.assign(self.number).op
+
+    def run_step(self):
+        super().run_step()
+        self.steps += 1
+        self.sess.run(self.count, {self.number: self.steps})
+
+
+class WrapsErrors(OneDevice):
+    """Raises another type than was raised in it."""
+
+    def train(self):
+        try:
+            super().train()
+        except TrainerStateError:
+            raise
+        except Exception as error:
+            raise RuntimeError("the training failed") from error
+
+
+class SwallowsErrors(OneDevice):
+    """Ends as if all was well."""
+
+    def train(self):
+        try:
+            super().train()
+        except TrainerStateError:
+            raise
+        except Exception:
+            pass
+
+
+class LeavesAThread(OneDevice):
+    """Starts what nothing ends."""
+
+    def train(self):
+        self.thread = threading.Thread(target=END.wait, name="left-behind")
+        self.thread.start()
+        super().train()
+
+
+class TrainsAgain(OneDevice):
+    """Does nothing in a second `train()`, and says nothing."""
+
+    trained = False
+
+    def train(self):
+        if not self.trained:
+            self.trained = True
+            super().train()
+
+
+class ExplainsNothing(OneDevice):
+    """Leaves out the callbacks."""
+
+    def explain(self):
+        super().explain()
+        return "a training"
+
+
+END = threading.Event()
+
+BROKEN = {
+    RunsTwice: r"in a training from the start, expected call 2 of a callback to be trigger_step in epoch 1, "
+    r"local_step 0, global_step 1, received trigger_step in epoch 1, local_step 0, global_step 2",
+    TrainsBesides: "each datapoint of a pass must be trained on once, all with equal weight",
+    ForgetsItsSeed: "variable '.*' differs by up to",
+    IgnoresItsSeed: "another seed must give another training",
+    KeepsStateToItself: r"never interrupted. Is there state outside.* 'counted' differs by up to 8",
+    WrapsErrors: r"must raise that very error, received RuntimeError\('the training failed'\)",
+    SwallowsErrors: r"must raise that very error, received None",
+    LeavesAThread: "must leave no thread behind, received left-behind",
+    TrainsAgain: r"a second train\(\) must raise a TrainerStateError, received no error",
+    ExplainsNothing: r"explain\(\) must name all callbacks, received 'a training'",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda trainer: trainer.__name__)
+def test_what_is_broken_is_named(broken, tmp_path):
+    END.clear()
+    try:
+        with pytest.raises(ConformanceError, match=BROKEN[broken]):
+            check_trainer(broken, tmp_path)
+    finally:
+        END.set()
+        for thread in threading.enumerate():
+            if thread.name == "left-behind":
+                thread.join()
+
+
+def test_a_recorder_a_failure_and_the_end(configure):
+    recorder, kept = Recorder(), FinalVariables()
+    failing = FailAt("_trigger_step", ZeroDivisionError(), step=2)
+    with pytest.raises(ZeroDivisionError):
+        SimpleTrainer(configure(callbacks=[recorder, kept, failing])).train()
+    assert recorder.calls[1:] == [
+        ("before_epoch", 1, -1, 0),
+        ("trigger_step", 1, 0, 1),
+        ("trigger_step", 1, 1, 2),
+        ("after_train", 1, 1, 2),
+    ]
+    assert kept.values["global_step"] == 2
+
+
+def test_the_flow_of_the_kit_is_a_flow():
+    check_dataflow(SmallFlow())
