@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import final
 
 import attrs
 import numpy as np
@@ -40,6 +41,7 @@ def check_allowed(
     return frozenset(allow)
 
 
+@final
 @attrs.frozen
 class Differences:
     """How the variables of a graph and a set of values differ; all sorted by name.

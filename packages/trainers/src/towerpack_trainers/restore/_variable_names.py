@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, final
 
 from .._errors import RestoreError
 
@@ -14,6 +14,7 @@ T = TypeVar("T")
 Rename = Mapping[str, str] | Callable[[str], "str | None"]
 
 
+@final
 class NameMap:
     """Renames what is restored, and says what is to be left alone.
 

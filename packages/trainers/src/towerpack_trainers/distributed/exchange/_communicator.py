@@ -29,7 +29,7 @@ class Communicator(abc.ABC):
 
     @property
     def rank(self) -> int:
-        """This process's number; 0 is the chief."""
+        """The number of this process; 0 is the chief."""
         return self.group.rank
 
     @property
