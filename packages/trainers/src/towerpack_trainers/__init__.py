@@ -2,8 +2,7 @@
 
 from . import distributed, optimize, predict, replicate
 from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
-from ._no_op import NoOpTrainer
-from ._single_cost import QueueInputTrainer, SimpleTrainer, SingleCostTrainer
+from ._single_cost import NoOpTrainer, QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
@@ -39,6 +38,7 @@ from .replicate import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
+from .reports._describe_training import describe_trainable_variables
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
@@ -47,7 +47,6 @@ from .towers._model_desc import ModelDesc
 from .towers._objective import Objective
 from .towers._single_device_builder import SingleDeviceBuilder
 from .towers._tower import Tower, TowerFunc
-from .towers._variables_table import describe_trainable_variables
 
 __all__ = [
     "LAMB",

@@ -206,7 +206,7 @@ def make_optimizer(optimizer: Any, error: type[Exception] = TypeError) -> tf.tra
     made = optimizer() if is_function else optimizer
     if not isinstance(made, tf.train.Optimizer):
         raise error(
-            f"The optimizer is {made!r} of type {type(made).__name__}; expected a tf.train.Optimizer such as "
+            f"optimizer={made!r} of type {type(made).__name__}: expected a tf.train.Optimizer, such as "
             "tf.train.AdamOptimizer(1e-3) (tf is tensorflow.compat.v1), or a function that makes one."
             f"{_advice(made)}"
         )

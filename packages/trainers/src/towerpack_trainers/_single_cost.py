@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import final
 
 import tensorflow.compat.v1 as tf
@@ -14,7 +15,7 @@ from ._tower_trainer import TowerTrainer
 from .towers._builder import Builder
 from .towers._single_device_builder import SingleDeviceBuilder
 
-__all__ = ["QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer"]
+__all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -79,6 +80,33 @@ class SimpleTrainer(SingleCostTrainer):
         SimpleTrainer(TrainConfig(model=LeNet(), dataflow=flow, max_epoch=10)).train()
         ```
     """
+
+
+@final
+class NoOpTrainer(SingleCostTrainer):
+    """Builds the model, then runs epochs of empty steps, so that only the callbacks do something.
+
+    Variables keep the values they begin with, or are restored to. Steps are counted. No datapoint is taken
+    unless a callback fetches what depends on one (as `MovingAverageSummary`, one of the default callbacks,
+    does for a model that calls `add_moving_summary`).
+
+    Example: evaluate a trained model with the callbacks of its training.
+        ```python
+        NoOpTrainer(TrainConfig(
+            model=LeNet(), dataflow=train_flow, session_init=SmartInit("train_log/lenet/model-9000"),
+            callbacks=[InferenceRunner(test_flow, [ScalarStats("accuracy")])], extra_callbacks=[],
+            steps_per_epoch=1, max_epoch=1,
+        )).train()
+        ```
+    """
+
+    def _build_train_op(self) -> tf.Operation:
+        assert self.source is not None
+        self.tower_func.build(self.training_context(), self.source.get_input_tensors())
+        return tf.no_op(name="train_op")
+
+    def _training_inputs(self) -> Sequence[tf.Tensor]:
+        return ()  # no step waits for them, and measuring that would take datapoints
 
 
 # Tensorpack's name for the trainer that prefetches; here, every trainer does.

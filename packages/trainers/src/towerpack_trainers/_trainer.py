@@ -30,7 +30,7 @@ from .config._resolve_config import (
     resolve_train_op,
 )
 from .config._train_config import TrainConfig
-from .reports._describe_training import describe_training
+from .reports._describe_training import describe_trainable_variables, describe_training
 from .restore import RunState
 from .session import (
     ProcessStrategy,
@@ -44,7 +44,6 @@ from .session import (
     default_session_config,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
-from .towers._variables_table import describe_trainable_variables
 
 __all__ = ["Trainer"]
 

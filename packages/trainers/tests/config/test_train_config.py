@@ -52,8 +52,8 @@ def test_callbacks_must_be_callbacks():
     ("optimizer", "message"),
     [
         (tf.keras.optimizers.SGD(), r"expected a tf.train.Optimizer.*Keras optimizers do not train"),
-        (lambda: 0.1, r"The optimizer is 0.1 of type float"),
-        ("sgd", r"The optimizer is 'sgd'"),
+        (lambda: 0.1, r"optimizer=0.1 of type float"),
+        ("sgd", r"optimizer='sgd' of type str"),
     ],
     ids=["keras", "function", "name"],
 )

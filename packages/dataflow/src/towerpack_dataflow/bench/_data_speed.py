@@ -11,7 +11,7 @@ from typing import Any, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EmptyFlowError
-from ..flow._datapoint_size import payload
+from ..flow._datapoint_size import datapoint_size
 from ..flow._epoch import Epoch
 from ..flow._error_location import explain
 from ..operators._proxy_flow import ProxyDataFlow
@@ -136,7 +136,7 @@ def _taken(datapoints: Iterator[Any], limit: float | None) -> tuple[int, float, 
     late = begin + (inf if limit is None else limit)
     for datapoint in datapoints:
         taken += 1
-        size += payload(datapoint)
+        size += datapoint_size(datapoint)
         del datapoint  # its memory is for the next one
         if perf_counter() > late:
             break

@@ -6,21 +6,21 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["duration", "payload"]
+__all__ = ["datapoint_size", "duration"]
 
 _NUMBER_BYTES = 8
 
 
-def payload(value: Any) -> int:
+def datapoint_size(value: Any) -> int:
     """Counts the bytes of a datapoint's values, without Python's overhead: a number counts for 8."""
     if isinstance(value, (np.ndarray, np.generic)):
         return int(value.nbytes)
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, dict):
-        return sum(map(payload, value.values()))
+        return sum(map(datapoint_size, value.values()))
     if isinstance(value, (list, tuple)):
-        return sum(map(payload, value))
+        return sum(map(datapoint_size, value))
     return _NUMBER_BYTES
 
 

@@ -8,7 +8,7 @@ from math import ceil
 from time import perf_counter, thread_time
 from typing import NamedTuple, final
 
-from ..flow._datapoint_size import duration, payload
+from ..flow._datapoint_size import datapoint_size, duration
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..storage import SharedListPickle
@@ -138,12 +138,12 @@ def _measured(flow: DataFlow) -> tuple[float, float, float] | None:
     flow.reset_state()
     datapoints = flow._datapoints(Epoch(0), 0)
     first = next(datapoints, None)  # opens files, imports modules: not typical
-    count, size = 0, payload(first)
+    count, size = 0, datapoint_size(first)
     begin, computed = perf_counter(), thread_time()
     seconds = 0.0
     for datapoint in islice(datapoints, _MOST_TO_MEASURE):
         count += 1
-        size += payload(datapoint)
+        size += datapoint_size(datapoint)
         del datapoint
         seconds = perf_counter() - begin
         if seconds > _SECONDS_TO_MEASURE:

@@ -8,9 +8,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import make_optimizer
 from ..towers._builder import Builder, TakeInputs
 from ..towers._devices import check_devices
-from ..towers._objective import MakeOptimizer, make_optimizer
+from ..towers._objective import MakeOptimizer
 from ..towers._tower import TowerFunc
 
 __all__ = ["DataParallelBuilder"]

@@ -15,10 +15,11 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback
 from towerpack_layers import TowerContext
 
+from .._argument_checks import make_optimizer
 from .._errors import ConfigError, TowerRuleError
 from ._cost_gradients import Pairs, compute_gradients, gate_gradients, reads_of_others
 from ._cross_tower_sum import CrossTowerSum
-from ._objective import MakeOptimizer, Objective, choose_variables, make_optimizer, read_objectives
+from ._objective import MakeOptimizer, Objective, choose_variables, read_objectives
 from ._tower import Tower, TowerFunc
 
 __all__ = ["Builder", "TakeInputs", "check_same_variables"]

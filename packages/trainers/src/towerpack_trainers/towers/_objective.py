@@ -8,11 +8,12 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import make_optimizer
 from .._errors import ModelError
 from ._cost_gradients import check_cost
 from ._tower import Tower
 
-__all__ = ["MakeOptimizer", "Objective", "choose_variables", "make_optimizer", "read_objectives"]
+__all__ = ["MakeOptimizer", "Objective", "choose_variables", "read_objectives"]
 
 MakeOptimizer = Callable[[], tf.train.Optimizer]
 
@@ -138,20 +139,3 @@ def choose_variables(objective: Objective, tower: Tower) -> Sequence[tf.Variable
             f" have among its trainable variables: {', '.join(by_name) or 'none'}."
         )
     return [by_name[name] for name in names]
-
-
-def make_optimizer(optimizer: tf.train.Optimizer | MakeOptimizer) -> tf.train.Optimizer:
-    """Returns the optimizer that was given, or what the function that was given makes.
-
-    Raises:
-        TypeError: it is no TensorFlow optimizer.
-    """
-    made = optimizer
-    if callable(made) and not isinstance(made, tf.train.Optimizer):
-        made = made()
-    if not isinstance(made, tf.train.Optimizer):
-        raise TypeError(
-            f"optimizer={made!r} of type {type(made).__name__}: expected a tf.train.Optimizer, such as "
-            "tf.train.AdamOptimizer(1e-3), or a function that makes one."
-        )
-    return made

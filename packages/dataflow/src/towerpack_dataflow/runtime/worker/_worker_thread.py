@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from ...batch import BufferPool
-from ...flow._datapoint_size import payload
+from ...flow._datapoint_size import datapoint_size
 from ..transport import PeerGoneError
 from ._worker_info import WorkerInfo
 
@@ -31,7 +31,7 @@ class InProcessMessage:
         """Estimates the size from a few datapoints."""
         self._datapoints = datapoints
         sample = (datapoints or [])[:: max(len(datapoints or []) // _SAMPLE, 1)]
-        self.size = sum(map(payload, sample)) * len(datapoints or []) // max(len(sample), 1)
+        self.size = sum(map(datapoint_size, sample)) * len(datapoints or []) // max(len(sample), 1)
 
     def open(self, read_only: bool = False) -> list[Any]:
         """Returns the datapoints, once. They are not lent: the flow that made them may write there."""
