@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -22,7 +23,7 @@ _MOST_FILES, _MOST_LINES = 20, 3000
 
 def main() -> None:
     """Runs all checks."""
-    report(chain(_files_that_are_missing(), _reading_path()))
+    report(chain(_files_that_are_missing(), _reading_path(), _folders()))
 
 
 def in_a_wheel(path: str) -> Path:
@@ -53,6 +54,18 @@ def _reading_path() -> Iterator[str]:
     lines = sum(len(in_a_wheel(path).read_text(encoding="utf-8").splitlines()) for path in paths)
     if len(paths) != _MOST_FILES or lines > _MOST_LINES:
         yield f"the reading path: {len(paths)} files, {lines} lines; {_MOST_FILES}, and {_MOST_LINES} at most"
+
+
+def _folders() -> Iterator[str]:
+    """The table of folders says what each folder says of itself."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for wheel in WHEELS:
+        top = in_a_wheel(f"{wheel}/")
+        for face in (face for face in top.rglob("__init__.py") if face.parent != top):
+            doc = ast.get_docstring(ast.parse(face.read_text(encoding="utf-8"))) or ""
+            row = f"| `{face.parent.relative_to(top)}/` | {' '.join(doc.partition(chr(10) * 2)[0].split())} |"
+            if row not in text:
+                yield f"docs/architecture.md has no row {row}"
 
 
 if __name__ == "__main__":
