@@ -102,7 +102,7 @@ def train(trainer: str, devices: list[str] | None, max_epoch: int) -> float:
 
 
 def main() -> None:
-    """Runs what the command line asks for."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description="a small network for pictures in colour, on several devices")
     parser.add_argument("--trainer", choices=TRAINERS, default="sync")
     parser.add_argument("--devices", nargs="+", help="one per replica; by default all GPUs of this host")

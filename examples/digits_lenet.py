@@ -140,7 +140,7 @@ def predict() -> None:
 
 
 def main() -> None:
-    """Runs what the command line asks for."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description="LeNet on handwritten digits")
     parser.add_argument("--resume", action="store_true", help="go on from the latest checkpoint")
     parser.add_argument("--load", action="store_true", help="predict with the best model instead of training")

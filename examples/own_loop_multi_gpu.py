@@ -3,8 +3,8 @@
     python own_loop_multi_gpu.py                          all GPUs of this host, or the CPU
     python own_loop_multi_gpu.py --devices /cpu:0 /cpu:1  two virtual CPU devices
 
-The builder adds one replica of the model per device, their gradients and the update. What it returns is an
-op; who runs it, and how often, is up to the loop below, a plain TensorFlow one.
+The builder adds one replica of the model per device, their gradients and the update, and returns an op. The
+loop below, a plain TensorFlow one, decides how often it runs.
 """
 
 import argparse
@@ -60,7 +60,7 @@ def train(devices: list[str], steps: int) -> float:
 
 
 def main() -> None:
-    """Runs what the command line asks for."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description="several devices, and a loop of one's own")
     gpus = [f"/gpu:{index}" for index in range(len(tf.config.list_physical_devices("GPU")))]
     parser.add_argument("--devices", nargs="+", default=gpus or ["/cpu:0"], help="one per replica")

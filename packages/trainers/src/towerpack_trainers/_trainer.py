@@ -56,8 +56,8 @@ _log = logging.getLogger("towerpack_trainers")
 class Trainer:
     """Runs steps until the last epoch is over. `Callback` draws the loop.
 
-    It makes no assumption about the model, builds in a graph of its own, and switches nothing global. Set
-    `train_op` from a graph of your own; or subclass it and override, besides `run_step` and what follows it,
+    It makes no assumption about the model, and builds in a graph of its own. Set `train_op` from a graph of
+    your own; or subclass it and override, besides `run_step` and what follows it,
 
     - `_setup()`, which builds the graph and sets `train_op`; called by `__init__`, inside that graph;
     - `_own_callbacks()`, which returns the callbacks that run before the user's;

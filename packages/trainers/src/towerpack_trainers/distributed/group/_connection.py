@@ -1,6 +1,7 @@
 """JSON messages over TCP: all that processes send one another besides tensors.
 
-Nothing that arrives is unpickled, so a stranger who can reach the port can at most end the training.
+Nothing that arrives is unpickled. The connections are neither encrypted nor authenticated, and TensorFlow's
+own server takes the port over later: train on a network that you trust.
 """
 
 from __future__ import annotations
