@@ -2,7 +2,7 @@
 
 from ._applied_gradients import AppliedGradient, find_applied_gradients
 from ._find_tensors import as_names, find_tensors
-from ._subgraph import ancestors, creation_order, is_source, reads_variable, sources_of
+from ._op_ancestors import ancestors, creation_order, is_source, reads_variable, sources_of
 
 __all__ = [
     "AppliedGradient",

@@ -3,7 +3,7 @@
 `python -m towerpack_callbacks plot LOGDIR…` is how people use it.
 """
 
-from ._appearance import DASHES, THEMES, Appearance, Theme
+from ._chart_style import DASHES, THEMES, Appearance, Theme
 from ._html_page import write_html
 from ._png_chart import write_png
 from ._read_runs import Curve, Run, RunError, read_runs, select_keys

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..writing import atomic_write
-from ._appearance import DASHES, THEMES, Appearance, Theme
+from ._chart_style import DASHES, THEMES, Appearance, Theme
 from ._read_runs import Run
 from ._thin_curves import ThinCurve, smooth, thin
 

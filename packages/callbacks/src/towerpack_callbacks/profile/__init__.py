@@ -1,7 +1,7 @@
 """Callbacks that measure the time, the memory and the devices of a training."""
 
 from ._chrome_trace import chrome_trace
-from ._gpu import GPUMemoryTracker, GPUUtilizationTracker
+from ._gpu_trackers import GPUMemoryTracker, GPUUtilizationTracker
 from ._graph_profiler import GraphProfiler
 from ._host_memory import HostMemoryTracker
 from ._tensorboard_profiler import TensorBoardProfiler

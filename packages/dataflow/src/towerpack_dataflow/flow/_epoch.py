@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from ._marks import Marks, as_lists
+from ._resume_marks import Marks, as_lists
 
 __all__ = ["Epoch", "draw_seed"]
 

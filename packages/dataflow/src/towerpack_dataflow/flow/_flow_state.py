@@ -7,9 +7,9 @@ from typing import Any
 
 from .._errors import StateError
 from ._epoch import Epoch
-from ._marks import as_lists
 from ._node import Node
 from ._position import Position
+from ._resume_marks import as_lists
 
 __all__ = ["FORMAT", "dump", "load", "load_marks", "seeds_below", "set_seeds_below"]
 

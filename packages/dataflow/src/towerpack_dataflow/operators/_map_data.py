@@ -9,7 +9,7 @@ from typing import Any, final
 from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._marks import Mark
+from ..flow._resume_marks import Mark
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FilterMark", "MapData"]

@@ -12,7 +12,7 @@ from .. import _argument_checks as arguments
 from .._errors import EmptyFlowError, UnknownLengthError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._marks import Mark
+from ..flow._resume_marks import Mark
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FixedSizeData", "RepeatMark", "RepeatedData"]

@@ -10,7 +10,7 @@ from ..operators._map_data import FilterMark
 from ._delivery_marks import SkippingMark, Stretch, UnorderedMark, first_gap, own_mark, with_stretch
 
 if TYPE_CHECKING:
-    from ..flow._marks import Marks
+    from ..flow._resume_marks import Marks
     from .worker._task_messages import TaskResult
 
 __all__ = [

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Self, TypeVar, final
 
 from ..flow._epoch import Epoch
-from ..flow._marks import Mark
+from ..flow._resume_marks import Mark
 
 __all__ = ["SkippingMark", "Stretch", "UnorderedMark", "first_gap", "own_key", "own_mark", "with_stretch"]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..flow._epoch import Epoch
-from ..flow._marks import as_lists
+from ..flow._resume_marks import as_lists
 from ..operators._map_data import FilterMark, MapData
 from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog
 from ._delivery_marks import own_key

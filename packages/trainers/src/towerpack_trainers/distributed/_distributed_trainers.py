@@ -6,8 +6,8 @@ from typing import Any, final
 
 from .._single_cost import SingleCostTrainer
 from ..config._train_config import TrainConfig
+from ._resume_position import Reshard
 from ._synchronous_processes import SynchronousProcesses
-from ._translate_position import Reshard
 from .cluster import Cluster, resolve_cluster
 from .exchange import CollectiveCommunicator, MPICommunicator
 

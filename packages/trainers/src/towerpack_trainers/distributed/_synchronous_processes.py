@@ -19,7 +19,7 @@ from ..restore import RunState, StartingPoint
 from ..session import ProcessStrategy, create_session
 from ._check_agreement import find_difference
 from ._distributed_errors import PeerLostError, describe_error
-from ._translate_position import Reshard, for_processes, own_position
+from ._resume_position import Reshard, for_processes, own_position
 from .exchange import STOPPED, AverageOverProcesses, Communicator, broadcast_variables
 
 __all__ = ["SynchronousProcesses"]

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from .._argument_checks import check_number, matcher
 from ._gradient_values import variable_name
-from ._whole_tensor import WholeTensorUpdates, learning_rate_tensor, trust_ratio
+from ._whole_tensor_updates import WholeTensorUpdates, learning_rate_tensor, trust_ratio
 
 __all__ = ["LARS"]
 

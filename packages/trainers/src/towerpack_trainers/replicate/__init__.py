@@ -1,7 +1,7 @@
 """One model on several devices of this host: builders for any loop, and trainers."""
 
-from ..towers._buckets import plan_buckets
 from ..towers._cross_tower_sum import CrossTowerSum
+from ..towers._tensor_buckets import plan_buckets
 from ._async_builder import AsyncMultiGPUBuilder
 from ._average_gradients import average_gradients
 from ._data_parallel_builder import DataParallelBuilder

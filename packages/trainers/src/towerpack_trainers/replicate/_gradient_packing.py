@@ -7,7 +7,7 @@ from typing import final
 
 import tensorflow.compat.v1 as tf
 
-from ..towers._buckets import Buckets
+from ..towers._tensor_buckets import Buckets
 
 __all__ = ["GradientPacker"]
 

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState
 
 from .._errors import ConfigError
+from ._copies_of_step import StepCopies
 from ._default_step import DefaultStep, compile_step
 from ._step_calls import StepCalls
-from ._step_copies import StepCopies
 
 __all__ = ["FixedSteps", "check_periods", "check_position"]
 

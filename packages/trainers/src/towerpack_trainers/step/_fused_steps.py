@@ -16,10 +16,10 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import fast_callable
 
 from .._errors import ConfigError
+from ._copies_of_step import StepCopies
 from ._default_step import DefaultStep, compile_step
 from ._speed_trial import SpeedTrial
 from ._step_calls import StepCalls
-from ._step_copies import StepCopies
 
 __all__ = ["FusedSteps"]
 

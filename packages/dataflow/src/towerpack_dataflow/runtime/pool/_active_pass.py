@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple, final
 from weakref import WeakMethod
 
-from ...flow._marks import Marks, as_lists
+from ...flow._resume_marks import Marks, as_lists
 from ..transport import ReceivedMessage
 from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
 from ..worker._worker_thread import InProcessMessage

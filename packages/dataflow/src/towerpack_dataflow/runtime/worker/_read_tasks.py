@@ -10,7 +10,7 @@ from typing import Any, final
 from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
 from ...flow._flow_state import set_seeds_below
-from ...flow._marks import Marks, as_lists
+from ...flow._resume_marks import Marks, as_lists
 from ..transport import pack_error
 from ._task_handler import ATTEMPTS, TaskHandler
 from ._task_messages import PassSpec, TaskResult, marks_throughout

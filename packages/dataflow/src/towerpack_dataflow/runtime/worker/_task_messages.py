@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
-from ...flow._marks import Marks, as_lists
+from ...flow._resume_marks import Marks, as_lists
 from ..transport import Failure
 
 __all__ = ["PassSpec", "TaskResult", "marks_throughout"]

@@ -9,8 +9,8 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ...towers._buckets import Buckets
 from ...towers._cost_gradients import Pairs
+from ...towers._tensor_buckets import Buckets
 from ._communicator import Communicator
 
 __all__ = [
