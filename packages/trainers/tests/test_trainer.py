@@ -170,6 +170,32 @@ def test_a_plain_trainer_feeds_no_dataflow(own, kit):
         Trainer(own(dataflow=kit.line_data()))
 
 
+def test_a_subclass_may_have_a_use_for_a_dataflow(own, kit):
+    class Reader(Trainer):
+        def _setup(self):
+            super()._setup()
+            self.first = next(iter(self.config.dataflow))
+            self.train_op = count_up()
+
+    trainer = Reader(own(dataflow=kit.line_data()))
+    trainer.train()
+    np.testing.assert_array_equal(trainer.first[0], next(iter(kit.line_data()))[0])
+
+
+def test_a_step_that_was_put_on_the_trainer_itself(own):
+    trainer = Trainer(own())
+    trainer.train_op = count_up()
+    run_step, steps = trainer.run_step, []
+
+    def noted_step():
+        steps.append(trainer.loop.global_step)
+        run_step()
+
+    trainer.run_step = noted_step
+    trainer.train()
+    assert steps == list(range(trainer.loop.global_step)) and steps
+
+
 def test_a_trainer_without_train_op(own):
     with pytest.raises(
         TrainerStateError, match=r"Trainer has no train_op. Set trainer.train_op, or override _setup"

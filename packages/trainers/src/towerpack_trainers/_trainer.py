@@ -107,7 +107,8 @@ class Trainer:
                 self._setup()
 
     def _setup(self) -> None:
-        refuse_dataflow(self.config)
+        if type(self) is Trainer:  # a subclass may have a use for it
+            refuse_dataflow(self.config)
 
     def _own_callbacks(self) -> list[Callback]:
         return resolve_input_callbacks(self.config, self.source, self._training_inputs())
@@ -228,7 +229,7 @@ class Trainer:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals
         max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
         run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
-        own = self._has_own_step or self._train_op is None
+        own = self._has_own_step or self._train_op is None or "run_step" in vars(self)
         run_step = self.run_step if own else self._session.bind_step(self._train_op)
         run_step = self.processes.guard_step(run_step, loop, self.sess)
         stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)

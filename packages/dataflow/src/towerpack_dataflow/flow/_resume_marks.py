@@ -47,10 +47,6 @@ class Mark:
             setattr(mark, name, value)
         return mark
 
-    def to_list(self) -> list[int]:
-        """Returns the numbers as a state holds them."""
-        return list(self)
-
     def belongs_to(self, outer_epoch: int, epoch: int) -> bool:
         """Tells whether this mark was made in that epoch."""
         return self.outer_epoch == outer_epoch and self.epoch == epoch

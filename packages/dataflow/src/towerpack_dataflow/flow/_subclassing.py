@@ -12,7 +12,7 @@ overridden    what users call afterwards      what operators call afterwards
 ============= =============================== ==================================================
 
 So `wrap_overrides` replaces the method of the class when the class is created. `for` looks `__iter__` up in
-the class, past every other hook that Python has; `docs/decisions/methods-of-flows-are-adopted.md` has the
+the class, past every other hook that Python has; `docs/decisions/24-methods-of-flows-are-wrapped.md` has the
 reasons.
 """
 

@@ -177,9 +177,10 @@ def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, sta
         if not child.addressable:
             epoch.marks[epoch.key] = mark
         datapoints = child._datapoints(flow._below(epoch, 0, mark.number), mark.index)
+        before = mark.before
         for index, datapoint in enumerate(datapoints, mark.index + 1):
             mark.index = index
-            if mark.before + mark.index > start:
+            if before + index > start:
                 yield datapoint
         if stop is None and mark.index == 0:
             raise EmptyFlowError(
