@@ -1,6 +1,6 @@
 """What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
 
-from ._argument_checks import check_choice, check_count, check_number_above_zero
+from ._argument_checks import check_choice, check_count
 from ._callback import Callback, output_directory
 from ._due_schedule import DueSchedule, Ticker
 from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
@@ -8,7 +8,7 @@ from ._loop_state import LoopState
 from ._proxy_callback import ProxyCallback
 from ._statistic_watch import StatisticWatch, is_better
 from ._step_fetch import StepFetch
-from ._trainer_protocol import InferenceTower, StatisticsStore, TrainerProtocol
+from ._trainer_protocol import InferenceTower, TrainerProtocol
 
 __all__ = [
     "EVERY_EPOCH",
@@ -20,14 +20,12 @@ __all__ = [
     "LoopState",
     "ProxyCallback",
     "StatisticWatch",
-    "StatisticsStore",
     "StepFetch",
     "Ticker",
     "TrainerProtocol",
     "as_every",
     "check_choice",
     "check_count",
-    "check_number_above_zero",
     "is_better",
     "output_directory",
 ]

@@ -1,7 +1,7 @@
 """Around the loop: directory, session, signals, processes, and how a training ends."""
 
 from ._create_session import configure_thread_pools, create_session
-from ._process_strategy import GradientExchange, ProcessStrategy, SingleProcess
+from ._process_strategy import ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_requests import StopRequests
@@ -10,7 +10,6 @@ from ._training_end import TrainingEnd, translate_error
 from ._training_session import TrainingSession
 
 __all__ = [
-    "GradientExchange",
     "ProcessStrategy",
     "RunDirectory",
     "SingleProcess",
