@@ -83,6 +83,8 @@ class Callbacks:
         self._fetches: DueSchedule[StepFetch] = DueSchedule([])
         self._plans: dict[tuple[StepFetch, ...], StepPlan] = {}
         self._step_triggers: DueSchedule[TimedCall] = DueSchedule([])
+        self._epoch_starts: tuple[TimedCall, ...] = ()
+        self._epoch_ends: tuple[TimedCall, ...] = ()
         self._epoch_triggers: tuple[TimedCall, ...] = ()
         self._after_triggers: tuple[TimedCall, ...] = ()
         self._periods: tuple[tuple[Callback, Every], ...] = ()
@@ -119,6 +121,8 @@ class Callbacks:
         triggers = [(cb, every) for cb, every in periods if every is not None]
         self._step_triggers = DueSchedule([((cb._trigger_step, timer(cb)), every) for cb, every in triggers])
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
+        self._epoch_starts = self._calls("_before_epoch", callbacks)
+        self._epoch_ends = self._calls("_after_epoch", callbacks)
         self._epoch_triggers = self._calls("_trigger_epoch", callbacks)
         self._after_triggers = self._calls(
             "_after_triggers", [cb for cb in callbacks if cb.overrides("_after_triggers")]
@@ -230,11 +234,11 @@ class Callbacks:
     def before_epoch(self) -> None:
         """Calls all `_before_epoch`."""
         self._times.start_epoch()
-        call_timed(self._calls("_before_epoch", self._callbacks))
+        call_timed(self._epoch_starts)
 
     def after_epoch(self) -> None:
         """Calls all `_after_epoch`."""
-        call_timed(self._calls("_after_epoch", self._callbacks))
+        call_timed(self._epoch_ends)
 
     def trigger_epoch(self) -> None:
         """Calls all `_trigger_epoch`, then all `_after_triggers`."""
