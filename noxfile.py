@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
+import subprocess
 import tempfile
 import zipfile
 from pathlib import Path
@@ -14,11 +16,16 @@ from uv import find_uv_bin
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 WHEELS = ("dataflow", "layers", "inputsource", "callbacks", "trainers")
-TEST_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+# The versions of all tools that the checks were seen to pass with; `nox -s pin` moves them, on purpose.
+PINNED = ROOT / "tools.txt"
+GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
 WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
+
+# The Python of this nox is what the checks run with. These run a part of them, where they are installed.
+OTHER_PYTHONS = ("3.12", "3.13")
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
 LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless")
@@ -43,9 +50,19 @@ COMBINATIONS = {
     ),
 }
 
+# pyenv's commands exist for all its Pythons, and start those alone that this names.
+if shutil.which("pyenv"):
+    listed = subprocess.run(
+        ["pyenv", "versions", "--bare"], capture_output=True, text=True, check=True
+    ).stdout
+    chosen = os.environ.get("PYENV_VERSION", "").split(":")
+    os.environ["PYENV_VERSION"] = ":".join(filter(None, [*chosen, *reversed(listed.split())]))
+
 nox.needs_version = ">=2025.2"
 nox.options.default_venv_backend = "uv"
-nox.options.error_on_missing_interpreters = True
+nox.options.download_python = "never"
+# A missing one of OTHER_PYTHONS is reported as a skipped session.
+nox.options.error_on_missing_interpreters = False
 nox.options.reuse_existing_virtualenvs = False
 # What failed is then the last thing printed; --no-stop-on-first-error shows the rest too.
 nox.options.stop_on_first_error = True
@@ -57,8 +74,7 @@ def lint(session: nox.Session) -> None:
     """Style, types, the arrows between and inside the wheels, folders, dialect, repeated code."""
     # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
     editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
-    tools = ["ruff", "mypy", "import-linter", "pylint", "pytest", "pytest-timeout", "types-tqdm"]
-    session.install(*tools, *editable)
+    session.install(*pinned("lint"), *editable)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     session.run("mypy")
@@ -74,7 +90,7 @@ def lint(session: nox.Session) -> None:
 def wheels(session: nox.Session) -> None:
     """Builds sdists and wheels, and looks inside the wheels."""
     build(session)
-    session.install("check-wheel-contents")
+    session.install(*pinned("build"))
     for wheel in WHEELS:
         session.run("check-wheel-contents", "--toplevel", f"towerpack_{wheel}", str(built(wheel)))
         check_contents(session, wheel)
@@ -84,7 +100,7 @@ def wheels(session: nox.Session) -> None:
 @nox.parametrize("wheel", WHEELS, ids=WHEELS)
 def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel where nothing else is installed but what its metadata asks for."""
-    install(session, [WITH_EXTRAS.get(wheel, wheel)], *TEST_TOOLS)
+    install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test"))
     run_copied_tests(session, ROOT / "packages" / wheel / "tests")
 
 
@@ -93,7 +109,7 @@ def isolated(session: nox.Session, wheel: str) -> None:
 def integration(session: nox.Session, combination: str) -> None:
     """Composes installed wheels on real data; each combination in an environment of its own."""
     wanted, files = COMBINATIONS[combination]
-    install(session, wanted, *TEST_TOOLS)
+    install(session, wanted, *pinned("test"))
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 
@@ -104,14 +120,14 @@ def torch(session: nox.Session) -> None:
     By pip, which PIP_FIND_LINKS may lead to a build without CUDA.
     """
     build(session)
-    session.install(f"towerpack-dataflow[torch] @ {built('dataflow').as_uri()}", *TEST_TOOLS)
+    session.install(f"towerpack-dataflow[torch] @ {built('dataflow').as_uri()}", *pinned("test"))
     run_copied_tests(session, ROOT / "integration_tests", ["test_torch_interop.py"])
 
 
 @nox.session
 def trackers(session: nox.Session) -> None:
     """Records to TensorBoard, W&B, MLflow and Comet, without network. Not usual: their clients are large."""
-    install(session, ["callbacks[comet,mlflow,wandb]"], *TEST_TOOLS, "tensorboard")
+    install(session, ["callbacks[comet,mlflow,wandb]"], *pinned("test"), "tensorboard")
     run_copied_tests(session, ROOT / "integration_tests", ["test_trackers.py"])
 
 
@@ -122,14 +138,14 @@ def browser(session: nox.Session) -> None:
         session.run("apt-get", "update", "--quiet", external=True)
         packages = ["chromium", "chromium-driver"]
         session.run("apt-get", "install", "--yes", "--no-install-recommends", *packages, external=True)
-    install(session, ["callbacks"], *TEST_TOOLS, "selenium")
+    install(session, ["callbacks"], *pinned("test", "browser"))
     run_copied_tests(session, ROOT / "integration_tests", ["test_plot_in_browser.py"])
 
 
 @nox.session
 def ray(session: nox.Session) -> None:
     """Trains on a local Ray cluster. Not among the usual sessions: Ray starts a dozen processes."""
-    install(session, ["dataflow", "trainers[ray]"], *TEST_TOOLS)
+    install(session, ["dataflow", "trainers[ray]"], *pinned("test"))
     # Not where nox puts temporary files: Ray's workers refuse to start with a directory in their environment.
     session.env["RAY_TMPDIR"] = tempfile.gettempdir()
     run_copied_tests(session, ROOT / "integration_tests", ["test_distributed_ray.py"])
@@ -138,15 +154,51 @@ def ray(session: nox.Session) -> None:
 @nox.session
 def towers(session: nox.Session) -> None:
     """Trains one model on several virtual devices, in every way. Not among the usual sessions: minutes."""
-    install(session, COMBINATIONS["full"][0], *TEST_TOOLS)
+    install(session, COMBINATIONS["full"][0], *pinned("test"))
     run_copied_tests(session, ROOT / "integration_tests", ["test_replication.py"], also=[ROOT / "examples"])
+
+
+@nox.session(python="3.11")
+def lowest(session: nox.Session) -> None:
+    """Tests the wheels on the oldest releases that their metadata admit. Not usual: minutes."""
+    build(session)
+    projects = [arg for wheel in WHEELS for arg in ("-r", f"packages/{wheel}/pyproject.toml")]
+    extras = ["--extra", "datasets", "--extra", "plot"]
+    # Of the dependencies of ours alone: what those need is not ours to know.
+    session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras)
+    session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
+    session.install(*GROUPS["test"], *as_installed(session))
+    for wheel in WHEELS:
+        run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+    run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])
+
+
+@nox.session(python=OTHER_PYTHONS)
+def pythons(session: nox.Session) -> None:
+    """Trains and resumes with another Python; `-- all` runs the tests of all wheels there, too."""
+    install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
+    for wheel in WHEELS if session.posargs == ["all"] else ():
+        run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+    files = ["test_dataflow_inputsource.py", "test_full_stack.py"]
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
+
+
+@nox.session(venv_backend="none")
+def pin(session: nox.Session) -> None:
+    """Writes the newest versions of all tools into tools.txt."""
+    groups = [arg for group in GROUPS for arg in ("--group", group)]
+    # What the wheels need themselves stays open, for the newest and for the lowest.
+    kept_open = [arg for name in ("attrs", "numpy", "tqdm") for arg in ("--no-emit-package", name)]
+    form = ["--universal", "--python-version", "3.11", "--no-header", "--no-annotate", "--no-emit-index-url"]
+    command = ["pip", "compile", "--quiet", "--upgrade", *form, *kept_open, *groups, "-o", str(PINNED)]
+    session.run(find_uv_bin(), *command, external=True)
 
 
 @nox.session
 def hosts(session: nox.Session) -> None:
     """Trains in several processes, and takes some away. Not among the usual sessions: minutes."""
     # mpi4py looks for the machine's MPI; here, one that installs as a package.
-    install(session, ["dataflow[datasets]", "trainers[mpi]"], *TEST_TOOLS, "mpich")
+    install(session, ["dataflow[datasets]", "trainers[mpi]"], *pinned("test"), "mpich")
     files = ["test_distributed.py", "test_distributed_trainer.py", "test_golden_two_processes.py"]
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
@@ -154,7 +206,7 @@ def hosts(session: nox.Session) -> None:
 @nox.session
 def kills(session: nox.Session) -> None:
     """Kills a training 25 times at random moments and resumes it. Not among the usual sessions: minutes."""
-    install(session, COMBINATIONS["full"][0], *TEST_TOOLS)
+    install(session, COMBINATIONS["full"][0], *pinned("test"))
     session.env["KILLS"] = "25"
     run_copied_tests(session, ROOT / "integration_tests", ["test_resume.py"])
 
@@ -162,7 +214,7 @@ def kills(session: nox.Session) -> None:
 @nox.session
 def soak(session: nox.Session) -> None:
     """Reads a million datapoints through nested workers. Not among the usual sessions: minutes."""
-    install(session, [WITH_EXTRAS["dataflow"]], *TEST_TOOLS)
+    install(session, [WITH_EXTRAS["dataflow"]], *pinned("test"))
     session.env["SOAK"] = "1000000"
     run_copied_tests(session, ROOT / "packages" / "dataflow" / "tests", ["runtime/test_soak.py"])
 
@@ -170,7 +222,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
-    install(session, ["dataflow[datasets]", *WHEELS[1:]], "pytest", "pytest-timeout", "pytest-markdown-docs")
+    install(session, ["dataflow[datasets]", *WHEELS[1:]], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
     packages = [f"towerpack_{wheel}" for wheel in WHEELS]
@@ -227,7 +279,13 @@ def build(session: nox.Session) -> None:
     _build()
     # Without the session's own settings, or uv would fill its environment instead of hatch's.
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None}
-    session.run(find_uv_bin(), "tool", "run", "hatch", "build", "--all", external=True, env=env)
+    hatch = ["tool", "run", "--constraints", str(PINNED), "hatch"]
+    session.run(find_uv_bin(), *hatch, "build", "--all", external=True, env=env)
+
+
+def pinned(*groups: str) -> list[str]:
+    """The tools of these groups of pyproject.toml, and the file that says which versions."""
+    return ["-c", str(PINNED), *(tool for group in groups for tool in GROUPS[group])]
 
 
 def built(wheel: str) -> Path:
@@ -236,12 +294,25 @@ def built(wheel: str) -> Path:
     return path
 
 
-def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
-    """Installs built wheels; the constraints keep any index from answering for one of them."""
-    build(session)
+def built_alone(session: nox.Session) -> list[str]:
+    """Constraints that keep any index from answering for one of the built wheels."""
     constraints = Path(session.create_tmp()) / "built-wheels.txt"
     constraints.write_text("".join(f"towerpack-{wheel} @ {built(wheel).as_uri()}\n" for wheel in WHEELS))
-    session.install("-c", str(constraints), *(f"towerpack-{wheel}" for wheel in wanted), *tools)
+    return ["-c", str(constraints)]
+
+
+def as_installed(session: nox.Session) -> list[str]:
+    """Constraints that keep what the session has installed from an index."""
+    listed = session.run("uv", "pip", "freeze", "--quiet", external=True, silent=True)
+    constraints = Path(session.create_tmp()) / "installed.txt"
+    constraints.write_text("".join(line + "\n" for line in listed.splitlines() if "==" in line))
+    return ["-c", str(constraints)]
+
+
+def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
+    """Installs built wheels, and what else is asked for."""
+    build(session)
+    session.install(*built_alone(session), *(f"towerpack-{wheel}" for wheel in wanted), *tools)
     # Where no byte code may be written, each of the tests' processes compiles TensorFlow anew: 40 s apiece.
     session.env["PYTHONDONTWRITEBYTECODE"] = None
 
