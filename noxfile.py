@@ -244,21 +244,25 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measures against peers and limits; `nox -s bench -- NAME` runs benchmarks/NAME.py alone."""
-    names = session.posargs or sorted(p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py"))
-    if names[0] == "dataflow" and session.posargs:  # with its peers, which do not get along with TensorFlow
+    """Measures against peers and limits; `-- NAME` runs benchmarks/NAME.py alone, `-- --smoke` a moment of all."""
+    smoke = ["--smoke"] if "--smoke" in session.posargs else []
+    every = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+    names = [name for name in session.posargs if name in every] or every
+    rest = [arg for arg in session.posargs if arg not in (*every, *smoke)]
+    if smoke:
+        install(session, ["dataflow[datasets]", "trainers[mpi]"], "mpich", "psutil", "opencv-python-headless")
+    elif names == ["dataflow"]:  # with its peers, which do not get along with TensorFlow
         install(session, ["dataflow"], "pip")
         # By pip, which PIP_FIND_LINKS may lead to a torch without CUDA.
         session.run("python", "-m", "pip", "install", "--quiet", *LOADERS)
         session.run("python", "-m", "pip", "install", "--quiet", "--no-deps", "tensorpack==0.11")
-        session.run("python", "benchmarks/dataflow.py", *names[1:])
-        return
-    install(session, ["dataflow[datasets]", "trainers[mpi]"], "mpich")
-    if "loop" in names:  # beside Tensorpack, on Keras 2
-        session.install("tf_keras", *OF_TENSORPACK)
+    else:  # beside Tensorpack, on Keras 2
+        install(session, ["dataflow[datasets]", "trainers[mpi]"], "mpich", "tf_keras", *OF_TENSORPACK)
         session.install("--no-deps", "tensorpack==0.11")
-    for name in names:
-        session.run("python", f"benchmarks/{name}.py", env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+        if "dataflow" in names:
+            names.remove("dataflow")
+            session.notify("bench", ["dataflow"])
+    measure(session, names, [*smoke, *rest])
 
 
 # ---- how the sessions do it
@@ -312,6 +316,19 @@ def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
     session.install(*built_alone(session), *(f"towerpack-{wheel}" for wheel in wanted), *tools)
     # Where no byte code may be written, each of the tests' processes compiles TensorFlow anew: 40 s apiece.
     session.env["PYTHONDONTWRITEBYTECODE"] = None
+
+
+def measure(session: nox.Session, names: list[str], arguments: list[str]) -> None:
+    """Runs benchmarks, and fails after the last one if any missed a target."""
+    missed = []
+    for name in names:
+        command = ["python", f"benchmarks/{name}.py", *arguments]
+        try:
+            session.run(*command, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+        except nox.command.CommandFailed:
+            missed.append(name)
+    if missed:
+        session.error(f"failed, or missed a target: {', '.join(missed)}")
 
 
 def run_copied_tests(

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import _rounds
 import numpy as np
 
 Figures = dict[str, float]
@@ -28,7 +29,7 @@ SHAPE = (224, 224, 3)
 BATCH = 256
 ENDLESS = 10**9
 GB = 1e9
-LONGEST = 2.0
+LONGEST = _rounds.shorter(20) / 10
 SUBJECTS: dict[str, dict[str, Callable[[], Run]]] = {}
 
 
@@ -113,11 +114,17 @@ def look_at_pages(batch: Any) -> int:
     return array.nbytes
 
 
-def no_look(datapoint: Any) -> int:
-    """For datapoints too small to look at."""
-    return 0
+def glance(datapoint: Any) -> int:
+    """Reads one number of a record."""
+    return 0 * int(datapoint["ids"][0])
 
 
+def flattened(batches: Iterable[Iterable[Any]]) -> Iterator[Any]:
+    """The records of batches, one by one."""
+    return itertools.chain.from_iterable(batches)
+
+
+@functools.cache
 def one_thread() -> None:
     """In a worker: no pool of OpenCV's own."""
     import cv2
@@ -186,11 +193,11 @@ def spdl_stream(source: Iterable[Any], stages: list[tuple[Any, int]], batch: int
     return run_pipeline_in_subprocess(config, num_threads=threads, arena=arena)
 
 
-def tensorpack_stream(flow: Any, workers: int) -> Iterator[Any]:
-    """Tensorpack 0.11's ZMQ runner."""
+def tensorpack_stream(flow: Any, workers: int, hwm: int = 50) -> Iterator[Any]:
+    """Tensorpack 0.11's ZMQ runner; `hwm` is how many messages may wait."""
     from tensorpack.dataflow import MultiProcessRunnerZMQ
 
-    runner = MultiProcessRunnerZMQ(flow, workers)
+    runner = MultiProcessRunnerZMQ(flow, workers, hwm=hwm)
     runner.reset_state()
     return iter(runner)
 
@@ -256,7 +263,7 @@ def a1_spdl() -> Run:
 
 @subject("A1", "tensorpack")
 def a1_tensorpack() -> Run:
-    return timed(tensorpack_stream(tensorpack_flow(one_component(ready)), 1), 30, 6, look_at_pages)
+    return timed(tensorpack_stream(tensorpack_flow(one_component(ready)), 1, hwm=4), 30, 6, look_at_pages)
 
 
 @subject("A1", "Pool.imap")
@@ -332,7 +339,7 @@ def a2_tensorpack(workers: int) -> Run:
     from tensorpack.dataflow import BatchData
 
     flow = BatchData(tensorpack_flow(one_component(item)), BATCH)
-    return timed_warm(tensorpack_stream(flow, workers), 30, 6)
+    return timed_warm(tensorpack_stream(flow, workers, hwm=4), 30, 6)
 
 
 def a2_bare(count: int) -> Run:
@@ -375,33 +382,65 @@ def record(index: int) -> dict[str, Any]:
 def b_ours() -> Run:
     from towerpack_dataflow import MapData, MultiProcessRunner
 
-    return timed(MultiProcessRunner(MapData(integers(), record), 1), 300_000, 50_000, no_look)
+    return timed(MultiProcessRunner(MapData(integers(), record), 1), 300_000, 50_000, glance)
 
 
 @subject("B", "torch")
 def b_torch() -> Run:
-    return timed(torch_loader(Cycle(record), walk=True, batch_size=None, num_workers=1), 4000, 100, no_look)
+    return timed(torch_loader(Cycle(record), walk=True, batch_size=None, num_workers=1), 4000, 100, glance)
 
 
 @subject("B", "grain")
 def b_grain() -> Run:
-    return timed(grain_stream(grain_source(Cycle(record)), 1, buffer=500), 4000, 100, no_look)
+    return timed(grain_stream(grain_source(Cycle(record)), 1, buffer=500), 4000, 100, glance)
 
 
 @subject("B", "spdl")
 def b_spdl() -> Run:
-    return timed(spdl_stream(Cycle(record), [], 0, 0), 10_000, 1000, no_look)
+    return timed(spdl_stream(Cycle(record), [], 0, 0), 10_000, 1000, glance)
 
 
 @subject("B", "tensorpack")
 def b_tensorpack() -> Run:
-    return timed(tensorpack_stream(tensorpack_flow(Cycle(record)), 1), 40_000, 2000, no_look)
+    return timed(tensorpack_stream(tensorpack_flow(Cycle(record)), 1), 40_000, 2000, glance)
+
+
+AT_ONCE = 1000
+
+
+def records(number: int) -> list[dict[str, Any]]:
+    """Many records at once."""
+    return [record(number * AT_ONCE + row) for row in range(AT_ONCE)]
+
+
+@subject("B", "torch, 1000 at once")
+def b_torch_at_once() -> Run:
+    loader = torch_loader(Cycle(record), batch_size=AT_ONCE, collate_fn=same, num_workers=1)
+    return timed(flattened(loader), 40_000, 2000, glance)
+
+
+@subject("B", "grain, 1000 at once")
+def b_grain_at_once() -> Run:
+    stream = grain_stream(grain_source(Cycle(record)).batch(AT_ONCE, batch_fn=list), 1)
+    return timed(flattened(stream), 40_000, 2000, glance)
+
+
+@subject("B", "spdl, 1000 at once")
+def b_spdl_at_once() -> Run:
+    stream = spdl_stream(Cycle(same), [(records, 1)], 0, 0)
+    return timed(flattened(stream), 100_000, 10_000, glance)
+
+
+@subject("B", "tensorpack, 1000 at once")
+def b_tensorpack_at_once() -> Run:
+    stream = tensorpack_stream(tensorpack_flow(Cycle(records)), 1)
+    return timed(flattened(stream), 100_000, 10_000, glance)
 
 
 @subject("B", "Pool.imap")
 def b_pool() -> Run:
     pool = multiprocessing.get_context("fork").Pool(1)
-    return timed_afresh(lambda: pool.imap(record, range(40_000), chunksize=200), 30_000, 10_000, no_look)
+    return timed_afresh(lambda: pool.imap(record, range(40_000), chunksize=200), 30_000, 10_000, glance)
 
 
 # ---- C: JPEG decoding
@@ -450,6 +489,7 @@ def decoded(file: bytes, index: int) -> np.ndarray:
 
 def photo(index: int) -> np.ndarray:
     """A decoded photograph."""
+    one_thread()
     return decoded(jpegs()[index % JPEGS], index)
 
 
@@ -535,21 +575,17 @@ def c_grain() -> Run:
 @subject("C", "spdl, threads in a process")
 def c_spdl() -> Run:
     size = JPEG_BATCH * ITEM.nbytes + 2**20
-    return images_per_second(spdl_stream(range(ENDLESS), [(photo, 2)], JPEG_BATCH, size))
+    # A whole batch in one call: SPDL needs some 0.25 ms for each call.
+    return images_per_second(spdl_stream(Cycle(same), [(photo_batch, 2)], 0, size))
 
 
 @subject("C", "tensorpack, processes")
 def c_tensorpack() -> Run:
-    from tensorpack.dataflow import BatchData, DataFromList, MultiProcessMapDataZMQ
+    from tensorpack.dataflow import BatchData, MapData
 
     jpegs()
-    one_thread()
-    source = DataFromList(range(100_000), shuffle=False)
-    flow = BatchData(
-        MultiProcessMapDataZMQ(source, 2, lambda index: [photo(index)], buffer_size=128), JPEG_BATCH
-    )
-    flow.reset_state()
-    return images_per_second(flow)
+    flow = BatchData(MapData(tensorpack_flow(Cycle(same)), lambda index: [photo(index)]), JPEG_BATCH)
+    return images_per_second(tensorpack_stream(flow, 2, hwm=4))
 
 
 @subject("C", "Pool.imap, processes")
@@ -566,7 +602,7 @@ def photo_batch(number: int) -> np.ndarray:
 
 # ---- D: start-up with a long list
 
-PATHS = 1_281_167
+PATHS = _rounds.shorter(1_281_167, 100_000)
 D_WORKERS, D_BATCHES = 4, 100
 
 
@@ -630,8 +666,7 @@ class Labels:
         return label(self.members[index])
 
 
-@subject("D", "torch, spawn")
-def d_torch() -> Run:
+def d_torch(method: str) -> Run:
     import torch.utils.data  # noqa: F401
 
     def start(members: list[Any]) -> tuple[Iterator[Any], Callable[[], None]]:
@@ -640,11 +675,15 @@ def d_torch() -> Run:
             batch_size=BATCH,
             shuffle=True,
             num_workers=D_WORKERS,
-            multiprocessing_context="spawn",
+            multiprocessing_context=method,
         )
         return iter(loader), lambda: None
 
     return start_up(start)
+
+
+subject("D", "torch, spawn")(functools.partial(d_torch, "spawn"))
+subject("D", "torch, fork")(functools.partial(d_torch, "fork"))
 
 
 @subject("D", "grain, spawn")
@@ -759,7 +798,7 @@ def f_grain() -> Run:
 
     def pipeline() -> Iterator[Any]:
         dataset = grain.MapDataset.range(RECORDS).shuffle(1).map(record).batch(RECORD_BATCH)
-        return iter(dataset.to_iter_dataset())
+        return iter(dataset.to_iter_dataset(grain.ReadOptions(1, 1)))
 
     state = pipeline().get_state()
     state["next_index"] = RESUME_AT
@@ -810,14 +849,18 @@ def f_uneven_ours() -> Run:
     return in_order(MultiProcessRunner(MapData(integers(), uneven), 4))
 
 
-@subject("F uneven", "torch, round-robin")
-def f_uneven_torch() -> Run:
-    return in_order(torch_loader(Cycle(uneven, 10**6), batch_size=None, num_workers=4))
+def f_uneven_torch(ahead: int) -> Run:
+    return in_order(torch_loader(Cycle(uneven, 10**6), batch_size=None, num_workers=4, prefetch_factor=ahead))
 
 
-@subject("F uneven", "grain, round-robin")
-def f_uneven_grain() -> Run:
-    return in_order(grain_stream(grain_source(Cycle(uneven)), 4))
+def f_uneven_grain(ahead: int) -> Run:
+    return in_order(grain_stream(grain_source(Cycle(uneven)), 4, buffer=ahead))
+
+
+# With two datapoints ahead, as installed, a slow one holds all workers up; ours have 64 in hand.
+for _ahead in (2, 64):
+    subject("F uneven", f"torch, {_ahead} ahead")(functools.partial(f_uneven_torch, _ahead))
+    subject("F uneven", f"grain, {_ahead} ahead")(functools.partial(f_uneven_grain, _ahead))
 
 
 @subject("F uneven", "Pool.imap")

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
 import os
+import platform
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from statistics import median
 
 Figures = dict[str, list[float]]
+
+# One short round of everything, to see that it runs: figures and targets mean nothing then. In the
+# environment, so that processes of a benchmark know it, too.
+if "--smoke" in sys.argv:
+    os.environ["BENCHMARK_SMOKE"] = "1"
+    sys.argv.remove("--smoke")
+SMOKE = "BENCHMARK_SMOKE" in os.environ
+
+
+def shorter(full: int, smoke: int = 1) -> int:
+    """A number of rounds, steps or bytes, or the one that will do to see that it runs."""
+    return smoke if SMOKE else full
 
 
 def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures:
@@ -29,16 +47,14 @@ def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures
 def measure_afresh(
     start: Callable[[], AbstractContextManager[Mapping[str, Callable[[], float]]]], rounds: int
 ) -> Figures:
-    """Like `measure`, with subjects that are started anew, and warmed up, for each round.
+    """Like `measure`, with subjects that are started anew for each round; they come warmed up.
 
-    The same graph takes up to 6 % more or less time in one process than in the next, always the same within
-    each: it depends on where its memory happens to lie.
+    The same graph takes a few percent more or less time in one process than in the next: it depends on where
+    its memory happens to lie.
     """
     figures: Figures = {}
     for number in range(rounds):
         with start() as subjects:
-            for run in subjects.values():
-                run()
             _round(number, subjects, figures)
     return figures
 
@@ -61,3 +77,30 @@ def summary(values: list[float], form: str) -> str:
 def load() -> str:
     """How busy the machine is, this benchmark included."""
     return f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+
+
+def heading(*packages: str) -> str:
+    """When, where and of what the figures are."""
+    root = Path(__file__).parents[1]
+    commit = subprocess.run(
+        ["git", "-C", str(root), "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    with open("/proc/cpuinfo") as file:
+        model = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "?")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    versions = [f"Python {platform.python_version()}", *map(_version, packages)]
+    made = f"{datetime.date.today().isoformat()}, commit {commit.stdout.strip() or 'unknown'}"
+    return (
+        f"{made}; {os.cpu_count()} x {model}, "
+        f"{memory:.0f} GB, {platform.system()} {platform.release()}; {', '.join(versions)}; {load()}"
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"{package} not installed"

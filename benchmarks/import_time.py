@@ -1,6 +1,6 @@
 """How long `import towerpack_dataflow` takes beside `import numpy`, which it needs anyway.
 
-python benchmarks/import_time.py
+python benchmarks/import_time.py [--smoke]
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from statistics import median
 
-import _rounds  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+import _rounds
+import _verdicts
 
-ROUNDS = 21
-LIMIT = 1.25
+ROUNDS = _rounds.shorter(21)
 
 
 def seconds_to_import(module: str, environment: dict[str, str]) -> float:
@@ -41,16 +40,16 @@ def compare(environment: dict[str, str]) -> None:
         name: (lambda module=module: seconds_to_import(module, environment))
         for name, module in modules.items()
     }
+    print(_rounds.heading("numpy"))
     _rounds.measure(subjects, 2)  # file caches, byte code
     figures = _rounds.measure(subjects, ROUNDS)
-    print(f"wall time of a fresh interpreter, median of {ROUNDS} interleaved rounds; {_rounds.load()}")
+    print(f"wall time of a fresh interpreter, median of {ROUNDS} interleaved rounds (range)")
     for name, values in figures.items():
         print(f"  {name:<20} {_rounds.summary([1000 * value for value in values], '.0f')} ms")
-    ratio = median(figures["towerpack_dataflow"]) / median(figures["numpy"])
+    verdicts = _verdicts.Verdicts()
     by_round = _rounds.ratios(figures["towerpack_dataflow"], figures["numpy"])
-    print(f"  ratio {ratio:.2f}, by round {_rounds.summary(by_round, '.2f')}; the limit is {LIMIT}")
-    if ratio > LIMIT:
-        sys.exit(f"import towerpack_dataflow takes {ratio:.2f} times import numpy, more than {LIMIT}")
+    verdicts.at_most("towerpack_dataflow / numpy", by_round, 1.25)
+    verdicts.leave()
 
 
 if __name__ == "__main__":

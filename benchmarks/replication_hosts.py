@@ -1,7 +1,9 @@
 """What exchanging gradients between two processes costs, beside TensorFlow's own strategy and beside MPI.
 
 Each subject is a pair of processes that lives through the whole benchmark and is measured in turn with the
-others. `nox -s bench -- replication_hosts`
+others.
+
+    python benchmarks/replication_hosts.py [--smoke]
 """
 
 from __future__ import annotations
@@ -17,17 +19,19 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
-from statistics import median
 
-import _rounds  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+import _rounds
+import _verdicts
 
-ROUNDS = int(os.environ.get("ROUNDS", "15"))
+ROUNDS = _rounds.shorter(15)
 SCENARIOS = {"1M floats in 30 tensors": [33_334] * 30, "1000 floats in 100 tensors": [10] * 100}
 LARGE, SMALL = SCENARIOS
 STEPS = {LARGE: 15, SMALL: 60}
 CONVNET = "CIFAR convnet, B = 32"
 CONVNET_STEPS = 10
 ALONE = "1 process"
+ALONE_EACH, OURS, MPI = "no exchange", "DistributedTrainer's exchange", "MPITrainer's exchange"
+TENSORFLOW = "MultiWorkerMirroredStrategy"
 
 Measure = Callable[[str], float]
 
@@ -130,17 +134,22 @@ def multi_worker_mirrored(rank: int) -> Measure:
         with strategy.scope():
             optimizer = tf.train.GradientDescentOptimizer(1e-6)
 
-            def replica() -> object:
-                variables = [tf.get_variable(f"v{k}", [size]) for k, size in enumerate(SCENARIOS[LARGE])]
+            def replica(name: str) -> object:
+                sizes = SCENARIOS[name]
+                with tf.variable_scope(f"of{len(sizes)}"):
+                    variables = [tf.get_variable(f"v{k}", [size]) for k, size in enumerate(sizes)]
                 cost = tf.add_n([tf.reduce_sum(tf.square(variable)) for variable in variables])
                 return optimizer.minimize(cost)
 
-            step = tf.group(*strategy.experimental_local_results(strategy.run(replica)))
+            steps = {
+                name: tf.group(*strategy.experimental_local_results(strategy.run(replica, args=(name,))))
+                for name in SCENARIOS
+            }
             initialize = tf.global_variables_initializer()
         session = tf.Session(server.target, config=config)
         session.run(initialize)
-        run = session.make_callable(step)
-    return lambda name: timed(run, STEPS[name])
+        runs = {name: session.make_callable(step) for name, step in steps.items()}
+    return lambda name: timed(runs[name], STEPS[name])
 
 
 def convnet_alone(rank: int) -> Measure:
@@ -172,13 +181,13 @@ def convnet_mpi(rank: int) -> Measure:
 
 
 SUBJECTS: dict[str, tuple[Callable[[int], Measure], list[str]]] = {
-    "no exchange": (no_exchange, [LARGE, SMALL]),
-    "DistributedTrainer's exchange": (collectives, [LARGE, SMALL]),
-    "MPITrainer's exchange": (mpi, [LARGE, SMALL]),
-    "MultiWorkerMirroredStrategy": (multi_worker_mirrored, [LARGE]),
+    ALONE_EACH: (no_exchange, [LARGE, SMALL]),
+    OURS: (collectives, [LARGE, SMALL]),
+    MPI: (mpi, [LARGE, SMALL]),
+    TENSORFLOW: (multi_worker_mirrored, [LARGE, SMALL]),
     ALONE: (convnet_alone, [CONVNET]),
     "2 processes, no exchange": (convnet_pair, [CONVNET]),
-    "2 processes, DistributedTrainer's": (convnet_collectives, [CONVNET]),
+    "DistributedTrainer's, 2 processes": (convnet_collectives, [CONVNET]),
     "MPITrainer's, 2 processes": (convnet_mpi, [CONVNET]),
 }
 
@@ -246,27 +255,40 @@ def ask(lines: list[Connection], name: str) -> float:
 
 
 def report(figures: dict[str, _rounds.Figures]) -> None:
-    """Prints all figures, and what the exchange adds."""
+    """Prints all figures, and what the exchange adds beside what it may."""
+    verdicts = _verdicts.Verdicts()
     print(f"ms per step of 2 processes, median of {ROUNDS} interleaved rounds (range)")
-    for name in SCENARIOS:
+    for name, at_most in {LARGE: 5, SMALL: 2}.items():
         print(f"  {name}")
-        base = figures[name]["no exchange"]
+        base = figures[name][ALONE_EACH]
+        added = {
+            subject: [value - other for value, other in zip(values, base)]
+            for subject, values in figures[name].items()
+        }
         for subject, values in figures[name].items():
-            added = [value - other for value, other in zip(values, base)]
-            print(f"    {subject:<34} {_rounds.summary(values, '7.2f'):<30} added {median(added):6.2f}")
+            print(f"    {subject:<34} {_rounds.summary(values, '7.2f')}")
+        verdicts.at_most(f"added by {MPI}", added[MPI], at_most)
+        ratios = _rounds.ratios(added[OURS], added[TENSORFLOW])
+        verdicts.at_most(f"added by {OURS} / by {TENSORFLOW}", ratios, 1)
     print(f"  {CONVNET}, each process on one core: images/s")
     rates = {
         subject: [(32_000 if subject == ALONE else 64_000) / value for value in values]
         for subject, values in figures[CONVNET].items()
     }
     for subject, values in rates.items():
-        by_round = _rounds.summary(_rounds.ratios(values, rates[ALONE]), ".2f")
-        print(f"    {subject:<34} {_rounds.summary(values, '7.0f'):<30} ratio {by_round}")
-    print(_rounds.load())
+        print(f"    {subject:<34} {_rounds.summary(values, '7.0f')}")
+    for subject in rates:
+        by_round = _rounds.ratios(rates[subject], rates[ALONE])
+        if subject.endswith("Trainer's, 2 processes"):
+            verdicts.at_least(f"{subject} / {ALONE}", by_round, 1.8)
+        elif subject != ALONE:
+            verdicts.untargeted(f"{subject} / {ALONE}", by_round)
+    verdicts.leave()
 
 
 def main() -> None:
     """Starts all processes, measures them in turn, and prints."""
+    print(_rounds.heading("tensorflow", "numpy", "mpi4py"))
     started = []
     with tempfile.TemporaryDirectory() as place, Listener(f"{place}/orders") as listener:
         try:
@@ -281,11 +303,11 @@ def main() -> None:
                     if name in names
                 }
                 figures[name] = _rounds.measure(subjects, ROUNDS)
-            report(figures)
             for line in (line for pair in lines.values() for line in pair):
                 line.send(None)
             for process in started:
                 process.wait(60)
+            report(figures)
         finally:
             for process in started:
                 process.kill()

@@ -1,0 +1,52 @@
+"""Whether a benchmark's targets are met, and the exit status that says so."""
+
+from __future__ import annotations
+
+import sys
+from statistics import median
+
+import _rounds
+
+MET, CROSSES, MISSED = "met", "met, the range crosses the limit", "MISSED"
+
+
+def judge(values: list[float], limit: float, at_most: bool) -> str:
+    """Says how the median stands against a limit, and whether every round stands so."""
+    kept = [value <= limit if at_most else value >= limit for value in values]
+    if not (median(values) <= limit if at_most else median(values) >= limit):
+        return MISSED
+    return MET if all(kept) else CROSSES
+
+
+class Verdicts:
+    """Prints figures beside their targets, and remembers what was missed."""
+
+    def __init__(self) -> None:
+        self._missed: list[str] = []
+
+    def at_least(self, what: str, values: list[float], limit: float, form: str = ".2f") -> None:
+        """Prints a figure that should not be below a limit."""
+        self._print(what, values, form, f"at least {limit:g}: {judge(values, limit, at_most=False)}")
+
+    def at_most(self, what: str, values: list[float], limit: float, form: str = ".2f") -> None:
+        """Prints a figure that should not be above a limit."""
+        self._print(what, values, form, f"at most {limit:g}: {judge(values, limit, at_most=True)}")
+
+    def untargeted(self, what: str, values: list[float], form: str = ".2f") -> None:
+        """Prints a figure beside the others."""
+        self._print(what, values, form, "no target")
+
+    def failed(self, what: str, reason: str) -> None:
+        """Prints that something of ours gave no figure, which no benchmark forgives."""
+        self._missed.append(what)
+        print(f"  -> {what}: {reason}: {MISSED}")
+
+    def leave(self) -> None:
+        """Ends the process: with status 1 if a target was missed, unless the run was a short one for show."""
+        if self._missed and not _rounds.SMOKE:
+            sys.exit(f"{len(self._missed)} missed: " + "; ".join(self._missed))
+
+    def _print(self, what: str, values: list[float], form: str, verdict: str) -> None:
+        if verdict.endswith(MISSED):
+            self._missed.append(what)
+        print(f"  -> {what}: {_rounds.summary(values, form)}; {verdict}", flush=True)
