@@ -175,7 +175,7 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session(python=OTHER_PYTHONS)
 def pythons(session: nox.Session) -> None:
-    """Trains, is killed and resumes with another Python; `-s isolated -P 3.13` runs the wheels' tests there."""
+    """Trains, is killed and resumes with another Python; `-s isolated -P 3.13` tests the wheels."""
     install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
     run_copied_tests(session, ROOT / "integration_tests", ["test_full_stack.py"], also=[ROOT / "examples"])
 
@@ -244,7 +244,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measures against peers and limits; `-- NAME` runs benchmarks/NAME.py alone, `-- --smoke` a moment of all."""
+    """Measures against peers and limits; `-- NAME` runs one alone, `-- --smoke` all for a moment."""
     smoke = ["--smoke"] if "--smoke" in session.posargs else []
     every = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
     names = [name for name in session.posargs if name in every] or every
