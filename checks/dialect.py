@@ -43,7 +43,8 @@ def _exports(module: Module) -> Iterator[str]:
         target.id
         for node in module.tree.body
         if isinstance(node, (ast.Assign, ast.AnnAssign))
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for assigned in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        for target in (assigned.elts if isinstance(assigned, ast.Tuple) else [assigned])
         if isinstance(target, ast.Name)
     }
     has_content = any(not isinstance(node, ast.Expr) for node in module.tree.body)

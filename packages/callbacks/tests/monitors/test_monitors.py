@@ -23,6 +23,9 @@ class Put(Callback):
     def __init__(self, value=1.5, each_step=False):
         self.value, self.each_step = value, each_step
 
+    def produces(self):
+        return ["value"]
+
     def _trigger_step(self):
         if self.each_step:
             self.trainer.monitors.put_scalar("step_value", self.global_step)
@@ -71,15 +74,54 @@ def test_event_file_holds_scalars_and_graph(line):
     assert any(event.graph_def for event in events)
 
 
-def test_console_prints_sorted_scalars_of_the_epoch(line, capsys):
-    line.run([Put(each_step=True)], monitors=[ScalarPrinter()], max_epoch=1)
-    assert capsys.readouterr().out == "epoch 1, step 3: step_value 3  value 1.5\n"
+def printed(line, capsys, callbacks, *monitors):
+    line.run(callbacks, monitors=monitors, max_epoch=1)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+def test_the_console_prints_what_is_declared(line, capsys):
+    shown = printed(line, capsys, [Put(each_step=True)], ScalarPrinter())
+    assert shown == "epoch 1/1, step 3: value 1.5\n"
+
+
+def test_the_console_prints_all_on_demand(line, capsys):
+    shown = printed(line, capsys, [Put(each_step=True)], ScalarPrinter(verbose=True))
+    assert shown == "epoch 1/1, step 3: value 1.5  step_value 3\n"
+
+
+def test_the_console_says_that_an_epoch_is_over_without_any_statistic(line, capsys):
+    assert printed(line, capsys, [], ScalarPrinter()) == "epoch 1/1, step 3\n"
 
 
 def test_console_lists(line, capsys):
-    monitors = [ScalarPrinter(whitelist=["val"], blacklist=["^step"])]
-    line.run([Put(each_step=True)], monitors=monitors, max_epoch=1)
-    assert capsys.readouterr().out == "epoch 1, step 3: value 1.5\n"
+    monitors = ScalarPrinter(whitelist=["val"], blacklist=["^step"])
+    assert printed(line, capsys, [Put(each_step=True)], monitors) == "epoch 1/1, step 3: value 1.5\n"
+    assert (
+        printed(line, capsys, [Put(each_step=True)], ScalarPrinter(blacklist=["val"]))
+        == "epoch 1/1, step 3\n"
+    )
+
+
+def test_declared_statistics_come_in_the_order_of_the_callbacks_averages_first(line, capsys):
+    class Zebra(Put):
+        def produces_in_run(self):
+            return ["zebra"]
+
+        def _after_epoch(self):
+            self.trainer.monitors.put_scalar("zebra", 2)
+
+    shown = printed(line, capsys, [Zebra()], ScalarPrinter())
+    assert shown == "epoch 1/1, step 3: zebra 2  value 1.5\n"
+
+
+def test_messages_are_printed_as_they_come(line, capsys):
+    class Say(Callback):
+        def _before_train(self):
+            self.trainer.monitors.put_message("files: here")
+
+    assert printed(line, capsys, [Say()], ScalarPrinter()) == "files: here\nepoch 1/1, step 3\n"
 
 
 def test_a_writer_without_a_directory_says_what_to_do(line):

@@ -1,15 +1,79 @@
 """The progress bar."""
 
+import logging
+import sys
 import threading
 
-from towerpack_callbacks import ProgressBar
+from towerpack_callbacks import Callback, ProgressBar, ScalarPrinter
 
 
-def test_a_bar_for_each_epoch_and_no_thread_left(line, capsys):
-    before = threading.enumerate()
+class Terminal:
+    """Standard error as a terminal; what it shows is what was written last on each line."""
+
+    def __init__(self):
+        self.text = ""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        self.text += text
+        return len(text)
+
+    def flush(self):
+        pass
+
+    def fileno(self):
+        raise OSError("no descriptor")
+
+    def lines(self):
+        """The lines as they stand at the end: a carriage return goes back to the beginning."""
+        shown = []
+        for line in self.text.replace("\x1b[A", "").split("\n"):
+            screen = ""
+            for part in line.split("\r"):
+                screen = part + screen[len(part) :]
+            shown.append(screen.rstrip())
+        return [line for line in shown if line]
+
+
+class Warn(Callback):
+    """Logs in the middle of an epoch."""
+
+    def _trigger_step(self):
+        if self.local_step == 1:
+            logging.getLogger("users.own").warning("look here")
+
+
+def test_a_bar_for_each_epoch_and_no_thread_left(line, monkeypatch):
+    before, terminal = threading.enumerate(), Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     line.run([ProgressBar("cost", every_k_steps=1)], steps_per_epoch=3, max_epoch=2)
-    shown = capsys.readouterr().err
-    assert "epoch 1/2" in shown
-    assert "3/3" in shown
-    assert "cost=" in shown
+    assert [text.split(":")[0] for text in terminal.lines()] == ["epoch 1/2", "epoch 2/2"]
+    assert all("3/3" in text and "cost=" in text for text in terminal.lines())
     assert threading.enumerate() == before
+
+
+def test_no_line_is_broken_by_the_bar(line, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(logging.root, "handlers", [])
+    line.run([ProgressBar(), Warn()], monitors=[ScalarPrinter()], steps_per_epoch=3, max_epoch=1)
+    warned, bar, over = terminal.lines()
+    assert warned == "look here"
+    assert bar.startswith("epoch 1/1: 100%")
+    assert over == "epoch 1/1, step 3"
+    assert logging.root.handlers == []
+
+
+def test_short_epochs_leave_no_bar_in_a_file(line, capsys):
+    line.run([ProgressBar("cost", every_k_steps=1)], steps_per_epoch=3, max_epoch=2)
+    assert capsys.readouterr().err == ""
+
+
+def test_long_epochs_have_lines_in_a_file(line, capsys, monkeypatch):
+    monkeypatch.setattr("towerpack_callbacks.profile._progress_bar._SECONDS_IN_A_FILE", 1e-9)
+    line.run([ProgressBar()], steps_per_epoch=3, max_epoch=1)
+    shown = capsys.readouterr().err
+    assert "\r" not in shown
+    assert shown.splitlines()[-1].startswith("epoch 1/1: 100%")

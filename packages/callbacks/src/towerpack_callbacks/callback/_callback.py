@@ -140,6 +140,10 @@ class Callback:
         """Names the statistics that it puts while a step's fetches are received, before any trigger."""
         return ()
 
+    def headlines(self) -> Sequence[str]:
+        """Names the statistics that the console shows of it by default: all that it produces."""
+        return [*self.produces_in_run(), *self.produces()]
+
     def consumes(self) -> Sequence[str]:
         """Names the statistics that it reads; setup fails if no callback before it produces one."""
         return ()

@@ -78,6 +78,9 @@ class ProxyCallback(Callback):
     def produces_in_run(self) -> Sequence[str]:
         return self.callback.produces_in_run()
 
+    def headlines(self) -> Sequence[str]:
+        return self.callback.headlines()
+
     def consumes(self) -> Sequence[str]:
         return self.callback.consumes()
 

@@ -12,35 +12,6 @@ A checkpoint is written aside, flushed to the disk, then renamed; `latest` moves
 and whenever, the newest complete checkpoint loads.
 """
 
-from ._best_saver import MaxSaver, MinSaver
-from ._model_saver import ModelSaver, save_now
-from ._random_state import random_state, set_random_state
-from ._retention import KeepBest
-from .format import (
-    Checkpoint,
-    all_checkpoints,
-    latest_checkpoint,
-    load_variables,
-    read_checkpoint,
-    write_checkpoint,
-)
-from .variables import assign_variables, initial_feeds, snapshot_variables
+import lazy_loader
 
-__all__ = [
-    "Checkpoint",
-    "KeepBest",
-    "MaxSaver",
-    "MinSaver",
-    "ModelSaver",
-    "all_checkpoints",
-    "assign_variables",
-    "initial_feeds",
-    "latest_checkpoint",
-    "load_variables",
-    "random_state",
-    "read_checkpoint",
-    "save_now",
-    "set_random_state",
-    "snapshot_variables",
-    "write_checkpoint",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

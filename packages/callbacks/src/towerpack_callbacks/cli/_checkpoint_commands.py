@@ -6,9 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ._checkpoint_diff import difference
-from ._checkpoint_export import export
-from ._checkpoint_list import list_checkpoints
 from ._command_line import regex
 
 __all__ = ["add_checkpoint"]
@@ -64,15 +61,24 @@ def add_checkpoint(commands: Any) -> None:
     exporting.set_defaults(run=_export)
 
 
+# Each command imports what it runs: reading variables takes TensorFlow, which takes seconds to import.
+
+
 def _list(options: argparse.Namespace) -> None:
+    from ._checkpoint_list import list_checkpoints
+
     print("\n".join(list_checkpoints(options.log_dir, options.verify)))
 
 
 def _diff(options: argparse.Namespace) -> None:
+    from ._checkpoint_diff import difference
+
     print("\n".join(difference(options.first, options.second)))
 
 
 def _export(options: argparse.Namespace) -> None:
+    from ._checkpoint_export import export
+
     path = options.output or Path("variables.npz")
     count, size = export(options.checkpoint, path, options.keys)
     print(f"{path}: {count} variables, {size:,} bytes")

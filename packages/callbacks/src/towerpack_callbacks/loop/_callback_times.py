@@ -18,9 +18,8 @@ _log = logging.getLogger("towerpack_callbacks")
 
 # A callback that takes a small part of an epoch is reported, one that takes a large part is warned of; unless
 # it is too little to matter in any case.
-_SMALL_PART = 0.01
-_LARGE_PART = 0.1
-_LITTLE_SECONDS = 0.1
+_SMALL_PART, _LITTLE_SECONDS = 0.01, 0.1
+_LARGE_PART, _MANY_SECONDS = 0.1, 1.0
 
 
 @final
@@ -134,7 +133,7 @@ class CallbackTimes:
         if worth_saying:
             _log.info("Epoch %d took %.3g s, of which callbacks: %s.", epoch, whole, ", ".join(worth_saying))
         for timer in taken:
-            if not timer.was_warned_of and timer.seconds > max(_LARGE_PART * whole, _LITTLE_SECONDS):
+            if not timer.was_warned_of and timer.seconds > max(_LARGE_PART * whole, _MANY_SECONDS):
                 timer.was_warned_of = True
                 _log.warning(
                     "%s took %.0f %% of epoch %d (%.3g of %.3g s). If that is too much, let it run less "

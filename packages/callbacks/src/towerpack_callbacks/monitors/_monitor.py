@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ class Monitor(Callback):
 
     def process_summary(self, summary: tf.Summary, global_step: int) -> None:
         """Records a TensorFlow summary as a whole; its scalars come through `process_scalar`, too."""
+
+    def process_message(self, text: str) -> None:
+        """Records a line of text, such as where files go, that is for whoever watches the run."""
+
+    def expect(self, headlines: Sequence[str]) -> None:
+        """Is told, before the training, which statistics the callbacks of the run are about, in order."""
 
     def flush(self) -> None:
         """Returns when everything received is out of this process, or raises the error of its writing."""

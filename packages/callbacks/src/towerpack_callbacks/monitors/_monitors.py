@@ -63,6 +63,11 @@ class Monitors:
         for monitor in self._monitors:
             monitor.process_scalar(name, number, step)
 
+    def put_message(self, text: str) -> None:
+        """Records a line of text for whoever watches the run; the console prints it."""
+        for monitor in self._monitors:
+            monitor.process_message(text)
+
     def put_image(self, name: str, images: np.ndarray) -> None:
         """Records one image or several.
 

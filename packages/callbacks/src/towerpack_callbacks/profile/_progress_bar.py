@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
 import sys
 from collections.abc import Sequence
 from typing import Any, final
 
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
 from ..callback import Callback, Every, StepFetch
 
 __all__ = ["ProgressBar"]
+
+_SECONDS, _SECONDS_IN_A_FILE = 0.2, 30.0
 
 
 @final
@@ -21,8 +27,24 @@ class _Bar(tqdm):  # type: ignore[type-arg]
 
 
 @final
+class _Lines(io.TextIOBase):
+    """Standard error that is no terminal: a state of a bar is a line, and does not replace the last one."""
+
+    def write(self, text: str) -> int:
+        if shown := text.strip():
+            sys.stderr.write(f"{shown}\n")
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+@final
 class ProgressBar(Callback):
     """Shows each epoch's progress, with tqdm, on standard error.
+
+    What is logged meanwhile is printed above the bar. Where standard error is no terminal, an epoch that
+    takes longer than half a minute has a line for each half minute instead of a bar.
 
     Args:
         names: the name of a scalar tensor to show beside the bar, or several.
@@ -34,6 +56,7 @@ class ProgressBar(Callback):
         self._every = Every(steps=every_k_steps)
         self._tensors: list[Any] = []
         self._bar: _Bar | None = None
+        self._logs = contextlib.ExitStack()
 
     def _setup_graph(self) -> None:
         self._tensors = self.trainer.get_tensors(self._names)
@@ -50,19 +73,23 @@ class ProgressBar(Callback):
         loop = self.trainer.loop
         first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
         end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
+        self._logs.enter_context(logging_redirect_tqdm(_loggers_of_consoles(), _Bar))
+        is_terminal = sys.stderr.isatty()
         self._bar = _Bar(
             desc=f"epoch {loop.epoch_num}{end}",
             total=loop.steps_per_epoch,
             initial=first,
             unit="step",
-            dynamic_ncols=True,
+            file=sys.stderr if is_terminal else _Lines(),
+            dynamic_ncols=is_terminal,
             mininterval=0,  # our own period is enough
             miniters=1,
+            delay=0 if is_terminal else _SECONDS_IN_A_FILE,
+            leave=is_terminal,
         )
 
     def step_period(self) -> Every:
-        # In a log file a redrawn bar is a new line each time.
-        return Every(seconds=0.2 if sys.stderr.isatty() else 30)
+        return Every(seconds=_SECONDS if sys.stderr.isatty() else _SECONDS_IN_A_FILE)
 
     def _trigger_step(self) -> None:
         if self._bar is not None:
@@ -79,3 +106,16 @@ class ProgressBar(Callback):
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+        self._logs.close()
+
+
+def _loggers_of_consoles() -> list[logging.Logger]:
+    """Returns the loggers that would write into the bar; the root has Python's own last resort."""
+    named = [
+        logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)
+    ]
+    streams = {sys.stdout, sys.stderr}
+    return [
+        logging.root,
+        *(logger for logger in named if any(getattr(h, "stream", None) in streams for h in logger.handlers)),
+    ]

@@ -1,39 +1,5 @@
 """What a checkpoint directory holds, how it is written and published, and how it is read."""
 
-from ._checkpoint_layout import (
-    LATEST,
-    all_checkpoints,
-    checkpoint_name,
-    is_complete,
-    is_unfinished,
-    latest_checkpoint,
-    linked,
-    remove_unfinished,
-    step_of,
-)
-from ._publish import discard, point_to
-from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint, wrong_file
-from ._tensor_file import TensorFile
-from ._write_checkpoint import encode_state, write_checkpoint, write_files
+import lazy_loader
 
-__all__ = [
-    "LATEST",
-    "Checkpoint",
-    "TensorFile",
-    "all_checkpoints",
-    "checkpoint_name",
-    "discard",
-    "encode_state",
-    "is_complete",
-    "is_unfinished",
-    "latest_checkpoint",
-    "linked",
-    "load_variables",
-    "point_to",
-    "read_checkpoint",
-    "remove_unfinished",
-    "step_of",
-    "write_checkpoint",
-    "write_files",
-    "wrong_file",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

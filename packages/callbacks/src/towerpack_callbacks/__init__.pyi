@@ -1,0 +1,160 @@
+from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
+from ._errors import (
+    CallbackStateError,
+    CheckpointError,
+    CheckpointWriteError,
+    NonFiniteError,
+    PeriodError,
+    StatisticError,
+    StopTraining,
+    TensorNotFoundError,
+)
+from .actions._callback_factory import CallbackFactory
+from .actions._reseed import Seed
+from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
+from .actions._start_process import StartProcOrThread
+from .actions._weight_averages import EMA, averaged_variables
+from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
+from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
+from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
+from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
+from .graph import find_tensors
+from .hyperparam import (
+    GraphVarParam,
+    HumanHyperParamSetter,
+    HyperParam,
+    HyperParamSetter,
+    HyperParamSetterWithFunc,
+    ObjAttrParam,
+    ScheduledHyperParamSetter,
+    StatMonitorParamSetter,
+)
+from .loop import (
+    Callbacks,
+    HookToCallback,
+    StepCounter,
+    StepPlan,
+    StepRunner,
+    as_session_hooks,
+    explain_callbacks,
+    make_predictor,
+)
+from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+from .nonfinite import TerminateOnNaN
+from .profile import (
+    EstimatedTimeLeft,
+    GPUMemoryTracker,
+    GPUUtilizationTracker,
+    GraphProfiler,
+    HostMemoryTracker,
+    TensorBoardProfiler,
+    ThroughputTracker,
+)
+from .profile._progress_bar import ProgressBar
+from .stopping._early_stopping import EarlyStopping
+from .stopping._step_timeout import SessionRunTimeout
+from .summaries import (
+    MOVING_SUMMARIES,
+    DumpTensorAsImage,
+    DumpTensors,
+    GradientNorm,
+    MergeAllSummaries,
+    MovingAverageSummary,
+    ProcessTensors,
+    SendStat,
+    SimpleMovingAverage,
+    add_moving_summary,
+    add_param_summary,
+)
+from .wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
+from .wrappers._periodic_trigger import PeriodicTrigger
+
+__all__ = [
+    "EMA",
+    "MOVING_SUMMARIES",
+    "BinaryClassificationStats",
+    "CSVWriter",
+    "Callback",
+    "CallbackFactory",
+    "CallbackStateError",
+    "Callbacks",
+    "CheckNumerics",
+    "CheckpointError",
+    "CheckpointWriteError",
+    "ClassificationError",
+    "DataParallelInferenceRunner",
+    "DumpTensorAsImage",
+    "DumpTensors",
+    "EarlyStopping",
+    "EnableCallbackIf",
+    "EstimatedTimeLeft",
+    "Every",
+    "GPUMemoryTracker",
+    "GPUUtilizationTracker",
+    "GradientNorm",
+    "GraphProfiler",
+    "GraphVarParam",
+    "HookToCallback",
+    "HostMemoryTracker",
+    "HumanHyperParamSetter",
+    "HyperParam",
+    "HyperParamSetter",
+    "HyperParamSetterWithFunc",
+    "InferenceRunner",
+    "InferenceTower",
+    "Inferencer",
+    "JSONWriter",
+    "KeepBest",
+    "LoopState",
+    "MaxSaver",
+    "MergeAllSummaries",
+    "MinSaver",
+    "ModelSaver",
+    "Monitor",
+    "Monitors",
+    "MovingAverageSummary",
+    "NonFiniteError",
+    "ObjAttrParam",
+    "PeriodError",
+    "PeriodicCallback",
+    "PeriodicTrigger",
+    "ProcessTensors",
+    "ProgressBar",
+    "ProxyCallback",
+    "RunOp",
+    "RunUpdateOps",
+    "ScalarPrinter",
+    "ScalarStats",
+    "ScheduledHyperParamSetter",
+    "Seed",
+    "SendStat",
+    "SessionRunTimeout",
+    "SimpleMovingAverage",
+    "StartProcOrThread",
+    "StatMonitorParamSetter",
+    "StatisticError",
+    "StepCounter",
+    "StepFetch",
+    "StepPlan",
+    "StepRunner",
+    "StopTraining",
+    "TFEventWriter",
+    "TensorBoardProfiler",
+    "TensorNotFoundError",
+    "TerminateOnNaN",
+    "ThroughputTracker",
+    "TrainerProtocol",
+    "add_moving_summary",
+    "add_param_summary",
+    "as_session_hooks",
+    "averaged_variables",
+    "checkpoint",
+    "explain_callbacks",
+    "find_tensors",
+    "hyperparam",
+    "make_predictor",
+    "monitors",
+    "nonfinite",
+    "profile",
+    "testing",
+]

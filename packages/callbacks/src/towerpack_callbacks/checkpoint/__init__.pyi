@@ -1,0 +1,32 @@
+from ._best_saver import MaxSaver, MinSaver
+from ._model_saver import ModelSaver, save_now
+from ._random_state import random_state, set_random_state
+from ._retention import KeepBest
+from .format import (
+    Checkpoint,
+    all_checkpoints,
+    latest_checkpoint,
+    load_variables,
+    read_checkpoint,
+    write_checkpoint,
+)
+from .variables import assign_variables, initial_feeds, snapshot_variables
+
+__all__ = [
+    "Checkpoint",
+    "KeepBest",
+    "MaxSaver",
+    "MinSaver",
+    "ModelSaver",
+    "all_checkpoints",
+    "assign_variables",
+    "initial_feeds",
+    "latest_checkpoint",
+    "load_variables",
+    "random_state",
+    "read_checkpoint",
+    "save_now",
+    "set_random_state",
+    "snapshot_variables",
+    "write_checkpoint",
+]
