@@ -99,7 +99,7 @@ def Conv2D(
     )
     bias = None
     if use_bias:
-        bias = make_bias(filters, x.dtype, bias_initializer, bias_regularizer)
+        bias = make_bias(shape[-1], x.dtype, bias_initializer, bias_regularizer)
         out = tf.nn.bias_add(out, bias, data_format=form.code)
     return finish_output(out, activation, activity_regularizer, W=kernel, b=bias)
 
@@ -117,8 +117,7 @@ def _check_steps(
 def _channels(call: str, x: tf.Tensor, form: DataFormat, filters: int, split: int) -> tuple[int, int]:
     """Returns the last two sizes of the kernel: the input channels of one group, and all output channels."""
     channels = check_channels(call, x, form.channel)
-    check_count(call, "filters", filters)
-    check_count(call, "split", split)
+    filters, split = check_count(call, "filters", filters), check_count(call, "split", split)
     if channels % split or filters % split:
         raise ValueError(
             f"{call}: split={split} must divide both the {channels} channels of the input and "

@@ -61,7 +61,7 @@ def FullyConnected(
     kernel = make_kernel(shape, x.dtype, kernel_initializer, kernel_regularizer)
     out, bias = tf.matmul(x, kernel), None
     if use_bias:
-        bias = make_bias(units, x.dtype, bias_initializer, bias_regularizer)
+        bias = make_bias(shape[-1], x.dtype, bias_initializer, bias_regularizer)
         out = tf.nn.bias_add(out, bias)
     return finish_output(out, activation, activity_regularizer, W=kernel, b=bias)
 
