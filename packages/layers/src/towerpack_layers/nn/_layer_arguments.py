@@ -14,6 +14,7 @@ __all__ = [
     "check_channels",
     "check_count",
     "check_data_format",
+    "check_function",
     "check_padding",
     "check_pair",
     "check_rank",
@@ -102,6 +103,19 @@ def check_count(call: str, argument: str, value: int) -> int:
     if not _is_count(value):
         raise ValueError(f"{call}: {argument} must be a positive int, received {value!r}.")
     return int(value)
+
+
+def check_function(call: str, argument: str, value: object) -> None:
+    """Checks that an argument is a function, or left out.
+
+    Raises:
+        TypeError: it is something else, such as a name.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(
+            f"{call}: {argument} must be a function of a tensor, such as tf.nn.relu or l2_regularizer(1e-4), "
+            f"received {value!r}."
+        )
 
 
 def is_number(value: object) -> bool:

@@ -10,8 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from .._errors import DuplicateLayerError, GraphRequiredError
-from ..tower import get_current_tower_context
-from ._graph_notes import graph_notes
+from ..tower import get_current_tower_context, graph_notes
 from ._layer_variables import copy_variables
 
 __all__ = ["check_graph_mode", "layer_scope", "log_shapes", "name_output"]

@@ -12,6 +12,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
+from ._graph_notes import graph_notes
 
 __all__ = ["TowerContext", "get_current_tower_context", "resolve_training"]
 
@@ -132,6 +133,9 @@ class TowerContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Closes the scopes opened on entry."""
+        # Whoever builds the tower may take additions back, so they are noted while they are there.
+        added = self.get_collection_in_tower(tf.GraphKeys.REGULARIZATION_LOSSES)
+        graph_notes().costs_of_towers.update(getattr(cost, "name", "") for cost in added)
         entered, _current.entered = _current.entered, None
         assert entered is not None and entered.context is self
         entered.scopes.__exit__(kind, error, trace)

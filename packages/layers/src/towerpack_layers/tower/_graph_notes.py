@@ -24,10 +24,15 @@ class GraphNotes:
     Args:
         scopes: full variable-scope name of each layer built without reuse, and the kind of layer.
         logged: keys of the lines logged so far.
+        costs_of_towers: names of the regularization losses that were added in a tower which is left by now.
+        moved: by place, the name of the last op that moves a moving average. No op is kept: it would keep
+            the graph alive.
     """
 
     scopes: dict[str, str] = attrs.field(factory=dict)
     logged: set[tuple[str, str]] = attrs.field(factory=set)
+    costs_of_towers: set[str] = attrs.field(factory=set)
+    moved: dict[tuple[str, ...], str] = attrs.field(factory=dict)
 
     def first_time(self, topic: str, key: str) -> bool:
         """Returns whether this is the first call for `topic` and `key`."""
