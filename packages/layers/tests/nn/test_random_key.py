@@ -130,7 +130,7 @@ def test_a_function_that_may_be_called_twice_is_refused() -> None:
     message = r"Dropout\('d'\): in a tower with a random_seed it cannot be inside a tf.function"
     with pytest.raises(ValueError, match=message):
         draw(lambda: tf.function(lambda: mask("d"), autograph=False)())
-    with pytest.raises(ValueError, match="inside a tf.function"):
+    with pytest.raises(ValueError, match=r"inside a tf\.function"):
         draw(lambda: tf.function(lambda: loop(2, mask), autograph=False)())
 
 
@@ -144,7 +144,7 @@ def test_without_a_seed_a_function_draws_anew_at_each_call() -> None:
 def test_loops_of_old_control_flow_are_refused() -> None:
     tf.disable_control_flow_v2()
     try:
-        with pytest.raises(ValueError, match="TensorFlow 1's control flow.*tf.enable_control_flow_v2"):
+        with pytest.raises(ValueError, match=r"TensorFlow 1's control flow.*tf\.enable_control_flow_v2"):
             draw(lambda: loop(2, mask))
         [masks] = draw(lambda: [mask(), tf.cond(tf.constant(True), mask, mask)])
         assert len(set(flat(masks))) == 2

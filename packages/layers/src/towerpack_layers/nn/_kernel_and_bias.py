@@ -105,8 +105,8 @@ def resolve_initializer(call: str, argument: str, given: Any, default: Any, shap
         return default if given is None else given
     if not is_number(given) and not (hasattr(given, "tolist") and hasattr(given, "shape")):
         raise TypeError(
-            f"{call}: {argument} must be an initializer such as tf.zeros_initializer(), a number or an array, "
-            f"received {given!r}."
+            f"{call}: {argument} must be an initializer such as tf.zeros_initializer(), a number or an "
+            f"array, received {given!r}."
         )
     if not is_number(given) and list(given.shape) != list(shape):
         raise ValueError(

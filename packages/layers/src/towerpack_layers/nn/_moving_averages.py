@@ -29,7 +29,7 @@ class MovingAverages:
     def make(cls, channels: int) -> MovingAverages:
         """Makes the variables `mean/EMA` and `variance/EMA` in the current variable scope."""
         with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False) as scope:
-            # Neither is a weight: what a scope says about those, to regularize or to split them, is not meant.
+            # Neither is a weight, and what a scope says about those is not meant.
             scope.set_partitioner(None)
             return cls(
                 _average("mean/EMA", channels, tf.zeros_initializer()),

@@ -1,8 +1,9 @@
 """The key of a layer's random numbers: by seed, tower and place in the graph, and in loops by iteration.
 
-The body of a `tf.cond` or `tf.while_loop` is a graph of its own, whose name scopes start empty. So the place of
-a layer in it is that of the body in the graph around it, and so on outwards, then the name scope inside. The
-same ops compute every iteration of a loop, so the number of the iteration is mixed into the key as a tensor.
+The body of a `tf.cond` or `tf.while_loop` is a graph of its own, whose name scopes start empty. So the place
+of a layer in it is that of the body in the graph around it, and so on outwards, then the name scope inside.
+The same ops compute every iteration of a loop, so the number of the iteration is mixed into the key as a
+tensor.
 """
 
 from __future__ import annotations

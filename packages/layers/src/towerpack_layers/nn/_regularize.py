@@ -60,10 +60,10 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """Returns the sum of the costs that layers collected for their `kernel_regularizer` and the like.
 
-    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`, less those of other towers: a tower that shares
-    its variables has the costs of these, by `tf.get_variable(regularizer=...)`, and what was added since it was
-    entered, such as the cost of an `activity_regularizer`. A tower with variables of its own has only the
-    latter. Outside training the sum is 0.
+    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`, less those of other towers: a tower that
+    shares its variables has the costs of these, by `tf.get_variable(regularizer=...)`, and what was added
+    since it was entered, such as the cost of an `activity_regularizer`. A tower with variables of its own
+    has only the latter. Outside training the sum is 0.
 
     Args:
         name: name of the result.
