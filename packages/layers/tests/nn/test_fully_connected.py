@@ -72,7 +72,11 @@ def test_bad_arguments(graph: tf.Graph, shape: Any, units: Any, message: str) ->
         ("kernel_regularizer", 0.1, "kernel_regularizer must be a function of a tensor.*received 0.1"),
         ("bias_regularizer", "l2", "bias_regularizer must be a function of a tensor.*received 'l2'"),
         ("activity_regularizer", "l1", "activity_regularizer must be a function.*received 'l1'"),
-        ("kernel_initializer", "zeros", "kernel_initializer must be an initializer such as .*received 'zeros'"),
+        (
+            "kernel_initializer",
+            "zeros",
+            "kernel_initializer must be an initializer such as .*received 'zeros'",
+        ),
         ("bias_initializer", [1.0], r"bias_initializer must be an initializer such as .*received \[1.0\]"),
     ],
 )

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,11 +22,16 @@ from towerpack_layers import (
 Run = Callable[..., Any]
 
 
+@contextlib.contextmanager
+def initialized_by_ones() -> Iterator[None]:
+    ones = tf.ones_initializer()
+    with argscope(FullyConnected, kernel_initializer=ones, bias_initializer=ones):
+        yield
+
+
 @pytest.fixture(autouse=True)
-def all_ones() -> Any:
-    with argscope(
-        FullyConnected, kernel_initializer=tf.ones_initializer(), bias_initializer=tf.ones_initializer()
-    ):
+def all_ones() -> Iterator[None]:
+    with initialized_by_ones():
         yield
 
 
