@@ -4,6 +4,7 @@
     ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
     ├── TowerNameError             (ValueError)      the tower's name scope is taken in this graph
     ├── SharedVariableError        (ValueError)      a tower that shares variables asked for a new one
+    ├── KerasLayerError            (TypeError)       a Keras layer would not work in a training tower
     ├── GraphRequiredError         (RuntimeError)    a layer was called in eager mode
     ├── LayerNameError             (TypeError)       a layer was called without its name
     ├── DuplicateLayerError        (ValueError)      two layers of one name in one tower
@@ -21,6 +22,7 @@ __all__ = [
     "DuplicateLayerError",
     "DuplicateRegistrationError",
     "GraphRequiredError",
+    "KerasLayerError",
     "LayerArgumentError",
     "LayerNameError",
     "LayersError",
@@ -46,6 +48,10 @@ class TowerNameError(LayersError, ValueError):
 
 class SharedVariableError(LayersError, ValueError):
     """A tower that shares the variables of an earlier one asked for a variable that does not exist."""
+
+
+class KerasLayerError(LayersError, TypeError):
+    """A Keras layer in a training tower has a state or a regularizer, which would silently have no effect."""
 
 
 class GraphRequiredError(LayersError, RuntimeError):

@@ -210,6 +210,13 @@ def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
         ([2, 3], {"axis": 0}, "axis of a 2-D input must be 1, received 0"),
         ([2, 3, 4, 5], {"axis": 2}, "axis of a 4-D input must be 1 or 3, received 2"),
         ([2, 3, 4, 5], {"axis": 5}, "axis of a 4-D input must be 1 or 3, received 5"),
+        ([2, 3, 4, 5], {"axis": [3]}, r"axis must be an int, received \[3\]"),
+        ([2, 3], {"momentum": "high"}, "momentum must lie between 0 and 1, received 'high'"),
+        (
+            [2, 3],
+            {"gamma_initializer": np.ones(2)},
+            r"gamma_initializer must have the .* shape \[3\], .* \[2\]",
+        ),
         ([2, 3, 4, 5], {"data_format": "CHWN"}, "data_format must be .* received 'CHWN'"),
     ],
 )
@@ -227,3 +234,99 @@ def test_bad_types(graph: tf.Graph) -> None:
 
 def names(collection: str) -> list[str]:
     return [variable.op.name for variable in tf.get_collection(collection)]
+
+
+@pytest.mark.parametrize("shape", [[2], [4, 5, 2]], ids=str)
+@pytest.mark.parametrize("how", ["collection", "internal"])
+def test_a_batch_without_examples_leaves_the_averages_as_they_are(
+    graph: tf.Graph, shape: list[int], how: str
+) -> None:
+    x = tf.placeholder(tf.float32, [None, *shape])
+    out = BatchNorm("bn", x, training=True, ema_update=how)
+    gradients = tf.gradients(out, [x, *tf.trainable_variables()])
+    run = [out, gradients, tf.get_collection(UPDATE_OPS)]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(run, {x: np.random.default_rng(0).normal(3.0, size=[3, *shape])})
+        before = session.run(tf.global_variables())
+        value, [by_x, *by_variables], _ = session.run(run, {x: np.zeros([0, *shape])})
+        assert value.shape == by_x.shape == (0, *shape)
+        assert all((gradient == 0).all() for gradient in by_variables)
+        for old, new in zip(before, session.run(tf.global_variables()), strict=True):
+            assert np.array_equal(old, new)
+        session.run(run, {x: np.full([1, *shape], np.nan)})
+        assert np.isnan(session.run(out.variables.mean)).all(), "an undefined value is not hidden"
+
+
+class TestTwoUsesInOneTower:
+    """As of the discriminator of a GAN, and in siamese networks."""
+
+    @staticmethod
+    def averages_after(runs: int, how: str, order: int = 1) -> list[list[float]]:
+        first, second = np.random.default_rng(0).normal(size=[2, 8, 50_000]).astype("f4")
+        with tf.Graph().as_default(), TowerContext("", is_training=True):
+            out = BatchNorm("bn", tf.constant(first), momentum=0.5, ema_update=how)
+            with tf.variable_scope("", reuse=True):
+                # What comes first in the code comes first, however long it takes.
+                again = BatchNorm("bn", tf.constant(second), momentum=0.5, ema_update=how)
+            step = tf.group(*[*tf.get_collection(UPDATE_OPS), out.op, again.op][::order])
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                for _ in range(runs):
+                    session.run(step)
+                return [value.tolist() for value in session.run([out.variables.mean, out.variables.variance])]
+
+    @pytest.mark.parametrize("how", ["collection", "internal"])
+    @pytest.mark.parametrize("order", [1, -1])
+    def test_updates_come_in_the_order_of_the_calls(self, how: str, order: int) -> None:
+        batches = np.random.default_rng(0).normal(size=[2, 8, 50_000]).astype("f4")
+        mean, variance = np.zeros(50_000), np.ones(50_000)
+        for batch in [*batches] * 3:
+            mean = 0.5 * mean + 0.5 * batch.mean(0)
+            variance = 0.5 * variance + 0.5 * batch.var(0, ddof=1)
+        after = self.averages_after(3, how, order)
+        np.testing.assert_allclose(after, [mean, variance], rtol=1e-4, atol=1e-5)
+        assert after == self.averages_after(3, how, order)
+
+    def test_a_second_tower_does_not_wait_for_the_first(self, graph: tf.Graph) -> None:
+        moves = []
+        for index in range(2):
+            with TowerContext(f"tower{index}", is_training=True, index=index, num_towers=2, reuse=index > 0):
+                BatchNorm("bn", tf.ones([2, 1]))
+            moves = tf.get_collection(UPDATE_OPS)
+        names = {op.name for op in ancestors(moves[-1])}
+        assert any(name.startswith("tower1/") for name in names)
+        assert not any(name.startswith("tower0/") for name in names)
+
+
+def ancestors(op: tf.Operation) -> set[tf.Operation]:
+    found, waiting = set(), [op]
+    while waiting:
+        op = waiting.pop()
+        if op not in found:
+            found.add(op)
+            waiting += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+    return found
+
+
+def test_a_scope_does_not_regularize_or_split_the_averages(run: Run) -> None:
+    costs = []
+
+    def regularizer(variable: Any) -> Any:
+        costs.append(variable.op.name)
+        return tf.reduce_sum(variable)
+
+    with tf.variable_scope("net", regularizer=regularizer):
+        BatchNorm("bn", tf.ones([2, 4]), training=True)
+    assert set(costs) == {"net/bn/gamma", "net/bn/beta"}
+    with tf.variable_scope("split", partitioner=tf.fixed_size_partitioner(2)):
+        out = BatchNorm("bn", tf.ones([2, 4]), training=True)
+    assert out.variables.mean.op.name == "split/bn/mean/EMA"
+    assert run(out).tolist() == [[0.0] * 4] * 2
+
+
+def test_sizes_and_rates_of_numpy(run: Run) -> None:
+    out = BatchNorm(
+        "bn", tf.ones([2, 3]), np.int64(1), training=True, momentum=np.float32(0.5), epsilon=np.float64(1e-3)
+    )
+    assert run(out).tolist() == [[0.0] * 3] * 2

@@ -145,3 +145,56 @@ def test_bad_rates(graph: tf.Graph, rate: Any) -> None:
 def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
     with pytest.raises(TowerError, match=r"Dropout\('d'\) must know whether it trains. Pass training=True"):
         Dropout("d", tf.ones([3]))
+
+
+VALUES = [[-np.inf, np.inf, 1.0, -2.0] * 25]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("noise_shape", [None, [1, 100]], ids=str)
+def test_what_is_dropped_is_zero_whatever_it_was(run: Run, seed: int | None, noise_shape: Any) -> None:
+    x = tf.constant([*VALUES, [np.nan] * 100], tf.float32)
+    with TowerContext("", is_training=True, random_seed=seed, step=tf.constant(7)):
+        out = Dropout("d", x, rate=0.5, noise_shape=noise_shape)
+        gradient = tf.gradients(out * tf.constant([[np.inf] * 100, [1.0] * 100]), x)[0]
+    value, gradient = run([out, gradient])
+    assert set(np.unique(value[0]).tolist()) == {-np.inf, np.inf, 0.0, 2.0, -4.0}
+    assert 20 < (value[1] == 0).sum() < 80
+    assert np.isnan(value[1][value[1] != 0]).all()
+    assert (gradient == np.where(value == 0, 0, [[np.inf], [2.0]])).all()
+
+
+@pytest.mark.parametrize("rate", [np.float32(0.25), np.float64(0.25), np.float16(0.25)], ids=repr)
+def test_numbers_of_numpy_are_rates(run: Run, rate: Any) -> None:
+    out = Dropout(tf.ones([1000]), rate=rate, training=True)
+    assert np.unique(run(out)).tolist() == [0.0, np.float32(1 / 0.75)]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float16], ids=lambda dtype: dtype.name)
+def test_a_rate_may_be_a_tensor(graph: tf.Graph, seed: int | None, dtype: tf.DType) -> None:
+    rate = tf.placeholder(tf.float32, [])
+    with TowerContext("", is_training=True, random_seed=seed, step=tf.constant(7)):
+        out = Dropout("d", tf.ones([40, 100], dtype), rate=rate)
+    assert out.dtype == dtype
+    with tf.Session() as session:
+        for value in (0.0, 0.25, 0.75):
+            drawn = session.run(out, {rate: value})
+            assert (drawn == 0).mean() == pytest.approx(value, abs=0.05)
+            assert drawn.max() == pytest.approx(1 / (1 - value), rel=1e-3)
+        for value in (-0.5, 1.0, np.nan):
+            with pytest.raises(
+                tf.errors.InvalidArgumentError, match="rate must lie in 0 <= rate < 1, received"
+            ):
+                session.run(out, {rate: value})
+
+
+def test_a_rate_may_be_a_variable_and_draws_as_the_number_does(run: Run) -> None:
+    rate = tf.get_variable("rate", [], initializer=tf.constant_initializer(0.25), trainable=False)
+    outs = []
+    for index, given in enumerate((rate, 0.25)):
+        reuse = True if index else None
+        with TowerContext(f"t{index}", is_training=True, random_seed=3, step=tf.constant(7), reuse=reuse):
+            outs.append(Dropout("d", tf.ones([1000]), rate=given))
+    first, second = run(outs)
+    assert (first == second).all()

@@ -63,3 +63,35 @@ def test_every_regularizer_adds_its_cost(run: Run) -> None:
 def test_bad_arguments(graph: tf.Graph, shape: Any, units: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         FullyConnected("fc", tf.placeholder(tf.float32, shape), units)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("activation", "relu", r"activation must be a function of a tensor, such as .*, received 'relu'"),
+        ("kernel_regularizer", 0.1, "kernel_regularizer must be a function of a tensor.*received 0.1"),
+        ("bias_regularizer", "l2", "bias_regularizer must be a function of a tensor.*received 'l2'"),
+        ("activity_regularizer", "l1", "activity_regularizer must be a function.*received 'l1'"),
+        (
+            "kernel_initializer",
+            "zeros",
+            "kernel_initializer must be an initializer such as .*received 'zeros'",
+        ),
+        ("bias_initializer", [1.0], r"bias_initializer must be an initializer such as .*received \[1.0\]"),
+    ],
+)
+def test_names_instead_of_functions_are_refused_before_there_is_a_variable(
+    graph: tf.Graph, option: str, value: Any, message: str
+) -> None:
+    with pytest.raises(TypeError, match=rf"FullyConnected\('fc'\): {message}"):
+        FullyConnected("fc", tf.ones([1, 2]), 3, **{option: value})
+    assert tf.global_variables() == []
+    assert FullyConnected("fc", tf.ones([1, 2]), 3).name == "fc/output:0"
+
+
+def test_an_array_or_a_number_initializes(run: Run) -> None:
+    weights = np.arange(6, dtype="f8").reshape(2, 3)
+    out = FullyConnected("fc", tf.ones([1, 2]), np.int64(3), kernel_initializer=weights, bias_initializer=0.5)
+    assert run(out).tolist() == [[3.5, 5.5, 7.5]]
+    with pytest.raises(ValueError, match=r"kernel_initializer must have the variable's shape \[2, 4\]"):
+        FullyConnected("fc4", tf.ones([1, 2]), 4, kernel_initializer=weights)

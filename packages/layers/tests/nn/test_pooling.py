@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -73,3 +75,68 @@ def test_inputs_must_be_images(graph: tf.Graph, layer: Any) -> None:
     options = {} if layer is GlobalAvgPooling else {"pool_size": 2}
     with pytest.raises(ValueError, match=r"the input's rank must be 4, received a tensor of shape \(4, 4\)"):
         layer("p", tf.ones([4, 4]), **options)
+
+
+TRAIN_ON_NOTHING = """
+import numpy as np
+import tensorflow.compat.v1 as tf
+from towerpack_layers import AvgPooling, FullyConnected, GlobalAvgPooling, MaxPooling
+
+
+def step(build, shape, dtype=tf.float32):
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.placeholder(dtype, [None, *shape])
+        label = tf.placeholder(tf.int32, [None])
+        logits = FullyConnected("fc", build(x), 3)
+        cost = tf.losses.sparse_softmax_cross_entropy(label, logits)
+        gradients = tf.gradients(cost, [x, *tf.trainable_variables()])
+        session.run(tf.global_variables_initializer())
+        for size in (2, 0, 2):
+            value, gradient = session.run(
+                [cost, gradients], {x: np.ones([size, *shape]), label: np.zeros([size])}
+            )
+            assert value == 0 or size, value
+            assert gradient[0].shape == (size, *shape), gradient[0].shape
+            assert all((part == 0).all() for part in gradient) or size
+
+
+step(lambda x: MaxPooling("pool", x, 2), [8, 8, 3])
+step(lambda x: MaxPooling("pool", x, 3, strides=2, padding="same"), [7, 7, 3], tf.bfloat16)
+step(lambda x: AvgPooling("pool", x, 2), [8, 8, 4])
+step(lambda x: GlobalAvgPooling("pool", x), [8, 8, 4])
+step(lambda x: FullyConnected("fc0", x, 5, activation=tf.nn.relu), [6])
+print("alive")
+"""
+
+
+@pytest.mark.slow
+def test_the_gradient_of_a_batch_without_examples() -> None:
+    """In a process of its own, which TensorFlow's gradient of max pooling ends."""
+    done = subprocess.run(
+        [sys.executable, "-c", TRAIN_ON_NOTHING], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr[-2000:]
+
+
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_an_unknown_number_of_examples_changes_nothing(run: Run, images: np.ndarray, padding: str) -> None:
+    x = tf.placeholder(tf.float32, [None, 6, 8, 3])
+    constant = tf.constant(images)
+    outs = [MaxPooling("a", x, 2, padding=padding), MaxPooling("b", constant, 2, padding=padding)]
+    assert outs[0].name == "a/output:0"
+    assert outs[0].shape.as_list()[1:] == outs[1].shape.as_list()[1:]
+    gradients = [tf.gradients(out**2, source)[0] for out, source in zip(outs, (x, constant), strict=True)]
+    (first, second), (by_first, by_second) = run([outs, gradients], {x: images})
+    assert np.array_equal(first, second)
+    assert np.array_equal(by_first, by_second)
+    assert run(outs[0], {x: images[:0]}).shape[0] == 0
+
+
+def test_a_compiled_pool(run: Run, images: np.ndarray) -> None:
+    x = tf.placeholder(tf.float32, [None, 6, 8, 3])
+    with tf.xla.experimental.jit_scope():
+        out = MaxPooling("a", x, 2)
+        gradient = tf.gradients(out**2, x)[0]
+    value, by_input = run([out, gradient], {x: images})
+    assert value.shape == (2, 3, 4, 3)
+    assert by_input.shape == images.shape

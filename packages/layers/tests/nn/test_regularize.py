@@ -1,7 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -21,11 +22,16 @@ from towerpack_layers import (
 Run = Callable[..., Any]
 
 
+@contextlib.contextmanager
+def initialized_by_ones() -> Iterator[None]:
+    ones = tf.ones_initializer()
+    with argscope(FullyConnected, kernel_initializer=ones, bias_initializer=ones):
+        yield
+
+
 @pytest.fixture(autouse=True)
-def all_ones() -> Any:
-    with argscope(
-        FullyConnected, kernel_initializer=tf.ones_initializer(), bias_initializer=tf.ones_initializer()
-    ):
+def all_ones() -> Iterator[None]:
+    with initialized_by_ones():
         yield
 
 
@@ -126,3 +132,29 @@ def test_bad_scales(function: Any, scale: Any) -> None:
     message = f"{function.__name__}: scale must be a number of at least 0, received {scale!r}"
     with pytest.raises(ValueError, match=message):
         function(scale)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_each_tower_counts_the_costs_of_its_own_outputs(run: Run, shared: bool) -> None:
+    costs = []
+    for index in range(2):
+        scope = {"reuse": True} if shared else {"variable_scope": "tower1"}
+        with TowerContext(
+            f"tower{index}", is_training=True, index=index, num_towers=2, **scope if index else {}
+        ):
+            x = tf.fill([1, 2], 10.0 if index else 1.0)
+            FullyConnected("fc", x, 3, kernel_regularizer=tf.reduce_sum, activity_regularizer=tf.reduce_sum)
+            tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.reduce_sum(x) * 1000.0)
+            costs.append(regularize_cost_from_collection())
+    # The 6 weights are ones, as are the 3 biases; the three outputs are 2 + 1 and 20 + 1.
+    assert run(costs) == [6.0 + 9.0 + 2000.0, 6.0 + 63.0 + 20_000.0]
+
+
+def test_costs_added_outside_of_towers_count_in_all(run: Run) -> None:
+    tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, tf.constant(5.0))
+    costs = []
+    for index in range(2):
+        with TowerContext(f"tower{index}", is_training=True, index=index, num_towers=2, reuse=index > 0):
+            costs.append(regularize_cost_from_collection())
+    costs.append(regularize_cost_from_collection())
+    assert run(costs) == [5.0] * 3

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -93,3 +95,61 @@ def test_unknown_argument_names_layer_argument_and_those_it_has() -> None:
 def test_layers_with_open_arguments_take_any(graph: tf.Graph) -> None:
     with argscope(TakesAnything, a=1, b=2):
         assert TakesAnything("t", tf.ones([]), b=3) == {"a": 1, "b": 3}
+
+
+def test_a_generator_cannot_hold_a_scope_for_its_caller() -> None:
+    def layers() -> Iterator[int]:
+        with argscope(Conv2D, filters=3):
+            yield 1
+
+    def by_a_stack() -> Iterator[int]:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(argscope(Conv2D, filters=3))
+            yield 1
+
+    async def waiting() -> AsyncIterator[int]:
+        with argscope(Conv2D, filters=3):
+            yield 1
+
+    message = (
+        "argscope: .* is a generator, and the scope would hold for its caller while it waits.*contextmanager"
+    )
+    for generator in (layers(), by_a_stack()):
+        with pytest.raises(LayerArgumentError, match=message):
+            next(generator)
+    with pytest.raises(LayerArgumentError, match=message):
+        waiting().__anext__().send(None)
+    assert get_arg_scope() == {}
+
+
+@contextlib.contextmanager
+def filters(number: int) -> Iterator[None]:
+    with argscope(Conv2D, filters=number):
+        yield
+
+
+def test_a_context_manager_may_hold_a_scope_for_its_caller() -> None:
+    with filters(3):
+        assert get_arg_scope() == {"Conv2D": {"filters": 3}}
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(filters(4))
+            assert get_arg_scope() == {"Conv2D": {"filters": 4}}
+    assert get_arg_scope() == {}
+
+
+def test_a_generator_may_call_what_opens_a_scope(graph: tf.Graph) -> None:
+    def build() -> int:
+        with argscope(Conv2D, filters=3):
+            return len(get_arg_scope())
+
+    assert next(build() for _ in range(2)) == 1
+
+
+def test_scopes_that_end_out_of_order_take_only_themselves_away() -> None:
+    first, second = filters(1), filters(2)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert get_arg_scope() == {"Conv2D": {"filters": 2}}
+    second.__exit__(None, None, None)
+    assert get_arg_scope() == {}

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import functools
 import gc
 import inspect
 import logging
+import operator
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,13 +21,18 @@ from towerpack_layers import (
     GraphRequiredError,
     LayerArgumentError,
     LayerNameError,
+    LinearWrap,
     MaxPooling,
     TowerContext,
+    UnknownLayerError,
     argscope,
+    get_arg_scope,
     get_registered_layer,
     register_layer,
 )
-from towerpack_layers.registry import LayerRegistry
+from towerpack_layers.registry import RESERVED, LayerRegistry
+
+Run = Callable[..., Any]
 
 
 @register_layer
@@ -162,7 +170,9 @@ class TestTwoLayersOfOneName:
         x = tf.ones([1, 4, 4, 1])
         with pytest.raises(ValueError, match="padding"):
             MaxPooling("p", x, 2, padding="none")
-        assert MaxPooling("p", x, 2, padding="same").op.name.endswith("/output")
+        assert MaxPooling("p", x, 2, padding="same").name == "p/output:0"
+        with pytest.raises(DuplicateLayerError, match="'p' is already used"):
+            MaxPooling("p", x, 2)
 
     def test_the_notes_do_not_keep_a_graph_alive(self) -> None:
         with tf.Graph().as_default() as graph:
@@ -175,15 +185,84 @@ class TestTwoLayersOfOneName:
 
 class TestRegistration:
     def test_the_same_function_again_replaces_itself(self) -> None:
-        def define() -> Any:
+        """As a notebook cell does that runs twice, or a module that is loaded again."""
+        cell = "from towerpack_layers import register_layer\n@register_layer\ndef Again(x): return x"
+        for _ in range(3):
+            names: dict[str, Any] = {"__name__": "notebook"}
+            exec(cell, names)
+            assert get_registered_layer("Again") is names["Again"]
+
+    def test_layers_of_one_factory_keep_to_themselves(self, run: Run) -> None:
+        def make(factor: float) -> Any:
             @register_layer
-            def Again(x: tf.Tensor) -> tf.Tensor:
-                return x
+            def Scaled(x: tf.Tensor, by: float = 1.0) -> tf.Tensor:
+                return x * factor * by
 
-            return Again
+            return Scaled
 
-        first, second = define(), define()
-        assert get_registered_layer("Again") is second is not first
+        two, three = make(2.0), make(3.0)
+        with argscope(two, by=10.0), argscope(three, by=100.0):
+            assert get_arg_scope() == {"Scaled": {"by": 10.0}, "Scaled'": {"by": 100.0}}
+            outs = [two("a", tf.ones([])), three("b", tf.ones([]))]
+            outs.append(LinearWrap(tf.ones([])).apply2(two, "c")())
+        assert run(outs) == [20.0, 300.0, 20.0]
+        message = r"'Scaled' stands for several layers, made by .*make.<locals>.Scaled.*apply2\(layer"
+        with pytest.raises(DuplicateRegistrationError, match=message):
+            get_registered_layer("Scaled")
+        with pytest.raises(UnknownLayerError, match=message):
+            LinearWrap(tf.ones([])).Scaled("d")
+
+    def test_lambdas_and_methods(self, run: Run) -> None:
+        class Blocks:
+            def Shrunk(self, x: tf.Tensor, by: float = 2.0) -> tf.Tensor:
+                return x / by
+
+        doubled, tripled = register_layer(lambda x, by=2: x * by), register_layer(lambda x, by=3: x * by)
+        shrunk = register_layer(Blocks().Shrunk)
+        with argscope(doubled, by=20):
+            outs = [doubled("a", tf.ones([])), tripled("b", tf.ones([])), shrunk("c", tf.ones([]))]
+        assert [out.name for out in outs] == ["a/output:0", "b/output:0", "c/output:0"]
+        assert run(outs) == [20.0, 3.0, 0.5]
+        assert get_registered_layer("<lambda>") is None
+        assert get_registered_layer("Shrunk") is shrunk
+
+    def test_callables_without_a_name_are_refused(self) -> None:
+        for function in (functools.partial(tf.multiply, y=2), operator.itemgetter(0), 3):
+            with pytest.raises(
+                TypeError, match=r"needs a function, whose name is the layer's; received .*def"
+            ):
+                register_layer(function)
+
+    @pytest.mark.parametrize("name", RESERVED)
+    def test_names_of_methods_of_linearwrap_are_refused(self, name: str) -> None:
+        def function(x: tf.Tensor) -> tf.Tensor:
+            return x
+
+        function.__name__ = name
+        with pytest.raises(DuplicateRegistrationError, match=f"named '{name}': LinearWrap has a method"):
+            register_layer(function)
+
+    def test_all_methods_of_linearwrap_are_reserved(self) -> None:
+        assert set(RESERVED) == {name for name in vars(LinearWrap) if not name.startswith("_")}
+
+    def test_functions_that_do_not_run_to_their_end_are_refused(self, graph: tf.Graph) -> None:
+        def Generating(x: tf.Tensor) -> Any:
+            yield tf.get_variable("W", [])
+
+        async def Waiting(x: tf.Tensor) -> tf.Tensor:
+            return x
+
+        for function in (Generating, Waiting):
+            with pytest.raises(TypeError, match=f"{function.__name__} is a generator or a coroutine"):
+                register_layer(function)
+
+        @register_layer(use_scope=None)
+        def Wrapping(x: tf.Tensor) -> Any:
+            return Generating(x)
+
+        for name in (["w"], []):
+            with pytest.raises(TypeError, match=r"Wrapping.* returned a generator"):
+                Wrapping(*name, tf.ones([]))
 
     def test_another_function_of_the_name_is_refused(self) -> None:
         def Conv2D(x: tf.Tensor) -> tf.Tensor:

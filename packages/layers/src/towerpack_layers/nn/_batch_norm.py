@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, final
+import numbers
+from typing import Any
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import TowerError
-from ..registry import attach_variables, graph_notes, in_nested_graph, register_layer
-from ..tower import get_current_tower_context, resolve_training
-from ._layer_arguments import check_channels, check_data_format, check_rank, layer_label
+from ..registry import attach_variables, register_layer
+from ..tower import get_current_tower_context, graph_notes, in_nested_graph, resolve_training
+from ._kernel_and_bias import resolve_initializer
+from ._layer_arguments import check_channels, check_data_format, check_rank, is_number, layer_label
+from ._moving_averages import MovingAverages
 from ._sync_statistics import CrossTowerSum, normalize, statistics_of_all_towers
 
 __all__ = ["BatchNorm"]
@@ -43,6 +45,9 @@ def BatchNorm(
     kept::
 
         average = momentum * average + (1 - momentum) * statistic of this batch
+
+    A batch without examples leaves the averages as they are. Where one layer is used twice in a tower, by
+    reuse, each batch enters the averages, in the order in which the layer was called.
 
     The variance that enters the average is the unbiased one, with `N - 1`, for inputs of every rank, as the
     paper's inference rule has it (algorithm 2, step 10). Otherwise the averages are the statistics.
@@ -98,19 +103,27 @@ def BatchNorm(
     update = ema_update if training else "skip"
     _check_update(call, update)
     sum_over_towers = _cross_tower_sum(call) if sync_statistics and training else None
-    affine, averages = _make_variables(channels, center, scale, beta_initializer, gamma_initializer)
+    affine, averages = _make_variables(call, channels, center, scale, beta_initializer, gamma_initializer)
 
     image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
     scale_by = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
     shift_by = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
+    examples = tf.size(image)
     if sum_over_towers is not None:
-        mean, biased, variance = statistics_of_all_towers(image, code, sum_over_towers)
-        out = normalize(image, code, mean, biased, shift_by, scale_by, epsilon)
+        mean, biased, variance, examples = statistics_of_all_towers(image, code, sum_over_towers)
+        out = normalize(image, code, mean, biased, shift_by, scale_by, float(epsilon))
     else:
         statistics = {} if training else {"mean": averages.mean, "variance": averages.variance}
-        options = {"epsilon": epsilon, "data_format": code, "is_training": training}
+        options = {"epsilon": float(epsilon), "data_format": code, "is_training": training}
         out, mean, variance = tf.nn.fused_batch_norm(image, scale_by, shift_by, **statistics, **options)
-    out = averages.update(out, mean, variance, momentum, update)
+    moves = []
+    if _counts(update):
+        moves = averages.move(mean, variance, float(momentum), is_empty=tf.equal(examples, 0))
+    if update == "internal" and moves:
+        with tf.control_dependencies(moves):
+            out = tf.identity(out)
+    elif moves:
+        tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(moves)
     out = out if x.shape.rank == 4 else tf.reshape(out, tf.shape(x))
     out.set_shape(x.shape)
     return attach_variables(
@@ -118,40 +131,12 @@ def BatchNorm(
     )
 
 
-@final
-@attrs.frozen(eq=False)
-class _Averages:
-    """The moving averages of the statistics.
-
-    Args:
-        mean: variable of shape `[channels]`.
-        variance: likewise.
-    """
-
-    mean: Any
-    variance: Any
-
-    def update(self, out: tf.Tensor, mean: tf.Tensor, variance: tf.Tensor, momentum: float, how: str) -> Any:
-        """Adds the updates of the averages in the manner of `ema_update`.
-
-        Returns:
-            `out`, or a tensor of its value that the updates come before.
-        """
-        if how == "skip":
-            return out
-        if how == "internal":
-            tower = get_current_tower_context()
-            if tower is not None and not tower.is_main_training_tower:
-                return out
-            with tf.control_dependencies(self._moves(mean, variance, momentum)):
-                return tf.identity(out)
-        for move in self._moves(mean, variance, momentum):
-            tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, move)
-        return out
-
-    def _moves(self, mean: tf.Tensor, variance: tf.Tensor, momentum: float) -> list[tf.Operation]:
-        pairs = ((self.mean, mean), (self.variance, variance))
-        return [ema.assign_sub((ema - now) * (1 - momentum), read_value=False) for ema, now in pairs]
+def _counts(update: str) -> bool:
+    """Returns whether the averages are updated from here: by `internal`, in the main training tower alone."""
+    tower = get_current_tower_context()
+    return update == "collection" or (
+        update == "internal" and (tower is None or tower.is_main_training_tower)
+    )
 
 
 def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_update: str) -> None:
@@ -160,9 +145,9 @@ def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_updat
         raise TypeError(
             f"{call}: the input must be float32, float16 or bfloat16, received {x.dtype.name}. Use tf.cast."
         )
-    if not 0 <= momentum <= 1:
+    if not is_number(momentum) or not 0 <= momentum <= 1:
         raise ValueError(f"{call}: momentum must lie between 0 and 1, received {momentum!r}.")
-    if not epsilon >= 0:
+    if not is_number(epsilon) or not epsilon >= 0:
         raise ValueError(f"{call}: epsilon must not be negative, received {epsilon!r}.")
     if ema_update not in _EMA_UPDATES:
         raise ValueError(
@@ -210,6 +195,8 @@ def _decide_training(call: str, given: bool | None) -> bool:
 def _layout(call: str, x: tf.Tensor, axis: int | None, data_format: str) -> tuple[str, int]:
     """Returns TensorFlow's name of the data format, and the number of channels."""
     rank = x.shape.rank
+    if axis is not None and not isinstance(axis, numbers.Integral):
+        raise ValueError(f"{call}: axis must be an int, received {axis!r}.")
     channel = (1 if rank == 2 else check_data_format(call, data_format).channel) if axis is None else axis
     if channel % rank not in ((1,) if rank == 2 else (1, 3)) or not -rank <= channel < rank:
         wanted = "1" if rank == 2 else "1 or 3"
@@ -219,22 +206,17 @@ def _layout(call: str, x: tf.Tensor, axis: int | None, data_format: str) -> tupl
 
 
 def _make_variables(
-    channels: int, center: bool, scale: bool, beta_initializer: Any, gamma_initializer: Any
-) -> tuple[dict[str, Any], _Averages]:
+    call: str, channels: int, center: bool, scale: bool, beta_initializer: Any, gamma_initializer: Any
+) -> tuple[dict[str, Any], MovingAverages]:
     """Makes `gamma` and `beta` (`None` where left out), and the moving averages."""
-    zeros, ones = tf.zeros_initializer(), tf.ones_initializer()
 
-    def variable(name: str, initializer: Any) -> Any:
+    def variable(name: str, argument: str, given: Any, default: Any) -> Any:
+        initializer = resolve_initializer(call, argument, given, default, [channels])
         return tf.get_variable(name, [channels], tf.float32, initializer)
 
-    def average(name: str, initializer: Any) -> Any:
-        collections = [tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES]
-        return tf.get_variable(
-            name, [channels], tf.float32, initializer, trainable=False, collections=collections
-        )
-
+    zeros, ones = tf.zeros_initializer(), tf.ones_initializer()
     affine = {
-        "gamma": variable("gamma", gamma_initializer or ones) if scale else None,
-        "beta": variable("beta", beta_initializer or zeros) if center else None,
+        "gamma": variable("gamma", "gamma_initializer", gamma_initializer, ones) if scale else None,
+        "beta": variable("beta", "beta_initializer", beta_initializer, zeros) if center else None,
     }
-    return affine, _Averages(average("mean/EMA", zeros), average("variance/EMA", ones))
+    return affine, MovingAverages.make(channels)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..registry import register_layer
-from ._kernel_and_bias import TensorFunction, finish_output, make_bias, make_kernel
+from ._kernel_and_bias import KernelAndBias, TensorFunction
 from ._layer_arguments import (
     DataFormat,
     check_channels,
@@ -87,21 +87,32 @@ def Conv2D(
     steps, dilations = _check_steps(call, strides, dilation_rate)
     shape = [*check_pair(call, "kernel_size", kernel_size), *_channels(call, x, form, filters, split)]
 
-    kernel = make_kernel(shape, x.dtype, kernel_initializer, kernel_regularizer)
+    parts = KernelAndBias(
+        call,
+        shape,
+        x.dtype,
+        use_bias,
+        kernel_initializer,
+        bias_initializer,
+        kernel_regularizer,
+        bias_regularizer,
+        activation,
+        activity_regularizer,
+    )
+    padding = check_padding(call, padding)
+    kernel, bias = parts.make()
     # tf.nn.conv2d sees from the kernel's shape that the convolution is a grouped one.
     out = tf.nn.conv2d(
         x,
         kernel,
         strides=form.window(steps),
-        padding=check_padding(call, padding),
+        padding=padding,
         data_format=form.code,
         dilations=form.window(dilations),
     )
-    bias = None
-    if use_bias:
-        bias = make_bias(filters, x.dtype, bias_initializer, bias_regularizer)
+    if bias is not None:
         out = tf.nn.bias_add(out, bias, data_format=form.code)
-    return finish_output(out, activation, activity_regularizer, W=kernel, b=bias)
+    return parts.finish(out, kernel, bias)
 
 
 def _check_steps(
@@ -117,8 +128,7 @@ def _check_steps(
 def _channels(call: str, x: tf.Tensor, form: DataFormat, filters: int, split: int) -> tuple[int, int]:
     """Returns the last two sizes of the kernel: the input channels of one group, and all output channels."""
     channels = check_channels(call, x, form.channel)
-    check_count(call, "filters", filters)
-    check_count(call, "split", split)
+    filters, split = check_count(call, "filters", filters), check_count(call, "split", split)
     if channels % split or filters % split:
         raise ValueError(
             f"{call}: split={split} must divide both the {channels} channels of the input and "

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import LayerArgumentError
 from ..registry import register_layer
-from ..tower import TowerContext, get_current_tower_context, resolve_training
-from ._layer_arguments import check_rank, layer_label
+from ..tower import get_current_tower_context, resolve_training
+from ._layer_arguments import check_rank, is_number, layer_label
+from ._random_key import PHILOX, layer_key
 
 __all__ = ["Dropout"]
-
-# Named, because "auto" may be another algorithm on another device.
-_PHILOX = 1
 
 
 @register_layer(use_scope=None)
 def Dropout(
     x: tf.Tensor,
     *,
-    rate: float = 0.5,
+    rate: float | tf.Tensor = 0.5,
     training: bool | None = None,
     noise_shape: Sequence[int | None] | None = None,
     seed: int | None = None,
@@ -33,12 +31,14 @@ def Dropout(
     The name may be left out: `Dropout(x, rate=0.3)`.
 
     In a tower that has a `random_seed` and a `step`, the mask depends on these two, the tower's index and
-    the layer's place in the graph, and on nothing else, so a resumed run draws the masks of a run without
-    the break. Otherwise TensorFlow's stateful generator draws the masks.
+    the layer's place in the graph, in a `tf.while_loop` also on the iteration, and on nothing else, so a
+    resumed run draws the masks of a run without the break. Otherwise TensorFlow's stateful generator draws
+    the masks.
 
     Args:
         x: floating tensor of any shape.
-        rate: the part to drop, at least 0 and below 1.
+        rate: the part to drop, at least 0 and below 1: a number, or a scalar tensor, such as a variable
+            that a schedule sets.
         training: whether to drop at all; by default the tower's `is_training`.
         noise_shape: shape of the mask, broadcast to the input: 1 (or `None`, for the input's size) per
             axis.
@@ -51,7 +51,9 @@ def Dropout(
     Raises:
         TowerError: the layer is outside any tower, and `training` is not given.
         LayerArgumentError: `keep_prob` is given.
-        ValueError: `rate` is out of range.
+        ValueError: `rate` is out of range; or, in a tower with a `random_seed`, the layer is in a
+            `tf.function`, or in a loop of TensorFlow 1's control flow. All calls, or all iterations, would
+            have one mask.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -63,26 +65,35 @@ def Dropout(
     """
     call = layer_label("Dropout")
     check_rank(call, x)
-    _check_rate(call, rate, keep_prob)
-    if not resolve_training(call, training) or rate == 0:
+    rate = _check_rate(call, rate, keep_prob)
+    if not resolve_training(call, training) or (is_number(rate) and rate == 0):
         return x
     tower = get_current_tower_context()
     if tower is None or tower.random_seed is None or tower.step is None:
+        rate = tf.cast(rate, x.dtype) if tf.is_tensor(rate) else rate
         return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
     with tf.name_scope("mask") as scope:
-        shape = _mask_shape(x, noise_shape)
-        kept, share = _draw_kept(shape, rate, _layer_key(tower, scope, seed), tower.step)
-        return x * (tf.cast(kept, x.dtype) * (1 / share))
+        key = layer_key(call, tower, scope, seed)
+        kept, share = _draw_kept(_mask_shape(x, noise_shape), rate, key, tower.step)
+        # A product with the mask would be NaN where an infinite input is dropped.
+        return tf.where_v2(kept, x * tf.cast(1 / share, x.dtype), tf.zeros([], x.dtype))
 
 
-def _check_rate(call: str, rate: float, keep_prob: float | None) -> None:
+def _check_rate(call: str, rate: Any, keep_prob: float | None) -> Any:
+    """Returns the rate as a float, or as a float32 tensor that is checked when it is computed."""
     if keep_prob is not None:
         raise LayerArgumentError(
             f"{call}: keep_prob is not supported; use rate, the part to drop: rate={1 - keep_prob:g} instead "
             f"of keep_prob={keep_prob:g}."
         )
-    if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+    if tf.is_tensor(rate) and rate.dtype.is_floating and rate.shape.rank == 0:
+        message = f"{call}: rate must lie in 0 <= rate < 1, received"
+        rate = tf.cast(rate, tf.float32)
+        with tf.control_dependencies([tf.debugging.Assert((rate >= 0) & (rate < 1), [message, rate])]):
+            return tf.identity(rate, "rate")
+    if not is_number(rate) or not 0 <= rate < 1:
         raise ValueError(f"{call}: rate must be a number with 0 <= rate < 1, received {rate!r}.")
+    return float(rate)
 
 
 def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Tensor:
@@ -92,7 +103,7 @@ def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Te
     return tf.stack(sizes)
 
 
-def _draw_kept(shape: tf.Tensor, rate: float, key: int, step: tf.Tensor) -> tuple[tf.Tensor, float]:
+def _draw_kept(shape: tf.Tensor, rate: Any, key: tf.Tensor, step: tf.Tensor) -> tuple[tf.Tensor, Any]:
     """Draws which elements to keep.
 
     An element takes 16 random bits, half of a random float's, and `rate` is rounded to these. With them, and
@@ -101,27 +112,19 @@ def _draw_kept(shape: tf.Tensor, rate: float, key: int, step: tf.Tensor) -> tupl
     Returns:
         A bool tensor, true for the elements to keep, and the share that is kept on average.
     """
-    threshold = min(round(rate * 2**16), 2**16 - 1)
+    threshold = _threshold(rate)
     size = tf.reduce_prod(shape)
     # Philox counts in the lower half of its counter, so no two steps share a number.
     counter = tf.stack([tf.constant(0, tf.uint64), tf.cast(step, tf.uint64)])
     bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[(size + 1) // 2],
-        key=tf.constant([key], tf.uint64),
-        counter=counter,
-        alg=_PHILOX,
-        dtype=tf.uint32,
+        shape=[(size + 1) // 2], key=key, counter=counter, alg=PHILOX, dtype=tf.uint32
     )
     drawn = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
-    return tf.reshape(drawn >= tf.constant(threshold, tf.uint16), shape), 1 - threshold / 2**16
+    return tf.reshape(drawn >= tf.cast(threshold, tf.uint16), shape), 1 - threshold / 2**16
 
 
-def _layer_key(tower: TowerContext, scope: str, seed: int | None) -> int:
-    """Returns the generator's key for the masks of this run, tower and layer.
-
-    The key has the layer's name scope without the tower's prefix: the scope is unique in the graph, even if
-    variables are reused.
-    """
-    place = scope.removeprefix(f"{tower.name}/")
-    layer = zlib.crc32(f"{tower.index}:{place}:{seed}".encode())
-    return (int(tower.random_seed or 0) << 32 | layer) % 2**64
+def _threshold(rate: Any) -> Any:
+    """Returns the number below which 16 bits mean "drop": a float, or a float32 tensor."""
+    if tf.is_tensor(rate):
+        return tf.minimum(tf.round(rate * 2**16), 2**16 - 1)
+    return min(round(rate * 2**16), 2**16 - 1)

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..registry import register_layer
-from ._kernel_and_bias import TensorFunction, finish_output, make_bias, make_kernel
+from ._kernel_and_bias import KernelAndBias, TensorFunction
 from ._layer_arguments import check_count, check_rank, layer_label
 
 __all__ = ["FullyConnected"]
@@ -58,12 +58,23 @@ def FullyConnected(
     call = layer_label("FullyConnected")
     x = _flatten(call, x)
     shape = [x.shape.as_list()[1], check_count(call, "units", units)]
-    kernel = make_kernel(shape, x.dtype, kernel_initializer, kernel_regularizer)
-    out, bias = tf.matmul(x, kernel), None
-    if use_bias:
-        bias = make_bias(units, x.dtype, bias_initializer, bias_regularizer)
+    parts = KernelAndBias(
+        call,
+        shape,
+        x.dtype,
+        use_bias,
+        kernel_initializer,
+        bias_initializer,
+        kernel_regularizer,
+        bias_regularizer,
+        activation,
+        activity_regularizer,
+    )
+    kernel, bias = parts.make()
+    out = tf.matmul(x, kernel)
+    if bias is not None:
         out = tf.nn.bias_add(out, bias)
-    return finish_output(out, activation, activity_regularizer, W=kernel, b=bias)
+    return parts.finish(out, kernel, bias)
 
 
 def _flatten(call: str, x: tf.Tensor) -> tf.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -13,9 +14,11 @@ __all__ = [
     "check_channels",
     "check_count",
     "check_data_format",
+    "check_function",
     "check_padding",
     "check_pair",
     "check_rank",
+    "is_number",
     "layer_label",
 ]
 
@@ -86,20 +89,42 @@ def check_pair(call: str, argument: str, value: int | Sequence[int]) -> tuple[in
         ValueError: the value is neither, or not positive.
     """
     pair = (value, value) if not isinstance(value, Sequence) else tuple(value)
-    if len(pair) != 2 or not all(isinstance(size, int) and size > 0 for size in pair):
+    if len(pair) != 2 or not all(_is_count(size) for size in pair):
         raise ValueError(f"{call}: {argument} must be a positive int or two of them, received {value!r}.")
-    return pair
+    return int(pair[0]), int(pair[1])
 
 
 def check_count(call: str, argument: str, value: int) -> int:
-    """Checks an argument that counts something, and returns it.
+    """Checks an argument that counts something, and returns it as a Python int.
 
     Raises:
-        ValueError: the value is not a positive int.
+        ValueError: the value is not a positive int, of Python or NumPy.
     """
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    if not _is_count(value):
         raise ValueError(f"{call}: {argument} must be a positive int, received {value!r}.")
-    return value
+    return int(value)
+
+
+def check_function(call: str, argument: str, value: object) -> None:
+    """Checks that an argument is a function, or left out.
+
+    Raises:
+        TypeError: it is something else, such as a name.
+    """
+    if value is not None and not callable(value):
+        raise TypeError(
+            f"{call}: {argument} must be a function of a tensor, such as tf.nn.relu or l2_regularizer(1e-4), "
+            f"received {value!r}."
+        )
+
+
+def is_number(value: object) -> bool:
+    """Returns whether a value is a real number, of Python or NumPy; a bool is none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool) and int(value) > 0
 
 
 def check_rank(call: str, x: Any, *ranks: int) -> int:

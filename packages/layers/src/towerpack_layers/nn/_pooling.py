@@ -43,7 +43,7 @@ def MaxPooling(
         ...     MaxPooling("pool0", tf.ones([2, 28, 28, 1]), 2).shape
         TensorShape([2, 14, 14, 1])
     """
-    return _pool("MaxPooling", tf.nn.max_pool2d, x, pool_size, strides, padding, data_format)
+    return _pool("MaxPooling", _max_pool, x, pool_size, strides, padding, data_format)
 
 
 @register_layer(log_shape=True)
@@ -103,6 +103,26 @@ def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Ten
     call = layer_label("GlobalAvgPooling")
     check_rank(call, x, 4)
     return tf.reduce_mean(x, check_data_format(call, data_format).spatial, name="output")
+
+
+def _max_pool(x: tf.Tensor, name: str, **options: Any) -> tf.Tensor:
+    """Returns `tf.nn.max_pool2d` of an input that may have no examples.
+
+    On a batch without examples, the gradient of TensorFlow 2.21 (`MklMaxPoolGradOp`) ends the process. So
+    such a batch is pooled with an example of zeros, which is then cut off. Padding by nothing, and a slice
+    of everything, copy nothing.
+    """
+    if x.shape.as_list()[0]:
+        return tf.nn.max_pool2d(x, name=name, **options)
+    with tf.name_scope("examples"):
+        count = tf.shape(x)[0]
+        missing = tf.cast(tf.equal(count, 0), tf.int32)
+        padded = tf.pad(x, tf.constant([[0, 1], [0, 0], [0, 0], [0, 0]]) * missing)
+        padded.set_shape(x.shape)
+    out = tf.nn.max_pool2d(padded, **options)
+    cut = tf.slice(out, [0, 0, 0, 0], tf.stack([count, -1, -1, -1]), name=name)
+    cut.set_shape(out.shape)
+    return cut
 
 
 def _pool(

@@ -9,8 +9,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..registry import check_graph_mode, graph_notes
-from ..tower import get_current_tower_context
+from ..registry import check_graph_mode
+from ..tower import get_current_tower_context, graph_notes
+from ._layer_arguments import is_number
 
 __all__ = ["l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
 
@@ -59,8 +60,10 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     """Returns the sum of the costs that layers collected for their `kernel_regularizer` and the like.
 
-    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`: all of them, or, in a tower with variables of
-    its own, those added since the tower was entered. Outside training the sum is 0.
+    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`, less those of other towers: a tower that
+    shares its variables has the costs of these, by `tf.get_variable(regularizer=...)`, and what was added
+    since it was entered, such as the cost of an `activity_regularizer`. A tower with variables of its own
+    has only the latter. Outside training the sum is 0.
 
     Args:
         name: name of the result.
@@ -85,7 +88,7 @@ def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
     check_graph_mode("regularize_cost_from_collection")
     if not _in_training():
         return tf.zeros([], name=name)
-    return _total(_of_this_tower(tf.GraphKeys.REGULARIZATION_LOSSES), name)
+    return _total(_costs_of_this_tower(), name)
 
 
 def l2_regularizer(scale: float) -> Callable[[Any], Any]:
@@ -127,7 +130,7 @@ def l1_regularizer(scale: float) -> Callable[[Any], Any]:
 
 
 def _check_scale(function: str, scale: float) -> None:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not scale >= 0:
+    if not is_number(scale) or not scale >= 0:
         raise ValueError(f"{function}: scale must be a number of at least 0, received {scale!r}.")
 
 
@@ -149,6 +152,25 @@ def _of_this_tower(key: str) -> list[Any]:
     if tower is not None and tower.has_own_variables:
         return tower.get_collection_in_tower(key)
     return list(tf.get_collection(key))
+
+
+def _costs_of_this_tower() -> list[Any]:
+    """Returns the collected costs that count here, without those that belong to other towers alone."""
+    key, tower = tf.GraphKeys.REGULARIZATION_LOSSES, get_current_tower_context()
+    if tower is None or tower.has_own_variables:
+        return _of_this_tower(key)
+    own = {id(cost) for cost in tower.get_collection_in_tower(key)}
+    elsewhere = graph_notes().costs_of_towers
+    return [
+        cost
+        for cost in tf.get_collection(key)
+        if id(cost) in own or getattr(cost, "name", None) not in elsewhere or _is_of_a_variable(cost)
+    ]
+
+
+def _is_of_a_variable(cost: tf.Tensor) -> bool:
+    # tf.get_variable makes the cost of the variable "fc/W" in the name scope "fc/W/Regularizer".
+    return "/Regularizer/" in cost.name
 
 
 def _trainable_variables() -> list[tuple[str, Any]]:

@@ -14,8 +14,8 @@ CrossTowerSum = Callable[[tf.Tensor], tf.Tensor]
 
 def statistics_of_all_towers(
     image: tf.Tensor, code: str, sum_over_towers: CrossTowerSum
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns mean, biased variance and unbiased variance of each channel.
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns mean, biased variance and unbiased variance of each channel, and the number of its values.
 
     Variances are about the mean of all towers, in a second exchange. The mean of squares, which the first
     exchange could carry, loses its digits where the mean is large.
@@ -26,14 +26,14 @@ def statistics_of_all_towers(
         sum_over_towers: `TowerContext.cross_tower_sum`.
 
     Returns:
-        Three float32 vectors, equal in all towers.
+        Three float32 vectors and a float32 scalar, equal in all towers.
     """
     image, axes = tf.cast(image, tf.float32), _all_but_channels(code)
     count = tf.reduce_prod(tf.gather(tf.shape(image), axes))
     total = sum_over_towers(tf.concat([[tf.cast(count, tf.float32)], tf.reduce_sum(image, axes)], 0))
     examples, mean = total[0], total[1:] / total[0]
     squares = sum_over_towers(tf.reduce_sum(tf.math.squared_difference(image, _as_image(mean, code)), axes))
-    return mean, squares / examples, squares / tf.maximum(examples - 1, 1)
+    return mean, squares / examples, squares / tf.maximum(examples - 1, 1), examples
 
 
 def normalize(

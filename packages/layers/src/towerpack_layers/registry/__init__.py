@@ -1,13 +1,13 @@
 """Layers as registered functions: their names, scopes, default arguments and chains."""
 
 from ._argscope import argscope, get_arg_scope
-from ._graph_notes import graph_notes, in_nested_graph
 from ._layer_scope import check_graph_mode
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
-from ._register_layer import LayerRegistry, get_registered_layer, register_layer
+from ._register_layer import RESERVED, LayerRegistry, get_registered_layer, register_layer
 
 __all__ = [
+    "RESERVED",
     "LayerRegistry",
     "LinearWrap",
     "VariableHolder",
@@ -16,7 +16,5 @@ __all__ = [
     "check_graph_mode",
     "get_arg_scope",
     "get_registered_layer",
-    "graph_notes",
-    "in_nested_graph",
     "register_layer",
 ]

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from types import MappingProxyType
-from typing import Any
+from typing import Any, final
+
+import attrs
 
 from .._errors import LayerArgumentError, NotALayerError
 from ._layer_info import LayerInfo, layer_info
 
 __all__ = ["argscope", "get_arg_scope", "scoped_arguments"]
 
-_Scope = Mapping[str, Mapping[str, Any]]
+# Frames between a `with` and the code of a context manager.
+_TRANSPARENT = (__file__, contextlib.__file__)
 
-# The mapping is replaced, never changed: at the end of a block, the very object from before is put back.
-_scope: ContextVar[_Scope] = ContextVar("towerpack_layers_argscope", default=MappingProxyType({}))
+
+@final
+@attrs.frozen(eq=False)
+class _Block:
+    """One `with argscope(...)`: its layers, by themselves and not by their names, and its arguments."""
+
+    layers: Sequence[LayerInfo]
+    arguments: Mapping[str, Any]
+
+
+# The blocks that are open, the outermost first. A block that ends takes itself away, wherever it is.
+_blocks: ContextVar[tuple[_Block, ...]] = ContextVar("towerpack_layers_argscope", default=())
 
 
 @contextlib.contextmanager
@@ -33,7 +47,9 @@ def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs
 
     Raises:
         NotALayerError: an element of `layers` is no registered layer.
-        LayerArgumentError: a layer does not take one of the arguments.
+        LayerArgumentError: a layer does not take one of the arguments; or a generator opens the scope, which
+            would hold for the caller while the generator waits. The function of a
+            `contextlib.contextmanager` may.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -46,15 +62,19 @@ def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs
     infos = _layer_infos(layers)
     for info in infos:
         _check_arguments(info, kwargs)
-    token = _scope.set(_extend(_scope.get(), infos, kwargs))
+    _check_no_generator()
+    block = _Block(infos, kwargs)
+    _blocks.set((*_blocks.get(), block))
     try:
         yield
     finally:
-        _scope.reset(token)
+        _blocks.set(tuple(other for other in _blocks.get() if other is not block))
 
 
 def get_arg_scope() -> dict[str, dict[str, Any]]:
     """Returns a copy of the default arguments in force here, by layer name.
+
+    A second layer of one name is listed with a prime: `Block'`.
 
     Example:
         >>> from towerpack_layers import Conv2D, argscope, get_arg_scope
@@ -64,12 +84,40 @@ def get_arg_scope() -> dict[str, dict[str, Any]]:
         >>> get_arg_scope()
         {}
     """
-    return {layer: dict(arguments) for layer, arguments in _scope.get().items()}
+    infos = {id(info): info for block in _blocks.get() for info in block.layers}
+    found: dict[str, dict[str, Any]] = {}
+    for info in infos.values():
+        name = info.name
+        while name in found:
+            name += "'"
+        found[name] = dict(scoped_arguments(info))
+    return found
 
 
-def scoped_arguments(layer: str) -> Mapping[str, Any]:
+def scoped_arguments(layer: LayerInfo) -> Mapping[str, Any]:
     """Returns the default arguments in force here for one layer."""
-    return _scope.get().get(layer, {})
+    arguments: dict[str, Any] = {}
+    for block in _blocks.get():
+        if any(info is layer for info in block.layers):
+            arguments.update(block.arguments)
+    return arguments
+
+
+def _check_no_generator() -> None:
+    """Checks that no generator opens the scope: it would hold for the caller while the generator waits."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename in _TRANSPARENT:
+        frame = frame.f_back
+    if not frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        return
+    driver = frame.f_back
+    # The function of a context manager is a generator, too, and means the scope to hold for its caller.
+    if driver is None or driver.f_code.co_filename != contextlib.__file__:
+        raise LayerArgumentError(
+            f"argscope: {frame.f_code.co_name} is a generator, and the scope would hold for its caller "
+            f"while it waits. Make it a @contextlib.contextmanager, or open the scope in a function that "
+            f"it calls."
+        )
 
 
 def _layer_infos(layers: Callable[..., Any] | Sequence[Callable[..., Any]]) -> list[LayerInfo]:
@@ -92,7 +140,3 @@ def _check_arguments(info: LayerInfo, kwargs: Mapping[str, Any]) -> None:
             raise LayerArgumentError(
                 f"argscope: {info.name} does not take {argument!r}. It takes: {', '.join(info.arguments)}."
             )
-
-
-def _extend(scope: _Scope, infos: Sequence[LayerInfo], kwargs: Mapping[str, Any]) -> _Scope:
-    return {**scope, **{info.name: {**scope.get(info.name, {}), **kwargs} for info in infos}}

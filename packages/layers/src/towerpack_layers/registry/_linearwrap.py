@@ -9,7 +9,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .._errors import UnknownLayerError
+from .._errors import DuplicateRegistrationError, UnknownLayerError
 from ._register_layer import REGISTRY
 
 __all__ = ["LinearWrap"]
@@ -50,7 +50,10 @@ class LinearWrap:
         Raises:
             UnknownLayerError: there is no layer of this name.
         """
-        function = REGISTRY.get(layer)
+        try:
+            function = REGISTRY.get(layer)
+        except DuplicateRegistrationError as error:
+            raise UnknownLayerError(str(error)) from None
         if function is None:
             # Copying, pickling and notebooks probe for names like these, on half-made objects too.
             if layer.startswith("_"):

@@ -11,9 +11,9 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, o
 from .._errors import DuplicateRegistrationError
 from ._argscope import scoped_arguments
 from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
-from ._layer_scope import check_graph_mode, layer_scope, log_shapes, name_output
+from ._layer_scope import check_finished, check_graph_mode, layer_scope, log_shapes, name_output
 
-__all__ = ["REGISTRY", "LayerRegistry", "get_registered_layer", "register_layer"]
+__all__ = ["REGISTRY", "RESERVED", "LayerRegistry", "get_registered_layer", "register_layer"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,23 +25,47 @@ class LayerRegistry:
 
     def __init__(self) -> None:
         self._layers: dict[str, Layer[..., Any]] = {}
+        self._ambiguous: set[str] = set()
 
     def add(self, layer: Layer[..., Any]) -> None:
         """Adds a layer; a function that a reload or a notebook cell defines anew replaces its former self.
 
+        Where a function makes layers, all of them have one name. They can be called and given to `argscope`,
+        but this name then stands for none of them. A lambda has no name to be found by.
+
         Raises:
-            DuplicateRegistrationError: another function has this name.
+            DuplicateRegistrationError: another function has this name, or `LinearWrap` has it as a method.
         """
+        if not layer.layer_name.isidentifier():
+            return
+        if layer.layer_name in RESERVED:
+            raise DuplicateRegistrationError(
+                f"A layer cannot be named {layer.layer_name!r}: LinearWrap has a method of this name, which "
+                f"would hide it. Rename the function."
+            )
         known = self._layers.get(layer.layer_name)
         if known is not None and _origin(known) != _origin(layer):
             raise DuplicateRegistrationError(
                 f"A layer {layer.layer_name!r} is already registered, by {_origin(known)}; {_origin(layer)} "
                 f"cannot take the same name. Rename one of the two functions."
             )
+        if known is not None and _code(known) is _code(layer):
+            self._ambiguous.add(layer.layer_name)
+        else:
+            self._ambiguous.discard(layer.layer_name)
         self._layers[layer.layer_name] = layer
 
     def get(self, name: str) -> Layer[..., Any] | None:
-        """Returns the layer of this name, or `None`."""
+        """Returns the layer of this name, or `None`.
+
+        Raises:
+            DuplicateRegistrationError: one function has made several layers of this name.
+        """
+        if name in self._ambiguous:
+            raise DuplicateRegistrationError(
+                f"The name {name!r} stands for several layers, made by {_origin(self._layers[name])}. Call "
+                f"the one you mean by itself; on a LinearWrap, write .apply2(layer, 'its name', ...)."
+            )
         return self._layers.get(name)
 
     def names(self) -> list[str]:
@@ -53,6 +77,9 @@ class LayerRegistry:
         folded = {known.lower(): known for known in self._layers}
         return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, cutoff=0.5)]
 
+
+RESERVED = ("apply", "apply2", "print_tensor", "tensor", "tf")
+"""What `LinearWrap` has besides layers."""
 
 REGISTRY = LayerRegistry()
 """The layers of this process: a table of functions, filled as the modules that define them are imported."""
@@ -88,9 +115,10 @@ def register_layer(
             opened and the output keeps its own name.
 
     Raises:
-        DuplicateRegistrationError: another function of this name is registered.
-        TypeError: the function has no parameter for its input, or `use_scope` is neither `True` nor
-            `None`.
+        DuplicateRegistrationError: another function of this name is registered, or `LinearWrap` has a method
+            of this name.
+        TypeError: the function has no name, no signature or no parameter for its input, is a generator or a
+            coroutine, or `use_scope` is neither `True` nor `None`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -114,6 +142,9 @@ def register_layer(
 def get_registered_layer(name: str) -> Layer[..., Any] | None:
     """Returns the layer registered under a name, or `None`.
 
+    Raises:
+        DuplicateRegistrationError: one function has made several layers of this name.
+
     Example:
         >>> from towerpack_layers import Conv2D, get_registered_layer
         >>> get_registered_layer("Conv2D") is Conv2D
@@ -123,6 +154,7 @@ def get_registered_layer(name: str) -> Layer[..., Any] | None:
 
 
 def _register(function: Callable[..., Any], *, log_shape: bool, use_scope: bool | None) -> Layer[..., Any]:
+    _check_function(function)
     info = LayerInfo(function.__name__, function, log_shape, use_scope)
     if not info.signature.parameters:
         raise TypeError(f"register_layer: {info.name} needs a first parameter, its input; it has none.")
@@ -143,14 +175,36 @@ def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     name, args = info.split_name(args)
     call = info.name if name is None else f"{info.name}({name!r})"
     check_graph_mode(call)
-    kwargs = info.complete(call, args, kwargs, scoped_arguments(info.name))
+    kwargs = info.complete(call, args, kwargs, scoped_arguments(info))
     if name is None:
-        return info.function(*args, **kwargs)
+        result = info.function(*args, **kwargs)
+        check_finished(call, result)
+        return result
     with layer_scope(info.name, name) as scope:
-        result = name_output(info.function(*args, **kwargs))
+        result = name_output(call, info.function(*args, **kwargs))
     if info.log_shape:
         log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)
     return result
+
+
+def _check_function(function: Any) -> None:
+    if not callable(function) or not isinstance(getattr(function, "__name__", None), str):
+        raise TypeError(
+            f"register_layer needs a function, whose name is the layer's; received {function!r}. Write a "
+            f"function that calls it: def MyLayer(x, ...): return ..."
+        )
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    if any(is_kind(function) for is_kind in kinds):
+        raise TypeError(
+            f"register_layer: {function.__name__} is a generator or a coroutine, which would make variables "
+            f"outside of the layer's scope. Return a tensor, or a list of tensors."
+        )
+    try:
+        inspect.signature(function)
+    except ValueError:
+        raise TypeError(
+            f"register_layer: {function!r} tells no signature. Write a function that calls it."
+        ) from None
 
 
 def _with_name(signature: inspect.Signature) -> inspect.Signature:
@@ -163,3 +217,10 @@ def _origin(layer: Layer[..., Any]) -> str:
     info = layer_info(layer)
     assert info is not None
     return f"{info.function.__module__}.{info.function.__qualname__}"
+
+
+def _code(layer: Layer[..., Any]) -> Any:
+    """Returns what all functions of one `def` have in common, until its module is reloaded."""
+    info = layer_info(layer)
+    assert info is not None
+    return getattr(inspect.unwrap(info.function), "__code__", info.function)

@@ -12,6 +12,8 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
+from ._graph_notes import graph_notes, outermost_graph
+from ._keras_in_towers import check_learning_phase, create_no_lost_state, uses_of_learning_phase
 
 __all__ = ["TowerContext", "get_current_tower_context", "resolve_training"]
 
@@ -125,16 +127,34 @@ class TowerContext:
             if self.name:
                 scopes.enter_context(tf.name_scope(None))
                 scopes.enter_context(tf.name_scope(self.name))
-            _current.entered = _Entered(self, scopes.pop_all(), _snapshot(tf.get_default_graph()))
+            if self.is_training:
+                scopes.enter_context(tf.variable_creator_scope(create_no_lost_state))
+            _current.entered = _Entered(
+                self,
+                scopes.pop_all(),
+                _snapshot(tf.get_default_graph()),
+                uses_of_learning_phase(outermost_graph()),
+            )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes the scopes opened on entry."""
+        """Closes the scopes opened on entry.
+
+        Raises:
+            KerasLayerError: a layer of tf_keras was left to a learning phase, in which it would not train.
+        """
+        # Whoever builds the tower may take additions back, so they are noted while they are there.
+        added = self.get_collection_in_tower(tf.GraphKeys.REGULARIZATION_LOSSES)
+        graph_notes().costs_of_towers.update(getattr(cost, "name", "") for cost in added)
         entered, _current.entered = _current.entered, None
         assert entered is not None and entered.context is self
         entered.scopes.__exit__(kind, error, trace)
+        if kind is None and self.is_training:
+            check_learning_phase(
+                self.name, uses_of_learning_phase(outermost_graph()) - entered.learning_phases
+            )
 
     def _check_can_enter(self) -> None:
         if _current.entered is not None:
@@ -167,11 +187,12 @@ class TowerContext:
 @final
 @attrs.frozen(eq=False)
 class _Entered:
-    """An entered tower: its context, its open scopes, and the graph's collections at its entry."""
+    """An entered tower: its context, its open scopes, and what the graph had at its entry."""
 
     context: TowerContext
     scopes: contextlib.ExitStack
     collections: dict[str, frozenset[int]]
+    learning_phases: int
 
 
 @final

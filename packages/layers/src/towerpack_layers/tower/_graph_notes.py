@@ -13,7 +13,7 @@ from typing import final
 import attrs
 import tensorflow.compat.v1 as tf
 
-__all__ = ["GraphNotes", "graph_notes", "in_nested_graph"]
+__all__ = ["GraphNotes", "graph_notes", "in_nested_graph", "outermost_graph"]
 
 
 @final
@@ -23,11 +23,18 @@ class GraphNotes:
 
     Args:
         scopes: full variable-scope name of each layer built without reuse, and the kind of layer.
+        failed: by graph and name scope of a layer whose last call failed, the variables that it had made.
         logged: keys of the lines logged so far.
+        costs_of_towers: names of the regularization losses that were added in a tower which is left by now.
+        moved: by place, the name of the last op that moves a moving average. No op is kept: it would keep
+            the graph alive.
     """
 
     scopes: dict[str, str] = attrs.field(factory=dict)
+    failed: dict[tuple[str, str], tuple[str, ...]] = attrs.field(factory=dict)
     logged: set[tuple[str, str]] = attrs.field(factory=set)
+    costs_of_towers: set[str] = attrs.field(factory=set)
+    moved: dict[tuple[str, ...], str] = attrs.field(factory=dict)
 
     def first_time(self, topic: str, key: str) -> bool:
         """Returns whether this is the first call for `topic` and `key`."""
@@ -57,9 +64,14 @@ def in_nested_graph() -> bool:
     return getattr(tf.get_default_graph(), "outer_graph", None) is not None
 
 
-def graph_notes() -> GraphNotes:
-    """Returns the notes on the graph under construction; a body of control flow has its outer graph's."""
+def outermost_graph() -> tf.Graph:
+    """Returns the graph under construction; in a body of control flow, the one around all bodies."""
     graph = tf.get_default_graph()
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
-    return _notebook.of(graph)
+    return graph
+
+
+def graph_notes() -> GraphNotes:
+    """Returns the notes on the graph under construction; a body of control flow has its outer graph's."""
+    return _notebook.of(outermost_graph())

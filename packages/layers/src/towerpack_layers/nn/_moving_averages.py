@@ -1,0 +1,87 @@
+"""The moving averages of batch normalisation: their variables, and the ops that move them."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from ..tower import get_current_tower_context, graph_notes
+
+__all__ = ["MovingAverages"]
+
+
+@final
+@attrs.frozen(eq=False)
+class MovingAverages:
+    """The moving averages of a batch's statistics.
+
+    Args:
+        mean: variable of shape `[channels]`.
+        variance: likewise.
+    """
+
+    mean: Any
+    variance: Any
+
+    @classmethod
+    def make(cls, channels: int) -> MovingAverages:
+        """Makes the variables `mean/EMA` and `variance/EMA` in the current variable scope."""
+        with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False) as scope:
+            # Neither is a weight, and what a scope says about those is not meant.
+            scope.set_partitioner(None)
+            return cls(
+                _average("mean/EMA", channels, tf.zeros_initializer()),
+                _average("variance/EMA", channels, tf.ones_initializer()),
+            )
+
+    def move(
+        self, mean: tf.Tensor, variance: tf.Tensor, momentum: float, is_empty: tf.Tensor
+    ) -> list[tf.Operation]:
+        """Makes the ops that move the averages towards the statistics of a batch.
+
+        The ops of a second use of the layer in this tower read the averages after those of the first.
+
+        Args:
+            mean: the batch's.
+            variance: the batch's.
+            momentum: weight of the past.
+            is_empty: bool scalar, whether the batch has no examples; its statistics are undefined then.
+        """
+        pairs = ((self.mean, mean), (self.variance, variance))
+        return [_move(average, now, 1 - momentum, is_empty) for average, now in pairs]
+
+
+def _average(name: str, channels: int, initializer: Any) -> Any:
+    return tf.get_variable(
+        name,
+        [channels],
+        tf.float32,
+        initializer,
+        regularizer=tf.no_regularizer,
+        trainable=False,
+        collections=[tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.MODEL_VARIABLES],
+    )
+
+
+def _move(average: Any, now: tf.Tensor, weight: float, is_empty: tf.Tensor) -> tf.Operation:
+    graph, moved = tf.get_default_graph(), graph_notes().moved
+    key = _place_of_move(average)
+    with tf.control_dependencies([graph.get_operation_by_name(moved[key])] if key in moved else []):
+        step = (average.read_value() - now) * weight
+    move = average.assign_sub(tf.where_v2(is_empty, tf.zeros([]), step), read_value=False)
+    moved[key] = move.name
+    return move
+
+
+def _place_of_move(average: Any) -> tuple[str, ...]:
+    """Returns variable, tower and body: moves in one place can wait for each other."""
+    graph, tower = tf.get_default_graph(), get_current_tower_context()
+    context = graph._get_control_flow_context()
+    return (
+        average.name,
+        "" if tower is None else tower.name,
+        getattr(graph, "name", ""),
+        "" if context is None else context.name,
+    )

@@ -1,0 +1,102 @@
+"""Refusal of Keras layers that would silently do nothing in a training tower.
+
+In a graph, Keras keeps to itself what the training step has to do besides the gradients: it puts neither the
+costs of its regularizers nor the updates of its state into the graph's collections. So a regularizer does not
+count, the averages of a `BatchNormalization` stay as they are, and a `Dropout` drops nothing, or the same
+elements at each step. All of these layers show as their variables are made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import KerasLayerError
+
+__all__ = ["check_learning_phase", "create_no_lost_state", "uses_of_learning_phase"]
+
+_PACKAGES = {"keras", "tf_keras"}
+
+
+def create_no_lost_state(next_creator: Callable[..., Any], **arguments: Any) -> Any:
+    """Creates a variable, unless it tells of a Keras layer that would not work; for `variable_creator_scope`.
+
+    Raises:
+        KerasLayerError: the variable is the state of a Keras layer, or the layer has a regularizer.
+    """
+    if not _PACKAGES.isdisjoint(sys.modules):
+        owner = _owner(sys._getframe(1))
+        if owner is not None and getattr(owner, "trainable", True):
+            _check(owner, arguments.get("trainable"))
+    return next_creator(**arguments)
+
+
+def _check(owner: Any, trainable: bool | None) -> None:
+    kind, name = type(owner).__name__, getattr(owner, "name", "")
+    call = f"The Keras object {kind}({name!r})"
+    if trainable is False:
+        raise KerasLayerError(
+            f"{call} has a state that changes as it trains, and no step of this tower would change it: "
+            f"random numbers would be the same at each step, averages would stay as they are. Use BatchNorm "
+            f"or Dropout of towerpack_layers, or pass trainable=False to a layer whose state shall stay."
+        )
+    regularizers = [key for key, value in vars(owner).items() if key.endswith("_regularizer") and value]
+    if regularizers:
+        raise KerasLayerError(
+            f"{call} has {', '.join(key.lstrip('_') for key in regularizers)}, whose cost Keras adds to no "
+            f"cost of this tower. Leave it out, and add regularize_cost(...) to the cost; or use a layer of "
+            f"towerpack_layers."
+        )
+
+
+def uses_of_learning_phase(graph: tf.Graph) -> int:
+    """Returns how often tf_keras has left it to its learning phase whether a layer trains: it does not."""
+    try:
+        return len(graph.get_tensor_by_name("keras_learning_phase:0").consumers())
+    except KeyError:
+        return 0
+
+
+def check_learning_phase(tower: str, uses: int) -> None:
+    """Checks that no layer of tf_keras was left to a learning phase.
+
+    Args:
+        tower: the tower's name, for errors.
+        uses: how many layers the tower has added that were.
+
+    Raises:
+        KerasLayerError: there are some.
+    """
+    if uses:
+        raise KerasLayerError(
+            f"Training tower {tower!r} has a layer of tf_keras, such as a Dropout, that was called without "
+            f"training=, and would act as in inference. Pass training=True (or False, if it is meant), or "
+            f"use the layers of towerpack_layers."
+        )
+
+
+def _owner(frame: FrameType | None) -> Any:
+    """Returns the Keras layer that a variable is being made for, or another object of Keras, or `None`."""
+    objects = list(_objects_of_keras(frame))
+    layers = [candidate for candidate in objects if _is_layer(candidate)]
+    return next(iter([*layers, *objects]), None)
+
+
+def _objects_of_keras(frame: FrameType | None) -> Iterator[Any]:
+    while frame is not None:
+        if _package(frame.f_globals.get("__name__", "")) in _PACKAGES and "self" in frame.f_locals:
+            yield frame.f_locals["self"]
+        frame = frame.f_back
+
+
+def _is_layer(candidate: object) -> bool:
+    kinds = type(candidate).__mro__
+    return any(kind.__name__ == "Layer" and _package(kind.__module__) in _PACKAGES for kind in kinds)
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
