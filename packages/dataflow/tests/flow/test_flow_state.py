@@ -138,7 +138,7 @@ def _flat(flow):
 
 
 class Unread(list):
-    """A long list that nobody has a reason to walk through."""
+    """A list that is too long to be walked through."""
 
     def __iter__(self):
         raise AssertionError("walked through")
@@ -155,6 +155,6 @@ def test_a_state_does_not_cost_a_walk_through_a_flow_s_own_list():
         def datapoint(self, epoch, index):
             return [self.paths[index]]
 
-    for flow in (Paths(Unread("abc")), DataFromList(Unread("abc"))):
+    for flow in (Paths(Unread(["a"] * 2000)), DataFromList(Unread("abc"))):
         next(iter(flow))
         assert flow.state_dict()["index"] == 1

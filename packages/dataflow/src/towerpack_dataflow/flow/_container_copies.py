@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from ._error_location import blame
-from ._node import Node
+__all__ = ["CONTAINERS", "copy_container", "copy_containers"]
 
-__all__ = ["copied_containers", "copy_container", "copy_containers"]
-
-_CONTAINERS = frozenset({list, dict})
+CONTAINERS = frozenset({list, dict})
+"""The types of datapoints that a consumer could change."""
 
 
 def copy_container(datapoint: Any) -> Any:
     """Returns `datapoint`, or a shallow copy if it is a list or dict that its source may still hold."""
-    return datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
+    return datapoint.copy() if type(datapoint) in CONTAINERS else datapoint
 
 
 def copy_containers(chunk: list[Any]) -> list[Any]:
     """Copies the lists and dicts among many datapoints; costs next to nothing if there are none."""
-    if _CONTAINERS.isdisjoint(map(type, chunk)):
+    if CONTAINERS.isdisjoint(map(type, chunk)):
         return chunk
-    return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
-
-
-def copied_containers(flow: Node, datapoints: Iterator[Any]) -> Iterator[Any]:
-    """Copies the lists and dicts among datapoints of a user's code, whose errors then name `flow`."""
-    try:
-        for datapoint in datapoints:
-            yield datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
-    except Exception as error:
-        blame(error, flow)
-        raise
+    return [datapoint.copy() if type(datapoint) in CONTAINERS else datapoint for datapoint in chunk]

@@ -14,6 +14,8 @@ from . import _flow_state
 from ._columns import Columns
 from ._epoch import Epoch, draw_seed
 from ._error_location import explain
+from ._find_flows import find_flows, flows_among, slot_names
+from ._inner_passes import innermost_pass
 from ._position import Position
 from ._subclassing import inherited_pass, wrap_overrides
 
@@ -21,7 +23,6 @@ __all__ = ["DataFlow", "flows_in", "known_length"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_NO_FLOWS = frozenset({bool, int, str, type(None)})
 _MEMBERS_LOOKED_AT = 8
 
 
@@ -42,8 +43,13 @@ class DataFlow:
     To write a flow, override one of
 
     * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. A flow that it iterates
-      over must be an attribute of it, so that seeds and epochs reach it;
+      over is an attribute of it, or lies in a list, tuple, dict or dataclass that is one, so that seeds,
+      epochs and states reach it. A flow from elsewhere starts over in each pass, with random numbers that
+      belong to the pass;
     * `__len__` and `datapoint(epoch, index)`, for an addressable flow.
+
+    What a *live* flow has given cannot be had again: a queue that others fill, a simulator. Such a stream
+    says `live = True`. It has no position, so nothing is skipped or made again when a run goes on.
 
     Neither has to call `super().__init__()`. Lists and dicts are copied (the container, not the components)
     when they leave such a flow, so that nothing downstream can change what it holds.
@@ -64,6 +70,7 @@ class DataFlow:
 
     # Class attributes, because subclasses need not call __init__.
     _seed: int | None = None
+    _seed_drawn = False  # whether nobody has given it
     _position: Position | None = None
     _ready = False
     _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
@@ -98,6 +105,14 @@ class DataFlow:
     def addressable(self) -> bool:
         """Whether `datapoint(epoch, index)` works."""
         return False
+
+    @property
+    def live(self) -> bool:
+        """Whether what the flow has given cannot be had again; so it is over a flow that is live.
+
+        A flow of one's own says it by the class attribute `live = True`.
+        """
+        return any(child.live for child in self._children())
 
     @property
     def fixed_batch_size(self) -> int | None:
@@ -157,8 +172,9 @@ class DataFlow:
             ArgumentError: `seed` is not an integer from 0 up.
         """
         number = arguments.count("a seed", seed, least=0)
-        self._forget_seeds()
-        self._seed = number
+        for _, flow in _flow_state.walk(self):
+            flow._seed, flow._seed_drawn = None, False
+        self._seed, self._seed_drawn = number, False
         position = self._position
         if position is not None and not position.started:
             epoch = Epoch(position.epoch, number, (), position.epoch.marks)
@@ -220,14 +236,10 @@ class DataFlow:
         raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
     def _children(self) -> tuple[DataFlow, ...]:
-        """Returns the flows right below: attributes that are flows, or lists or tuples of flows."""
+        """Returns the flows right below: those that `find_flows` finds."""
         if self._holds is not None:  # each state_dict() calls this
             return tuple([getattr(self, name) for name in self._holds])
-        found: list[DataFlow] = []
-        for value in vars(self).values():
-            if type(value) not in _NO_FLOWS:
-                found.extend(flows_in(value))
-        return tuple(found)
+        return tuple(find_flows(self, DataFlow))
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
         """Returns `epoch` for child `place`."""
@@ -250,8 +262,12 @@ class DataFlow:
     def _begin(self) -> Iterator[Any]:
         """Starts the next pass with this flow as the root."""
         if not self._ready:
+            _flow_state.walk(self)  # a tree that has no end is refused
             self.reset_state()
             self._ready = True
+        inner = innermost_pass()
+        if inner is not None and not inner.places(self):
+            return _counted(self, Position(inner.begin(self)))
         current = self._current()
         # A seed set in the middle of a pass counts from the next one on.
         self._position = current.next_pass(self._seed)
@@ -265,36 +281,42 @@ class DataFlow:
         return self._position
 
     def _rooted(self, epoch: int) -> Epoch:
-        """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none."""
+        """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none.
+
+        Inside of another flow's pass it is a flow below that one, and the other one's seed counts.
+        """
         if isinstance(epoch, Epoch):
             return epoch
+        inner = innermost_pass()
+        if inner is not None:
+            return inner.numbered(self, epoch)
         if self._seed is None:
-            self._seed = draw_seed()
+            self._seed, self._seed_drawn = draw_seed(), True
             _log.info("%s: drew seed %d; seed(%d) repeats this run", self._name(), self._seed, self._seed)
         return Epoch(epoch, self._seed)
 
-    def _forget_seeds(self) -> None:
-        self._seed = None
-        for child in self._children():
-            child._forget_seeds()
-
     def __getstate__(self) -> dict[str, Any]:
         """A copy continues at this flow's position, and is reset again in its process."""
-        return {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
+        slots = {name: getattr(self, name) for name in slot_names(type(self)) if hasattr(self, name)}
+        kept = {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
+        return {**kept, **slots}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes the state of another flow over; attributes in slots, too."""
+        slots = frozenset(slot_names(type(self)))
+        for name, value in state.items():
+            if name in slots:
+                setattr(self, name, value)
+            else:
+                vars(self)[name] = value
 
 
 def flows_in(value: object) -> Sequence[DataFlow]:
-    """Returns the flows that an attribute's value is or holds.
-
-    The rest of a list is looked at only if there is a flow among its first members: a list of paths may have
-    a million of them.
-    """
+    """Returns the flows that an attribute's value is, or is a list or tuple of."""
     if isinstance(value, DataFlow):
         return (value,)
-    if isinstance(value, (list, tuple)):
-        for member in value[:_MEMBERS_LOOKED_AT]:
-            if isinstance(member, DataFlow):
-                return [member for member in value if isinstance(member, DataFlow)]
+    if isinstance(value, (list, tuple)) and flows_among(value[:_MEMBERS_LOOKED_AT], DataFlow):
+        return flows_among(value, DataFlow)
     return ()
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .._errors import StateError
+from .._errors import FlowDefinitionError, StateError
 from ._epoch import Epoch
 from ._node import Node
 from ._position import Position
 from ._resume_marks import as_lists
 
-__all__ = ["FORMAT", "dump", "load", "load_marks", "seeds_below", "set_seeds_below"]
+__all__ = ["FORMAT", "dump", "load", "load_marks", "seeds_below", "set_seeds_below", "walk"]
 
 FORMAT = 1  # under "version" in each state; a state without it has format 1
+_DEEPEST = 500
+_MOST = 100_000  # flows in a tree, in which some are held at several places
 _REQUIRED = ("seed", "epoch", "index")
 _OPTIONAL = ("version", "seeds", "marks")
 
@@ -31,9 +33,7 @@ def dump(flow: Node, position: Position) -> dict[str, Any]:
         "index": position.index,
     }
     seeds = {
-        _spelt(place): node._seed
-        for place, node in _walk(flow)
-        if node._seed is not None and node is not flow
+        _spelt(place): node._seed for place, node in walk(flow) if node._seed is not None and node is not flow
     }
     if seeds:
         state["seeds"] = seeds
@@ -51,7 +51,7 @@ def load(flow: Node, state: Mapping[str, Any]) -> Position:
     _check(state)
     seeds, marks = state.get("seeds", {}), state.get("marks", {})
     flow.seed(state["seed"])
-    for place, node in _walk(flow):
+    for place, node in walk(flow):
         path = _spelt(place)
         if path in seeds and node is not flow:
             node.seed(seeds[path])
@@ -61,28 +61,37 @@ def load(flow: Node, state: Mapping[str, Any]) -> Position:
 
 def load_marks(flow: Node, marks: Mapping[str, Iterable[int]], path: tuple[int, ...] = ()) -> None:
     """Gives each flow of a tree, whose root stands at `path`, the mark that a state or a copy has for it."""
-    for place, node in _walk(flow, path):
+    for place, node in walk(flow, path):
         if _spelt(place) in marks:
             node._load_mark(marks[_spelt(place)])
 
 
 def seeds_below(flow: Node) -> dict[str, int]:
     """Returns the seeds given to flows below `flow`, by place."""
-    return {_spelt(place): node._seed for place, node in _walk(flow) if place and node._seed is not None}
+    return {_spelt(place): node._seed for place, node in walk(flow) if place and node._seed is not None}
 
 
 def set_seeds_below(flow: Node, seeds: Mapping[str, int]) -> None:
     """Sets these seeds in the tree below `flow`, and no others: a worker's copy follows its original."""
-    for place, node in _walk(flow):
+    for place, node in walk(flow):
         if place:
             node._seed = seeds.get(_spelt(place))
 
 
-def _walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Node]]:
-    """Lists all flows of a tree with their places, parents first."""
+def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Node]]:
+    """Lists all flows of a tree with their places, parents first.
+
+    Raises:
+        FlowDefinitionError: a flow holds itself, or holds one that holds it.
+    """
     found: list[tuple[tuple[int, ...], Node]] = [(path, flow)]
     for place, node in found:  # and those that are appended meanwhile
         below = node._children()
+        if len(place) > _DEEPEST or len(found) > _MOST:
+            raise FlowDefinitionError(
+                f"{node._name()} holds itself, or flows are over each other {_DEEPEST} deep; an attribute "
+                "that leads back up to a flow above must be none in which flows are looked for: use weakref.ref"
+            )
         if node._transparent:
             found += [(place, child) for child in below]
         else:

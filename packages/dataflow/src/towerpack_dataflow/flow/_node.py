@@ -19,9 +19,14 @@ class Node(Protocol):
     """
 
     _seed: int | None
+    _seed_drawn: bool
     _position: Position | None
     _transparent: bool
     _running: Epoch | None
+
+    @property
+    def live(self) -> bool:
+        """Whether what the flow has given cannot be had again."""
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next pass."""

@@ -8,9 +8,9 @@ from types import GeneratorType
 from typing import Any
 
 from .._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError
-from ..flow._container_copies import copied_containers
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._inner_passes import run_pass
 
 __all__ = ["DataFromGenerator", "DataFromIterable"]
 
@@ -71,8 +71,8 @@ class DataFromIterable(DataFlow):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if self._one_shot:
-            return copied_containers(self, self._continued(epoch, start))
-        return copied_containers(self, islice(self._open(), start, None))
+            return run_pass(self, epoch, lambda: self._continued(epoch, start), [])
+        return run_pass(self, epoch, lambda: islice(self._open(), start, None), [])
 
     def _open(self) -> Iterator[Any]:
         return iter(self._iterable)
