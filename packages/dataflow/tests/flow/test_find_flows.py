@@ -224,14 +224,14 @@ class Local(ProxyDataFlow):
         return len(self.ds) // 4
 
 
-def partial_of(hider):
+def calls(hider):
     return lambda: [hider()]
 
 
 HIDDEN = {
     "closure": lambda flow: lambda: [flow],
     "built on the spot": lambda flow: lambda: [Noise(), shuffled()],
-    "object": lambda flow: lambda hider=Hider(flow): [hider()],
+    "object": lambda flow: calls(Hider(flow)),
     "long list": lambda flow: lambda many=[*range(2000), flow]: many[2000:],
     "generator": lambda flow: lambda: [DataFromGenerator(lambda: iter(flow))],
 }

@@ -89,8 +89,8 @@ def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], 
         below = node._children()
         if len(place) > _DEEPEST or len(found) > _MOST:
             raise FlowDefinitionError(
-                f"{node._name()} holds itself, or flows are over each other {_DEEPEST} deep; an attribute "
-                "that leads back up to a flow above must be none in which flows are looked for: use weakref.ref"
+                f"{node._name()} holds itself, or flows are over each other {_DEEPEST} deep; "
+                "let an attribute that leads back up to a flow above be a weakref.ref"
             )
         if node._transparent:
             found += [(place, child) for child in below]

@@ -13,7 +13,7 @@ from .._errors import ArgumentError, NotAddressableError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow, known_length
-from ._proxy_flow import ProxyDataFlow
+from ._proxy_flow import ProxyDataFlow, changed
 
 __all__ = ["ShardData", "reshard"]
 
@@ -78,6 +78,9 @@ class ShardData(ProxyDataFlow):
         first, stop = (self._index + number * self._count for number in (wanted.start, wanted.stop))
         self.ds._gather(self._below(epoch), range(first, stop, wanted.step * self._count), out)
 
+    def _on_first_host(self) -> DataFlow:
+        return changed(self, ds=self.ds._on_first_host(), _index=0)
+
     def _name(self) -> str:
         return f"ShardData({self._index} of {self._count})"
 
@@ -85,7 +88,10 @@ class ShardData(ProxyDataFlow):
 def _strided(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
     """Yields every `step`-th datapoint of a pass from number `first` on; makes no others if it can."""
     if step == 1 or not flow.addressable:
-        return islice(flow._datapoints(epoch, first), 0, None, step)
+        # From behind this shard's last one on: with a later start, a flow would leave out what lies between
+        # without making it, and so miss that a map drops some of it.
+        begin = max(first - step + 1, 0)
+        return islice(flow._datapoints(epoch, begin), first - begin, None, step)
     return _picked(flow, epoch, first, step)
 
 
