@@ -1,5 +1,9 @@
 """Every error that this package raises on purpose."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
@@ -87,7 +91,17 @@ class SendError(DataFlowError, TypeError):
 
 
 class StateError(DataFlowError, ValueError):
-    """The argument of `load_state_dict()` is not the state of such a flow."""
+    """The argument of `load_state_dict()` is not the state of such a flow.
+
+    Attributes:
+        differences: if the state is of another flow, what differs, with the value in the state and the
+            flow's own: `{"length of DataFromList": (100, 120)}`. Else empty.
+    """
+
+    def __init__(self, message: str, differences: Mapping[str, tuple[object, object]] | None = None) -> None:
+        """Takes the message, and what differs."""
+        super().__init__(message)
+        self.differences = dict(differences or {})
 
 
 class UnknownLengthError(DataFlowError, TypeError):

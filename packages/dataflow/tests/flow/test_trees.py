@@ -1,5 +1,6 @@
 """Any tree of flows, stopped anywhere and resumed in a copy, gives what it would have given."""
 
+import copy
 import json
 from itertools import islice
 
@@ -146,6 +147,32 @@ def test_stop_and_resume_anywhere(tree, seed, data):
         assert same(got + head(other, MOST - stop), passes[epoch])
         assert same(head(other), passes[epoch + 1])
     assert same(got + list(islice(iterator, MOST - stop)), passes[epoch])
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(tree=trees, rehearsed=st.lists(st.integers(0, 30), max_size=3))
+def test_a_rehearsal_leaves_nothing_behind(tree, rehearsed):
+    pickled = cloudpickle.dumps(tree)
+    fresh, flow = cloudpickle.loads(pickled), cloudpickle.loads(pickled)
+    fresh.seed(3)
+    flow.seed(3)
+    begin = copy.deepcopy(flow.state_dict())
+    for count in rehearsed:
+        head(flow, count)
+    flow.load_state_dict(begin)
+    assert flow.state_dict() == fresh.state_dict() == begin
+    assert known_length(flow) == known_length(fresh)
+    for _ in range(2):
+        assert same(head(flow), head(fresh))
+        assert flow.state_dict() == fresh.state_dict()
+
+
+def known_length(flow):
+    try:
+        return len(flow)
+    except TypeError:
+        return None
 
 
 @pytest.mark.slow

@@ -76,6 +76,7 @@ class DataFlow:
     _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
     _running: Epoch | None = None
     _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
+    _copied = False  # whether workers have copies of the flows below
     _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -112,7 +113,8 @@ class DataFlow:
 
         A flow of one's own says it by the class attribute `live = True`.
         """
-        return any(child.live for child in self._children())
+        below = (flow for _, flow in _flow_state.walk(self)[1:])
+        return any(type(flow).live is not DataFlow.live and flow.live for flow in below)
 
     @property
     def fixed_batch_size(self) -> int | None:
@@ -184,20 +186,30 @@ class DataFlow:
         """Returns the position of the next datapoint that the consumer has not seen, and the seed.
 
         While the consumer holds datapoint 7 the position is 8. The state is a few integers, ready for JSON;
-        its `"version"` is the number of its format.
+        its `"version"` is the number of its format, and its `"flow"` says what it belongs to.
+
+        A live flow has no position. Its state holds what live flows below return from a `state_dict()` of
+        their own, and is empty if there are none.
         """
-        return _flow_state.dump(self, self._current())
+        return _flow_state.dump(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next `iter()` start where `state` was taken, with the seeds of that time.
+
+        So a state taken before anything was read takes a flow back to its beginning.
 
         Args:
             state: from `state_dict()` of a flow built alike, before or after `reset_state()`.
 
         Raises:
-            StateError: `state` is something else, or has a format that this release does not read.
+            StateError: `state` is something else, has a format that this release does not read, or is of a
+                flow with other kinds, lengths, batches or orders, which `StateError.differences` then names.
+                Nothing is changed.
         """
-        self._position = _flow_state.load(self, state)
+        if self.live:
+            _flow_state.load_live(self, state)
+        else:
+            self._position = _flow_state.load(self, state)
 
     def lend_read_only(self) -> None:
         """Promises that the consumer writes to no array of this flow, so that the flow may lend its memory.
@@ -252,6 +264,21 @@ class DataFlow:
 
     def _load_mark(self, numbers: Iterable[int]) -> None:
         """Takes over what a loaded state's mark says about this flow; most flows learn nothing from it."""
+
+    def _rewind(self) -> None:
+        """Forgets what earlier passes have left in this flow, apart from the position."""
+
+    def _facts(self) -> dict[str, Any]:
+        """Returns what must be the same for a state to mean the same: numbers and words, by name."""
+        if self._children():
+            return {}
+        try:
+            return {"length": len(self)}
+        except Exception:  # a user's flow that has no length, or none before reset_state()
+            return {}
+
+    def _keeps_own_state(self) -> bool:
+        return type(self).state_dict is not DataFlow.state_dict
 
     def _on_first_host(self) -> DataFlow:
         """Returns this flow as the first host has it, whose shards are never shorter than those of others."""

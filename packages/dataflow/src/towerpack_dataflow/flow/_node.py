@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ._epoch import Epoch
@@ -25,6 +25,9 @@ class Node(Protocol):
     _running: Epoch | None
 
     @property
+    def _copied(self) -> bool: ...
+
+    @property
     def live(self) -> bool:
         """Whether what the flow has given cannot be had again."""
 
@@ -40,7 +43,19 @@ class Node(Protocol):
     def seed(self, seed: int) -> None:
         """Sets the seed of this flow and of all below it."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns position and seeds."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state was taken."""
+
     def _name(self) -> str: ...
+
+    def _facts(self) -> dict[str, Any]: ...
+
+    def _rewind(self) -> None: ...
+
+    def _keeps_own_state(self) -> bool: ...
 
     def _children(self) -> Sequence[Node]: ...
 
@@ -49,6 +64,8 @@ class Node(Protocol):
     def _rooted(self, epoch: int) -> Epoch: ...
 
     def _enter(self, epoch: Epoch) -> None: ...
+
+    def _current(self) -> Position: ...
 
     def _begin(self) -> Iterator[Any]: ...
 

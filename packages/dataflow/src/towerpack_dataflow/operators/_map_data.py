@@ -90,7 +90,7 @@ class MapData(ProxyDataFlow):
             )
         self._func = func
         self._rng = rng
-        self._drops = drops
+        self._drops = self._announced = drops
 
     def __len__(self) -> int:
         """Returns the length of the flow below, while nothing was dropped.
@@ -217,6 +217,9 @@ class MapData(ProxyDataFlow):
     def _is_plain(self) -> bool:
         """Tells whether a map above may call this one's function in its own loop."""
         return not (self._rng or self._drops) and type(self)._datapoints is MapData._datapoints
+
+    def _rewind(self) -> None:
+        self._drops = self._announced
 
     def _load_mark(self, numbers: Iterable[int]) -> None:
         self._drops = True  # only maps that drop leave marks

@@ -98,6 +98,9 @@ class RepeatedData(ProxyDataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self, epoch, int(epoch) * self._num * len(self.ds) + index)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"num": self._num}
+
     def _columns(self) -> Columns | None:
         return self.ds._columns() if self.ds.addressable else None
 
@@ -154,6 +157,9 @@ class FixedSizeData(ProxyDataFlow):
         place, offset = self._origin(epoch)
         return _one(self, place, offset + index)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"size": self._size, "keep_state": self._keep_state}
+
     def _columns(self) -> Columns | None:
         return self.ds._columns() if self.ds.addressable else None
 
@@ -163,7 +169,9 @@ class FixedSizeData(ProxyDataFlow):
 
     def _origin(self, epoch: Epoch) -> tuple[Epoch, int]:
         """Returns what the child's epochs are counted in, and how many datapoints were given there before."""
-        return (epoch, int(epoch) * self._size) if self._keep_state else (epoch.inner(), 0)
+        if self._keep_state and not self.ds.live:  # what a live flow gave in earlier passes is not counted
+            return epoch, int(epoch) * self._size
+        return epoch.inner(), 0
 
     def _name(self) -> str:
         return f"FixedSizeData({self._size})"

@@ -108,6 +108,10 @@ class ParallelFlow(ProxyDataFlow):
     def _num_workers(self, number: int) -> None:
         self._asked_for = number
 
+    @property
+    def _copied(self) -> bool:  # type: ignore[override]
+        return self._worker_pool is not None
+
     def _tuned(self) -> int:
         if not (self.ds.addressable or self._reads_here):
             return 1

@@ -70,6 +70,8 @@ class DataFromIterable(DataFlow):
             reset()
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        if self.live:
+            return run_pass(self, epoch, self._open, [])
         if self._one_shot:
             return run_pass(self, epoch, lambda: self._continued(epoch, start), [])
         return run_pass(self, epoch, lambda: islice(self._open(), start, None), [])

@@ -55,6 +55,9 @@ class DataFromList(DataFlow):
         """Returns the length of the list."""
         return len(self._lst)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self._lst), "shuffle": self._shuffle}
+
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         try:
             return copy_container(self._lst[self._order(epoch).at(index) if self._shuffle else index])
