@@ -94,8 +94,8 @@ class StateError(DataFlowError, ValueError):
     """The argument of `load_state_dict()` is not the state of such a flow.
 
     Attributes:
-        differences: if the state is of another flow, what differs, with the value in the state and the
-            flow's own: `{"length of DataFromList": (100, 120)}`. Else empty.
+        differences: what differs between the flow of the state and the one that it was loaded into, with the
+            values of both: `{"length of DataFromList": (100, 120)}`. Empty when something else is wrong.
     """
 
     def __init__(self, message: str, differences: Mapping[str, tuple[object, object]] | None = None) -> None:

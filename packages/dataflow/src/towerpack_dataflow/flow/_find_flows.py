@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from types import MappingProxyType, MemberDescriptorType, MethodType, SimpleNamespace
@@ -12,11 +11,12 @@ from typing import Any, TypeVar
 
 from .._errors import FlowDefinitionError
 
-__all__ = ["find_flows", "flows_among", "slot_names"]
+__all__ = ["find_flows", "flows_in", "kept_attributes", "set_attributes"]
 
 _PLAIN = frozenset({bool, bytes, complex, float, int, str, type(None)})
 _SEQUENCES = (list, tuple, deque)
 _SETS = (set, frozenset)
+_RECORDS = ("__dataclass_fields__", "__attrs_attrs__")
 _DEPTH = 8
 _WHOLE = 1024
 _FIRST = 8
@@ -48,10 +48,8 @@ def find_flows(owner: object, kind: type[F]) -> list[F]:
             continue
         if isinstance(value, kind):
             near.append(value)
-        elif isinstance(value, (list, tuple)) and any(isinstance(first, kind) for first in value[:_FIRST]):
-            near += flows_among(value, kind)
-            deep.append(value)
         else:
+            near += flows_in(value, kind)
             deep.append(value)
     if not deep:
         return near
@@ -59,12 +57,37 @@ def find_flows(owner: object, kind: type[F]) -> list[F]:
     return near + [flow for value in deep for flow in _inside(value, kind, seen, _DEPTH)]
 
 
-def flows_among(members: Iterable[Any], kind: type[F]) -> list[F]:
+def _flows_among(members: Iterable[Any], kind: type[F]) -> list[F]:
     """Returns the members that are flows."""
     return [member for member in members if isinstance(member, kind)]
 
 
-def slot_names(cls: type) -> list[str]:
+def flows_in(value: object, kind: type[F]) -> list[F]:
+    """Returns the flows that an attribute's value is, or is a list or tuple of."""
+    if isinstance(value, kind):
+        return [value]
+    if isinstance(value, (list, tuple)) and _flows_among(value[:_FIRST], kind):
+        return _flows_among(value, kind)
+    return []
+
+
+def kept_attributes(owner: object, left_out: Iterable[str]) -> dict[str, Any]:
+    """Returns the attributes of an object that is pickled, those in `__slots__` included."""
+    slots = {name: getattr(owner, name) for name in _slot_names(type(owner)) if hasattr(owner, name)}
+    return {key: value for key, value in {**vars(owner), **slots}.items() if key not in left_out}
+
+
+def set_attributes(owner: object, attributes: Mapping[str, Any]) -> None:
+    """Sets the attributes that `kept_attributes` has returned."""
+    slots = frozenset(_slot_names(type(owner)))
+    for name, value in attributes.items():
+        if name in slots:
+            setattr(owner, name, value)
+        else:
+            vars(owner)[name] = value
+
+
+def _slot_names(cls: type) -> list[str]:
     """Returns the names of the attributes that instances of a class have in `__slots__`."""
     slotted = [vars(base) for base in cls.__mro__ if "__slots__" in vars(base)]
     return [
@@ -77,7 +100,7 @@ def slot_names(cls: type) -> list[str]:
 
 def _attributes(value: object) -> Iterator[Any]:
     yield from getattr(value, "__dict__", {}).values()
-    for name in slot_names(type(value)):
+    for name in _slot_names(type(value)):
         if hasattr(value, name):
             yield getattr(value, name)
 
@@ -111,8 +134,7 @@ def _parts(value: Any, kind: type[F]) -> Iterable[Any] | None:
         return (value.func, *value.args, *value.keywords.values())
     if isinstance(value, MethodType):
         return (value.__self__,)
-    is_record = dataclasses.is_dataclass(value) or hasattr(type(value), "__attrs_attrs__")
-    if isinstance(value, SimpleNamespace) or (is_record and not isinstance(value, type)):
+    if isinstance(value, SimpleNamespace) or any(hasattr(type(value), name) for name in _RECORDS):
         return list(_attributes(value))
     return None
 
@@ -120,14 +142,14 @@ def _parts(value: Any, kind: type[F]) -> Iterable[Any] | None:
 def _members(container: Any, size: int, kind: type[F]) -> Iterable[Any]:
     sliced = isinstance(container, (list, tuple))
     first = container[:_FIRST] if sliced else list(islice(container, _FIRST))
-    if size > _WHOLE and not flows_among(first, kind):
+    if size > _WHOLE and not _flows_among(first, kind):
         return first
     members = container[:] if sliced else list(container)
     return () if _PLAIN.issuperset(map(type, members)) else members
 
 
 def _refuse_set(members: Iterable[Any], kind: type[F]) -> None:
-    if found := flows_among(members, kind):
+    if found := _flows_among(members, kind):
         raise FlowDefinitionError(
             f"a set has no order, so the flows in it ({type(found[0]).__name__}, …) would have other random "
             "numbers in each process; hold them in a list, tuple or dict"

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import FlowDefinitionError, NotAddressableError, StateError, UnknownLengthError
+from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthError
 from . import _flow_state
 from ._columns import Columns
 from ._epoch import Epoch, draw_seed
-from ._error_location import explain
-from ._find_flows import find_flows, flows_among, slot_names
-from ._inner_passes import innermost_pass
+from ._find_flows import find_flows, kept_attributes, set_attributes
 from ._position import Position
+from ._root_pass import counted
 from ._subclassing import inherited_pass, wrap_overrides
+from ._tree_text import tree_text
+from ._user_code import innermost_pass
 
-__all__ = ["DataFlow", "flows_in", "known_length"]
+__all__ = ["DataFlow", "known_length"]
 
 _log = logging.getLogger("towerpack_dataflow")
-
-_MEMBERS_LOOKED_AT = 8
 
 
 class DataFlow:
@@ -77,6 +77,7 @@ class DataFlow:
     _running: Epoch | None = None
     _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
     _copied = False  # whether workers have copies of the flows below
+    _argument_names: Mapping[str, str] = MappingProxyType({})  # the attributes that hold them, for repr()
     _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -223,6 +224,10 @@ class DataFlow:
             for child in self._children():
                 child.lend_read_only()
 
+    def __repr__(self) -> str:
+        """Shows the tree below, with arguments that matter, and data by their size."""
+        return tree_text(self, DataFlow)
+
     # The protocol between flows, for operators and the runtime.
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -298,12 +303,12 @@ class DataFlow:
             self._ready = True
         inner = innermost_pass()
         if inner is not None and not inner.places(self):
-            return _counted(self, Position(inner.begin(self)))
+            return counted(self, Position(inner.begin(self)))
         current = self._current()
         # A seed set in the middle of a pass counts from the next one on.
         self._position = current.next_pass(self._seed)
         self._position.started = True
-        return _counted(self, self._position)
+        return counted(self, self._position)
 
     def _current(self) -> Position:
         """Returns the position of the youngest iterator, or the first position of all."""
@@ -328,27 +333,11 @@ class DataFlow:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy continues at this flow's position, and is reset again in its process."""
-        slots = {name: getattr(self, name) for name in slot_names(type(self)) if hasattr(self, name)}
-        kept = {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
-        return {**kept, **slots}
+        return kept_attributes(self, ("_ready", "_running"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes the state of another flow over; attributes in slots, too."""
-        slots = frozenset(slot_names(type(self)))
-        for name, value in state.items():
-            if name in slots:
-                setattr(self, name, value)
-            else:
-                vars(self)[name] = value
-
-
-def flows_in(value: object) -> Sequence[DataFlow]:
-    """Returns the flows that an attribute's value is, or is a list or tuple of."""
-    if isinstance(value, DataFlow):
-        return (value,)
-    if isinstance(value, (list, tuple)) and flows_among(value[:_MEMBERS_LOOKED_AT], DataFlow):
-        return flows_among(value, DataFlow)
-    return ()
+        """Takes over the attributes of another flow."""
+        set_attributes(self, state)
 
 
 def known_length(flow: DataFlow) -> int | None:
@@ -357,33 +346,3 @@ def known_length(flow: DataFlow) -> int | None:
         return len(flow)
     except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
         return None
-
-
-def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:
-    """Runs one pass over the root of a tree: the only place where datapoints are counted."""
-    try:
-        index = position.index
-        for datapoint in _rest(flow, position):
-            # Counted before it is handed out: while the consumer holds datapoint 7, the state says 8.
-            index += 1
-            position.index = index
-            yield datapoint
-            del datapoint  # its memory is for the next one
-    except Exception as error:
-        explain(error, flow, position)
-        raise
-    position.finish(flow._seed)
-
-
-def _rest(flow: DataFlow, position: Position) -> Iterator[Any]:
-    """Returns the datapoints of a pass from a position on, which must be one of this flow's."""
-    index = position.index
-    if index and flow.addressable and index > len(flow):
-        # The hosts of a state stood at one index, and the shards of some of them were longer by one.
-        if index > (most := len(flow._on_first_host())):
-            raise StateError(
-                f"the state says {index} datapoints of this epoch were seen, and {flow._name()} has {most}; "
-                "load the state into a flow over the same data"
-            )
-        return iter(())
-    return flow._datapoints(position.epoch, index)

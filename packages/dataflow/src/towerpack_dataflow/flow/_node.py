@@ -18,6 +18,7 @@ class Node(Protocol):
     are written against this protocol, so that no import leads back up.
     """
 
+    _argument_names: Mapping[str, str]
     _seed: int | None
     _seed_drawn: bool
     _position: Position | None
@@ -26,6 +27,10 @@ class Node(Protocol):
 
     @property
     def _copied(self) -> bool: ...
+
+    @property
+    def addressable(self) -> bool:
+        """Whether `datapoint()` works."""
 
     @property
     def live(self) -> bool:
@@ -50,6 +55,10 @@ class Node(Protocol):
         """Goes on where a state was taken."""
 
     def _name(self) -> str: ...
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]: ...
+
+    def _on_first_host(self) -> Node: ...
 
     def _facts(self) -> dict[str, Any]: ...
 

@@ -25,11 +25,10 @@ from itertools import islice
 from typing import Any
 
 from .._errors import FlowDefinitionError
-from ._container_copies import copy_container
 from ._epoch import Epoch
-from ._inner_passes import run_one, run_pass
 from ._node import Node
 from ._position import Position
+from ._user_code import copy_container, run_one, run_pass
 
 __all__ = ["inherited_pass", "wrap_overrides"]
 

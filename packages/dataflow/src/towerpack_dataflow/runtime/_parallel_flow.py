@@ -49,6 +49,7 @@ class ParallelFlow(ProxyDataFlow):
     """
 
     _transparent = True
+    _argument_names = {"num_workers": "_asked_for", "num_threads": "_asked_for"}
     _worker_pool: WorkerPool | None = None
     _read_only = False
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream

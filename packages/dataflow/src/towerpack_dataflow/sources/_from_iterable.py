@@ -10,7 +10,7 @@ from typing import Any
 from .._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..flow._inner_passes import run_pass
+from ..flow._user_code import run_pass
 
 __all__ = ["DataFromGenerator", "DataFromIterable"]
 
@@ -115,6 +115,7 @@ class DataFromGenerator(DataFromIterable):
     """
 
     _holds = ()
+    _argument_names = {"gen": "_iterable"}
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
         """Keeps `gen`; calls nothing yet."""
@@ -126,6 +127,7 @@ class _GeneratorFunction:
 
     def __init__(self, gen: Callable[[], Iterable[Any]]) -> None:
         self._gen = gen
+        self.__qualname__ = getattr(gen, "__qualname__", type(gen).__name__)
 
     def __iter__(self) -> Iterator[Any]:
         made = self._gen()

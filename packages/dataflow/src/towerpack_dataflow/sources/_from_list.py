@@ -7,10 +7,10 @@ from itertools import chain
 from typing import Any
 
 from .._errors import ArgumentTypeError
-from ..flow._container_copies import copy_container, copy_containers
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._flow import DataFlow
+from ..flow._user_code import copy_container, copy_containers
 from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation
 

@@ -1,4 +1,4 @@
-"""Passes over flows that are begun inside of another flow's pass, by code of the user.
+"""How a user's code makes datapoints: what it may still hold is copied, and passes inside have a place.
 
 A flow that another one holds has a place in the tree, which gives it seeds, epochs and states. A flow that
 is reached in another way (built on the spot, out of a closure or a global, held where the search for flows
@@ -12,12 +12,25 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ._container_copies import CONTAINERS
 from ._epoch import Epoch
 from ._error_location import blame
 from ._node import Node
 
-__all__ = ["InnerPasses", "innermost_pass", "run_one", "run_pass"]
+__all__ = ["InnerPasses", "copy_container", "copy_containers", "innermost_pass", "run_one", "run_pass"]
+
+_CONTAINERS = frozenset({list, dict})
+
+
+def copy_container(datapoint: Any) -> Any:
+    """Returns `datapoint`, or a shallow copy if it is a list or dict that its source may still hold."""
+    return datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
+
+
+def copy_containers(chunk: list[Any]) -> list[Any]:
+    """Copies the lists and dicts among many datapoints; costs next to nothing if there are none."""
+    if _CONTAINERS.isdisjoint(map(type, chunk)):
+        return chunk
+    return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
 
 
 class InnerPasses(NamedTuple):
@@ -58,7 +71,7 @@ def run_pass(
     """Yields the datapoints of a user's code, whose errors then name `flow`; copies lists and dicts."""
     try:
         for datapoint in produce():
-            yield datapoint.copy() if type(datapoint) in CONTAINERS else datapoint
+            yield datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
     except Exception as error:
         blame(error, flow)
         raise
