@@ -71,7 +71,9 @@ def run_pass(
     """Yields the datapoints of a user's code, whose errors then name `flow`; copies lists and dicts."""
     try:
         for datapoint in produce():
-            yield datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
+            if type(datapoint) in _CONTAINERS:
+                datapoint = datapoint.copy()  # and no reference to the other one, by which arrays seem shared
+            yield datapoint
     except Exception as error:
         blame(error, flow)
         raise
