@@ -7,14 +7,20 @@ limit, a little more than the time of `import numpy`, which `benchmarks/import_t
 from __future__ import annotations
 
 import operator
-from typing import Any
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ._errors import ArgumentError
+import numpy as np
 
-__all__ = ["count", "one_of"]
+from ._errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["count", "flag", "function", "one_of", "position"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
+def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
     """Checks that `value` is an integer of at least `least`, NumPy's included; returns it as an `int`.
 
     Args:
@@ -22,9 +28,10 @@ def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
         value: the argument.
         least: the smallest number that makes sense.
         instead: other accepted values, for the message.
+        most: the largest number that makes sense; by default, what `len()` can return.
 
     Raises:
-        ArgumentError: `value` is no integer, or is below `least`.
+        ArgumentError: `value` is no integer, is below `least`, or is above `most`.
     """
     try:
         number = operator.index(value)
@@ -32,7 +39,46 @@ def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
         number = least - 1
     if number < least or isinstance(value, bool):
         raise ArgumentError(f"{name} is an integer from {least} up{instead}; received {value!r}")
+    if most is not None and number > most:
+        raise ArgumentError(f"{name} is an integer up to {most}{instead}; received {value!r}")
     return number
+
+
+def position(name: str, value: Any) -> int:
+    """Checks that `value` is an integer, which may lie outside of what it counts.
+
+    Raises:
+        ArgumentTypeError: `value` is no integer.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} is an integer; received {value!r}")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Checks that `value` is a boolean, NumPy's included; returns it as a `bool`.
+
+    Raises:
+        ArgumentTypeError: `value` is something else, a string such as `"no"` included.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentTypeError(f"{name} is True or False; received {value!r}")
+    return bool(value)
+
+
+def function(name: str, value: F) -> F:
+    """Checks that `value` can be called, and returns it.
+
+    Raises:
+        ArgumentTypeError: `value` cannot be called.
+    """
+    if not callable(value):
+        raise ArgumentTypeError(f"{name} is a function; received {value!r}")
+    return value
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -41,6 +87,6 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     Raises:
         ArgumentError: `value` is none of them.
     """
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; received {value!r}")
     return str(value)

@@ -1,5 +1,7 @@
+import gc
 import json
 import logging
+import weakref
 
 import numpy as np
 import pytest
@@ -164,3 +166,18 @@ def test_a_state_does_not_cost_a_walk_through_a_flow_s_own_list():
     for flow in (Paths(Unread(["a"] * 2000)), DataFromList(Unread("abc"))):
         next(iter(flow))
         assert flow.state_dict()["index"] == 1
+
+
+def test_a_state_makes_no_circle_of_references():
+    """A flow that is let go of ends its workers at once, and not when the garbage collector comes by."""
+    flow = MapData(DataFromList([[1], [2]]), list)
+    next(iter(flow))
+    flow.load_state_dict(flow.state_dict())
+    flow.state_dict()
+    gone = weakref.ref(flow)
+    gc.disable()
+    try:
+        del flow
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -42,6 +42,7 @@ class BatchData(ProxyDataFlow):
 
     Raises:
         ArgumentError: `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
+        ArgumentTypeError: a switch is not a boolean.
         BatchError: datapoints do not stack; raised while iterating.
 
     Example:
@@ -59,14 +60,14 @@ class BatchData(ProxyDataFlow):
         """Checks the size against the length of `ds`, if that is known."""
         super().__init__(ds)
         self._batch_size = arguments.count("batch_size", batch_size)
+        self._remainder = arguments.flag("remainder", remainder)
         length = known_length(self.ds)
         if not remainder and length is not None and batch_size > length:
             raise ArgumentError(
                 f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
                 "no batch; take a smaller one, or remainder=True"
             )
-        self._remainder = remainder
-        self._use_list = use_list
+        self._use_list = arguments.flag("use_list", use_list)
 
     def __len__(self) -> int:
         """Returns the number of batches in a pass."""

@@ -140,7 +140,10 @@ class DataFlow:
         Raises:
             NotAddressableError: the flow is a stream.
             IndexError: there is no such datapoint.
+            ArgumentError: `epoch` is not an integer from 0 up.
+            ArgumentTypeError: `index` is not an integer.
         """
+        index = arguments.position("index", index)
         if not self.addressable:
             raise NotAddressableError(
                 f"{self._name()} is a stream: it has no datapoint({epoch}, {index}); iterate over it"
@@ -174,7 +177,7 @@ class DataFlow:
         Raises:
             ArgumentError: `seed` is not an integer from 0 up.
         """
-        number = arguments.count("a seed", seed, least=0)
+        number = arguments.count("a seed", seed, least=0, most=None)
         for _, flow in _flow_state.walk(self):
             flow._seed, flow._seed_drawn = None, False
         self._seed, self._seed_drawn = number, False
@@ -323,6 +326,7 @@ class DataFlow:
         """
         if isinstance(epoch, Epoch):
             return epoch
+        epoch = arguments.count("epoch", epoch, least=0, most=None)
         inner = innermost_pass()
         if inner is not None:
             return inner.numbered(self, epoch)

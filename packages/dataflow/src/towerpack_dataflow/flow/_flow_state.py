@@ -39,12 +39,13 @@ class Tree(NamedTuple):
     """The flows of a tree for the time of a pass, in which it stays the same.
 
     Attributes:
-        nodes: the flows and their places, parents first.
+        below: the flows below the root and their places, parents first. Not the root, whose position keeps
+            this: a circle of references would keep its workers until the garbage collector comes by.
         facts: what a state says about them.
         live: whether what the flows have given cannot be had again.
     """
 
-    nodes: list[tuple[str, Node]]
+    below: list[tuple[str, Node]]
     facts: Facts
     live: bool
 
@@ -52,7 +53,7 @@ class Tree(NamedTuple):
     def of(cls, flow: Node) -> Tree:
         """Walks through the tree below `flow`."""
         nodes = [(_spelt(place), node) for place, node in walk(flow)]
-        return cls(nodes, tree_facts(nodes), flow.live)
+        return cls(nodes[1:], tree_facts(nodes), flow.live)
 
 
 def dump(flow: Node) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def dump(flow: Node) -> dict[str, Any]:
         "index": position.index,
         "flow": tree.facts,
     }
-    seeds = {place: node._seed for place, node in tree.nodes if node._seed is not None and node is not flow}
+    seeds = {place: node._seed for place, node in tree.below if node._seed is not None}
     if seeds:
         state["seeds"] = seeds
     if epoch.marks:
@@ -96,9 +97,10 @@ def load(flow: Node, state: Mapping[str, Any]) -> Position:
     _check_fit(flow, tree, state)
     flow.seed(state["seed"])
     _rewind(flow)
-    for place, node in tree.nodes:
-        if place in seeds and node is not flow:
+    for place, node in tree.below:
+        if place in seeds:
             node.seed(seeds[place])
+    for place, node in [("", flow), *tree.below]:
         if place in marks:
             node._load_mark(marks[place])
     return Position(Epoch(state["epoch"], state["seed"], (), as_lists(marks)), state["index"])
@@ -106,7 +108,7 @@ def load(flow: Node, state: Mapping[str, Any]) -> Position:
 
 def _dump_live(tree: Tree) -> dict[str, Any]:
     """Returns the states that the live flows of a tree have of their own; such a tree has no position."""
-    own = {place: node.state_dict() for place, node in tree.nodes[1:] if node._keeps_own_state()}
+    own = {place: node.state_dict() for place, node in tree.below if node._keeps_own_state()}
     own = {place: state for place, state in own.items() if state}
     return {"live": own} if own else {}
 
@@ -129,7 +131,7 @@ def load_live(flow: Node, state: Mapping[str, Any]) -> None:
         raise StateError(f"a state is the dict that state_dict() returns; received {type(state).__name__}")
     own = state.get("live", {})
     wrong = sorted(map(repr, set(state).difference((*_REQUIRED, *_OPTIONAL, "live"))))
-    places = {place: node for place, node in Tree.of(flow).nodes[1:] if node._keeps_own_state()}
+    places = {place: node for place, node in Tree.of(flow).below if node._keeps_own_state()}
     if wrong or not isinstance(own, Mapping) or not own.keys() <= places.keys():
         raise StateError(
             f"the state of {flow._name()}, which is live, holds under 'live' the states of the flows "
@@ -215,7 +217,7 @@ def _check_fit(flow: Node, tree: Tree, state: Mapping[str, Any]) -> None:
             "entry 'flow' a state is loaded unchecked, and its index then counts the datapoints of this one",
             found,
         )
-    strange = set(state.get("seeds", {})).difference(place for place, _ in tree.nodes)
+    strange = set(state.get("seeds", {})).difference(place for place, _ in tree.below)
     if strange:
         raise StateError(f"the state has seeds for flows that {flow!r} has not, at {sorted(strange)}")
 

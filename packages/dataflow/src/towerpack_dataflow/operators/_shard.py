@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentError, NotAddressableError
+from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow, known_length
@@ -110,16 +110,19 @@ def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str
 
     Raises:
         ArgumentError: the numbers are not those of shards.
+        StateError: `state` is not the state of a flow.
 
     Example:
         >>> state = {"seed": 0, "epoch": 2, "index": 5}
         >>> [reshard(state, was=4, index=index, count=3)["index"] for index in range(3)]
         [7, 7, 6]
     """
+    if not isinstance(state, Mapping) or "index" not in state:
+        raise StateError(f"a state is the dict that state_dict() returns; received {state!r}")
     seen = arguments.count("was", was) * arguments.count("the state's index", state["index"], least=0)
     count = arguments.count("count", count)
     # As many as there are numbers index, index + count, … below `seen`.
-    return {**state, "index": len(range(_shard_number(index, count), seen, count))}
+    return {**state, "index": max(-((_shard_number(index, count) - seen) // count), 0)}
 
 
 def _shard_number(index: int, count: int) -> int:

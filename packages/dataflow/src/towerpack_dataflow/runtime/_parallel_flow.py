@@ -70,14 +70,17 @@ class ParallelFlow(ProxyDataFlow):
         super().__init__(ds)
         self._asked_for = (
             num_workers
-            if num_workers == "auto"
+            if isinstance(num_workers, str) and num_workers == "auto"
             else arguments.count("num_workers", num_workers, instead=', or "auto"')
         )
-        self._ordered = ordered
+        self._ordered = arguments.flag("ordered", ordered)
         self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
-        self._start_method = arguments.one_of("start_method", start_method or _default_method(), _METHODS)
+        method = _default_method() if start_method is None else start_method
+        self._start_method = arguments.one_of("start_method", method, _METHODS)
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
-        self._worker_init_fn = worker_init_fn
+        self._worker_init_fn = (
+            None if worker_init_fn is None else arguments.function("worker_init_fn", worker_init_fn)
+        )
         self._stall_warning = stall_warning
 
     def __len__(self) -> int:

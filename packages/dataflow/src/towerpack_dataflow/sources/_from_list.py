@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
@@ -28,7 +29,7 @@ class DataFromList(DataFlow):
         shuffle: whether each epoch has an order of its own.
 
     Raises:
-        ArgumentTypeError: `lst` is not a sequence.
+        ArgumentTypeError: `lst` is not a sequence, or `shuffle` is not a boolean.
 
     Example:
         >>> list(DataFromList([["a", 0], ["b", 1]], shuffle=False))
@@ -48,7 +49,7 @@ class DataFromList(DataFlow):
                 "use list(...) of it, or DataFromIterable"
             )
         self._lst = lst
-        self._shuffle = shuffle
+        self._shuffle = arguments.flag("shuffle", shuffle)
         self._last_order: tuple[Any, Permutation] | None = None
 
     def __len__(self) -> int:
