@@ -5,6 +5,7 @@ import json
 from itertools import islice
 
 import cloudpickle
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 from towerpack_dataflow import (
     BatchData,
     DataFlow,
+    DataFromArrays,
     DataFromGenerator,
+    DataFromIterable,
     DataFromList,
     FixedSizeData,
     MapData,
@@ -21,6 +24,7 @@ from towerpack_dataflow import (
     ProxyDataFlow,
     RepeatedData,
     RNGDataFlow,
+    ShardData,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -61,6 +65,53 @@ class Both(DataFlow):
             yield from islice(part, MOST)
 
 
+class ByName(DataFlow):
+    """Two subtrees in a dict, datapoint by datapoint."""
+
+    def __init__(self, one, two):
+        self.flows = {"one": one, "rest": [{"two": two}]}
+
+    def __iter__(self):
+        for one, two in zip(self.flows["one"], self.flows["rest"][0]["two"]):
+            yield [one, two]
+
+
+class OnTheSpot(ProxyDataFlow):
+    """Builds an operator with random numbers in each pass."""
+
+    def __len__(self):
+        return len(self.ds)
+
+    def __iter__(self):
+        yield from MapData(self.ds, add_noise, rng=True)
+
+
+class WholePasses(ProxyDataFlow):
+    """Makes each datapoint of a pass over the flow below."""
+
+    addressable = True
+
+    def __len__(self):
+        return 4
+
+    def datapoint(self, epoch, index):
+        return [index, [*islice(self.ds, index + 2)]]
+
+
+def shard_of(ds, places):
+    index, count = places
+    return ShardData(ds, index % count, count)
+
+
+def rows_of(ds):
+    """A flow whose datapoints stack, whatever those of `ds` are."""
+    return MapData(ds, measured)
+
+
+def measured(dp):
+    return [np.float32(len(str(dp))), len(str(dp)) % 7]
+
+
 def boxed(dp):
     return [dp]
 
@@ -78,6 +129,9 @@ leaves = st.one_of(
     st.builds(lambda n, s: DataFromList([[i, i] for i in range(n)], shuffle=s), sizes, st.booleans()),
     st.builds(lambda n: DataFromGenerator(lambda: ([i] for i in range(n))), sizes),
     st.builds(Uneven, sizes),
+    st.builds(lambda n: DataFromIterable([[i] for i in range(n)]), sizes),
+    st.builds(lambda n, s: DataFromArrays([np.arange(n), [*range(n)]], shuffle=s), sizes, st.booleans()),
+    st.builds(lambda n, size: BatchData(DataFromArrays([np.arange(n)]), size, remainder=True), sizes, sizes),
 )
 
 
@@ -97,6 +151,11 @@ def grown(trees):
         st.builds(lambda ds: RepeatedData(full(ds), -1), trees),
         st.builds(EveryOther, trees),
         st.builds(Both, trees, trees),
+        st.builds(ByName, trees, trees),
+        st.builds(OnTheSpot, trees),
+        st.builds(WholePasses, trees),
+        st.builds(shard_of, trees, st.tuples(st.integers(0, 5), st.integers(1, 3))),
+        st.builds(lambda ds, n: BatchData(rows_of(ds), n, remainder=True), trees, sizes),
         st.builds(lambda ds: quiet(PrintData(ds)), trees),
     )
 

@@ -17,6 +17,9 @@ _PLAIN = frozenset({bool, bytes, complex, float, int, str, type(None)})
 _SEQUENCES = (list, tuple, deque)
 _SETS = (set, frozenset)
 _RECORDS = ("__dataclass_fields__", "__attrs_attrs__")
+_OWN = frozenset(
+    {"_position", "_ready", "_running", "_seed", "_seed_drawn", "rng"}
+)  # of a flow; these hold none
 _DEPTH = 8
 _WHOLE = 1024
 _FIRST = 8
@@ -43,7 +46,7 @@ def find_flows(owner: object, kind: type[F]) -> list[F]:
     """
     near: list[F] = []
     deep: list[Any] = []
-    for value in _attributes(owner):
+    for value in _attributes(owner, _OWN):
         if type(value) in _PLAIN:
             continue
         if isinstance(value, kind):
@@ -98,8 +101,10 @@ def _slot_names(cls: type) -> list[str]:
     ]
 
 
-def _attributes(value: object) -> Iterator[Any]:
-    yield from getattr(value, "__dict__", {}).values()
+def _attributes(value: object, left_out: frozenset[str] = frozenset()) -> Iterator[Any]:
+    for name, attribute in getattr(value, "__dict__", {}).items():
+        if name not in left_out:
+            yield attribute
     for name in _slot_names(type(value)):
         if hasattr(value, name):
             yield getattr(value, name)

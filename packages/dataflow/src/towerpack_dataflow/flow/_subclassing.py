@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -87,7 +86,10 @@ def _addressable_methods(produce: Callable[[Node, Epoch, int], Any]) -> dict[str
         return copy_container(self.datapoint(epoch, index))
 
     def _datapoints(self: Node, epoch: Epoch, start: int) -> Iterator[Any]:
-        return run_pass(self, epoch, lambda: map(partial(self.datapoint, epoch), range(start, len(self))), [])
+        def made() -> Iterator[Any]:
+            return (self.datapoint(epoch, index) for index in range(start, len(self)))
+
+        return run_pass(self, epoch, made, [])
 
     return {
         "addressable": True,
@@ -122,7 +124,7 @@ def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, 
         for place, child in enumerate(children):
             child._position = Position(flow._below(epoch, place))
         flow._enter(epoch)
-        first = 0 if flow.live else start  # what a live flow gives cannot be had again
+        first = 0 if start and flow.live else start  # what a live flow gives cannot be had again
         yield from run_pass(flow, epoch, lambda: islice(produce(flow), first, None), [])
     finally:
         for child, position in zip(children, own):

@@ -86,7 +86,7 @@ def run_one(
     return produce(flow, epoch, index)
 
 
-_RUNNERS = (run_pass.__code__, run_one.__code__)
+_PASS, _ONE = run_pass.__code__, run_one.__code__
 
 
 def innermost_pass() -> InnerPasses | None:
@@ -97,7 +97,7 @@ def innermost_pass() -> InnerPasses | None:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code in _RUNNERS:
+        if frame.f_code is _PASS or frame.f_code is _ONE:
             here = frame.f_locals
             return InnerPasses(here["flow"], here["epoch"], here.get("index"), here["begun"])
         frame = frame.f_back  # type: ignore[assignment]
