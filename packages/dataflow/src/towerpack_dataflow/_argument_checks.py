@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ._errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["count", "flag", "function", "one_of", "position"]
-
-F = TypeVar("F", bound=Callable[..., Any])
+__all__ = ["count", "flag", "one_of", "position"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
@@ -44,6 +41,17 @@ def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | 
     return number
 
 
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """Checks that `value` is one of a few words, and returns it.
+
+    Raises:
+        ArgumentError: `value` is none of them.
+    """
+    if not isinstance(value, str) or value not in allowed:
+        raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; received {value!r}")
+    return str(value)
+
+
 def position(name: str, value: Any) -> int:
     """Checks that `value` is an integer, which may lie outside of what it counts.
 
@@ -68,25 +76,3 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name} is True or False; received {value!r}")
     return bool(value)
-
-
-def function(name: str, value: F) -> F:
-    """Checks that `value` can be called, and returns it.
-
-    Raises:
-        ArgumentTypeError: `value` cannot be called.
-    """
-    if not callable(value):
-        raise ArgumentTypeError(f"{name} is a function; received {value!r}")
-    return value
-
-
-def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Checks that `value` is one of a few words, and returns it.
-
-    Raises:
-        ArgumentError: `value` is none of them.
-    """
-    if not isinstance(value, str) or value not in allowed:
-        raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; received {value!r}")
-    return str(value)

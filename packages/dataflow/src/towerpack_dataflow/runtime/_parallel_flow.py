@@ -78,9 +78,7 @@ class ParallelFlow(ProxyDataFlow):
         method = _default_method() if start_method is None else start_method
         self._start_method = arguments.one_of("start_method", method, _METHODS)
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
-        self._worker_init_fn = (
-            None if worker_init_fn is None else arguments.function("worker_init_fn", worker_init_fn)
-        )
+        self._worker_init_fn = worker_init_fn
         self._stall_warning = stall_warning
 
     def __len__(self) -> int:
@@ -114,7 +112,7 @@ class ParallelFlow(ProxyDataFlow):
 
     @property
     def _copied(self) -> bool:  # type: ignore[override]
-        return self._worker_pool is not None
+        return self._worker_pool is not None and self._asked_for != 0
 
     def _tuned(self) -> int:
         if not (self.ds.addressable or self._reads_here):
