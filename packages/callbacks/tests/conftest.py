@@ -6,9 +6,9 @@ from hypothesis import settings
 
 from towerpack_callbacks import as_session_hooks
 
-# A busy machine must not fail a test.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 class StraightLine:

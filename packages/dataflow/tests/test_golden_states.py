@@ -63,7 +63,7 @@ def test_a_state_of_today_leads_there_too(name):
     assert_followed(name, json.loads(json.dumps(flow.state_dict())), stored)
 
 
-@pytest.mark.parametrize("name", HERE_ALONE)
+@pytest.mark.parametrize("name", [name for name in HERE_ALONE if golden(name)["state"]["version"] == 1])
 def test_a_state_without_a_version_is_of_version_1(name):
     stored = golden(name)
     assert stored["state"].pop("version") == 1
@@ -72,7 +72,9 @@ def test_a_state_without_a_version_is_of_version_1(name):
 
 def test_an_unknown_version_is_refused_with_the_one_that_is_read():
     state = {**golden("batches_of_shuffled_maps")["state"], "version": 99}
-    with pytest.raises(StateError, match=r"has version 99, and this release reads version \d+; use the rel"):
+    with pytest.raises(
+        StateError, match=r"has version 99, and this release reads version \d+ and .*; use the rel"
+    ):
         DataFromList([1, 2, 3]).load_state_dict(state)
 
 

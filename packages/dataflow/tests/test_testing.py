@@ -99,6 +99,98 @@ class ForgetsPosition(Wrapper):
         return {"flow": DataFromList(self.flow._lst)}
 
 
+class OneArray(DataFlow):
+    """Writes each datapoint into the same array."""
+
+    def __init__(self):
+        self.array = np.zeros(3)
+
+    def __iter__(self):
+        for number in range(5):
+            self.array[:] = number
+            yield [self.array]
+
+
+class OneArrayAddressable(DataFlow):
+    """Makes each datapoint in the same array, which a copied list does not help against."""
+
+    def __init__(self):
+        self.array = np.zeros(3)
+
+    def __len__(self):
+        return 5
+
+    def datapoint(self, epoch, index):
+        self.array[:] = index
+        return {"x": [self.array]}
+
+
+class IntoOne:
+    """A map's function with one output array."""
+
+    def __init__(self):
+        self.array = np.zeros(1)
+
+    def __call__(self, datapoint):
+        self.array[:] = datapoint[0]
+        return (self.array[:],)
+
+
+class WithinDatapoint(DataFlow):
+    """Right while it is iterated over; single datapoints share an array."""
+
+    def __init__(self):
+        self.array = np.zeros(3)
+
+    def __len__(self):
+        return 5
+
+    def datapoint(self, epoch, index):
+        self.array[:] = index
+        return [self.array]
+
+    def _datapoints(self, epoch, start):
+        return ([np.full(3, float(index))] for index in range(start, 5))
+
+
+class Queued(DataFlow):
+    """A live flow: what is taken out of the queue is gone."""
+
+    live = True
+
+    def __init__(self, count=100):
+        self.waiting = list(range(count))
+
+    def __iter__(self):
+        while self.waiting:
+            yield [self.waiting.pop(0)]
+
+
+class QueuedIntoOne(Queued):
+    def __iter__(self):
+        array = np.zeros(1)
+        while self.waiting:
+            array[:] = self.waiting.pop(0)
+            yield [array]
+
+
+class QueuedWithObject(Queued):
+    def state_dict(self):
+        return {"next": np.int64(3)}
+
+
+def test_live_flows_pass():
+    check_dataflow(Queued())
+    check_dataflow(MapData(Queued(), list))
+    check_dataflow(lambda: Queued(5))
+
+
+def test_of_a_live_flow_few_datapoints_are_taken():
+    made = []
+    check_dataflow(lambda: made.append(Queued()) or made[-1])
+    assert sum(100 - len(flow.waiting) for flow in made) <= 8
+
+
 def test_an_object_of_another_family_passes():
     check_dataflow(Wrapper())
 
@@ -119,6 +211,12 @@ def test_a_function_that_builds_the_flow():
         (HugeState(), r"state_dict\(\) of an addressable flow has \d{4} bytes as JSON"),
         (ObjectState(), r"state_dict\(\) is not JSON"),
         (OneIterator(), r"instead of"),
+        (OneArray(), r"consumer has kept .* datapoint 0 differs: .*write each one into the same array"),
+        (OneArrayAddressable(), r"consumer has kept .* datapoint 0 differs"),
+        (MapData(source(), IntoOne()), r"consumer has kept .* datapoint 0 differs"),
+        (WithinDatapoint(), r"consumer has kept .* datapoint 0 differs"),
+        (QueuedIntoOne(), r"consumer has kept .* datapoint 0 differs"),
+        (QueuedWithObject(), r"state_dict\(\) is not JSON"),
         (ForgetsPosition(), r"read from a copy made in the middle of it"),
         (DataFromGenerator(i for i in ()), r"cannot be copied by cloudpickle .*pass a function that builds"),
     ],

@@ -3,6 +3,11 @@
 import threading
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,11 @@ from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as tf
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture

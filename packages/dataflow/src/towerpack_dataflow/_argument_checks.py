@@ -7,14 +7,17 @@ limit, a little more than the time of `import numpy`, which `benchmarks/import_t
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any
 
-from ._errors import ArgumentError
+import numpy as np
 
-__all__ = ["count", "one_of"]
+from ._errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["count", "flag", "one_of", "position"]
 
 
-def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
+def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
     """Checks that `value` is an integer of at least `least`, NumPy's included; returns it as an `int`.
 
     Args:
@@ -22,9 +25,10 @@ def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
         value: the argument.
         least: the smallest number that makes sense.
         instead: other accepted values, for the message.
+        most: the largest number that makes sense; by default, what `len()` can return.
 
     Raises:
-        ArgumentError: `value` is no integer, or is below `least`.
+        ArgumentError: `value` is no integer, is below `least`, or is above `most`.
     """
     try:
         number = operator.index(value)
@@ -32,6 +36,8 @@ def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
         number = least - 1
     if number < least or isinstance(value, bool):
         raise ArgumentError(f"{name} is an integer from {least} up{instead}; received {value!r}")
+    if most is not None and number > most:
+        raise ArgumentError(f"{name} is an integer up to {most}{instead}; received {value!r}")
     return number
 
 
@@ -41,6 +47,32 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     Raises:
         ArgumentError: `value` is none of them.
     """
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; received {value!r}")
     return str(value)
+
+
+def position(name: str, value: Any) -> int:
+    """Checks that `value` is an integer, which may lie outside of what it counts.
+
+    Raises:
+        ArgumentTypeError: `value` is no integer.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool):
+        raise ArgumentTypeError(f"{name} is an integer; received {value!r}")
+    return number
+
+
+def flag(name: str, value: Any) -> bool:
+    """Checks that `value` is a boolean, NumPy's included; returns it as a `bool`.
+
+    Raises:
+        ArgumentTypeError: `value` is something else, a string such as `"no"` included.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise ArgumentTypeError(f"{name} is True or False; received {value!r}")
+    return bool(value)

@@ -1,5 +1,9 @@
 """Every error that this package raises on purpose."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
@@ -87,7 +91,17 @@ class SendError(DataFlowError, TypeError):
 
 
 class StateError(DataFlowError, ValueError):
-    """The argument of `load_state_dict()` is not the state of such a flow."""
+    """The argument of `load_state_dict()` is not the state of such a flow.
+
+    Attributes:
+        differences: what differs between the flow of the state and the one that it was loaded into, with the
+            values of both: `{"length of DataFromList": (100, 120)}`. Empty when something else is wrong.
+    """
+
+    def __init__(self, message: str, differences: Mapping[str, tuple[object, object]] | None = None) -> None:
+        """Takes the message, and what differs."""
+        super().__init__(message)
+        self.differences = dict(differences or {})
 
 
 class UnknownLengthError(DataFlowError, TypeError):

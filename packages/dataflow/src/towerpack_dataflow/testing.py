@@ -14,6 +14,12 @@ __all__ = ["ConformanceError", "check_dataflow", "same"]
 
 _SEED = 20_000
 _STATE_BYTES = 1024
+_MADE_TOGETHER = 16
+_TAKEN_LIVE = 8
+_REUSED = (
+    "A datapoint must not change later: does the flow, or a function in it, write each one into the same "
+    "array? Make a new array, or hand out a copy; workers send datapoints some time after they are made."
+)
 
 
 class ConformanceError(AssertionError):
@@ -25,8 +31,11 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
 
     Passes are repeatable by their seed, their length is `len()`, `reset_state()` may be called at any time,
     an iterator left early does not disturb the next pass, a state taken at any position and loaded into a
-    copy gives the rest of the pass, a copy by cloudpickle stands where the original stands, and changing a
-    datapoint in place changes nothing in the flow.
+    copy gives the rest of the pass, a copy by cloudpickle stands where the original stands, changing a
+    datapoint in place changes nothing in the flow, and a datapoint stays as it is when later ones are made.
+
+    What a live flow (`flow.live`) has given cannot be had again. Of such a flow up to 8 datapoints are taken
+    in all, and its state has to be JSON and may be loaded.
 
     The check needs no pytest, and uses only the public protocol, so that it takes objects of any class.
 
@@ -44,12 +53,16 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
         >>> check_dataflow(BatchData(DataFromList([[i] for i in range(10)]), 3))
     """
     make = _maker(flow)
+    if getattr(flow if not _is_factory(flow) else make(), "live", False):
+        _check_live(make)
+        return
     expected = _two_passes(make, limit)
     _check_repeatable(make, expected, limit)
     _check_length(make, expected[0], limit)
     _check_early_exit(make, expected, limit)
     _check_states(make, expected, limit, positions)
     _check_unshared(make, expected, limit)
+    _check_kept(make, expected, limit)
     _check_random_access(make, expected)
     if not _is_factory(flow):
         _check_copy_in_mid_pass(make, expected, limit)
@@ -197,7 +210,8 @@ def _as_json(state: Any, addressable: bool) -> Any:
         text = json.dumps(state)
     except TypeError as error:
         raise ConformanceError(f"state_dict() is not JSON: {error}; keep to integers and strings") from error
-    if addressable and len(text) > _STATE_BYTES:
+    position = {key: state[key] for key in state if key != "flow"}  # without the description of the tree
+    if addressable and len(json.dumps(position)) > _STATE_BYTES:
         raise ConformanceError(
             f"state_dict() of an addressable flow has {len(text)} bytes as JSON; a position is a few integers"
         )
@@ -213,6 +227,29 @@ def _check_unshared(make: Make, expected: Passes, limit: int) -> None:
     _expect(_read(iter(flow), limit), expected[1], what, "Hand out a copy of a list or dict that is kept.")
     flow.load_state_dict(make().state_dict())
     _expect(_read(iter(flow), limit), expected[0], what, "Hand out a copy of a list or dict that is kept.")
+
+
+def _check_kept(make: Make, expected: Passes, limit: int) -> None:
+    """Checks that datapoints are values, and no memory that is written again."""
+    what = "a datapoint that the consumer has kept while the flow made the next ones"
+    why = _REUSED
+    _expect(list(islice(iter(make()), limit)), expected[0], what, why)
+    flow = make()
+    if getattr(flow, "addressable", False):
+        count = min(len(expected[0]), _MADE_TOGETHER)
+        _expect([flow.datapoint(0, index) for index in range(count)], expected[0][:count], what, why)
+
+
+def _check_live(make: Make) -> None:
+    """Checks what a live flow promises, by few datapoints: more may never come."""
+    flow = make()
+    state = _as_json(flow.state_dict(), True)
+    both = [(datapoint, copy.deepcopy(datapoint)) for datapoint in islice(iter(flow), _TAKEN_LIVE // 2)]
+    flow.load_state_dict(state)
+    flow.load_state_dict(_as_json(flow.state_dict(), True))
+    list(islice(iter(flow), _TAKEN_LIVE // 2))
+    kept, copied = ([pair[side] for pair in both] for side in (0, 1))
+    _expect(kept, copied, "a datapoint that the consumer has kept while the flow made the next ones", _REUSED)
 
 
 def _check_random_access(make: Make, expected: Passes) -> None:

@@ -1,5 +1,7 @@
+import gc
 import json
 import logging
+import weakref
 
 import numpy as np
 import pytest
@@ -10,10 +12,11 @@ from towerpack_dataflow import BatchData, DataFlow, DataFromList, MapData, State
 def test_state_says_the_next_unseen_datapoint():
     flow = DataFromList(range(5), shuffle=False)
     flow.seed(9)
-    assert flow.state_dict() == {"version": 1, "seed": 9, "epoch": 0, "index": 0}
+    about = {"flow": {"": {"kind": "DataFromList", "length": 5, "shuffle": False}}}
+    assert flow.state_dict() == {"version": 2, "seed": 9, "epoch": 0, "index": 0, **about}
     for number, _ in enumerate(flow):
-        assert flow.state_dict() == {"version": 1, "seed": 9, "epoch": 0, "index": number + 1}
-    assert flow.state_dict() == {"version": 1, "seed": 9, "epoch": 1, "index": 0}
+        assert flow.state_dict() == {"version": 2, "seed": 9, "epoch": 0, "index": number + 1, **about}
+    assert flow.state_dict() == {"version": 2, "seed": 9, "epoch": 1, "index": 0, **about}
 
 
 def test_a_state_taken_at_the_last_datapoint_leaves_an_empty_rest():
@@ -101,7 +104,10 @@ def test_numpy_seed_is_json():
         ({"seed": 1, "epoch": -1, "index": 0}, "'epoch' in"),
         ({"seed": 1, "epoch": 0, "index": 0.5}, "'index' in"),
         ({"seed": 1, "epoch": 0, "index": 0, "more": 1}, "'more' in"),
-        ({"version": 99, "seed": 1, "epoch": 0, "index": 0}, "version 99, and this release reads version 1"),
+        (
+            {"version": 99, "seed": 1, "epoch": 0, "index": 0},
+            "version 99, and this release reads version 2 and those before",
+        ),
     ],
 )
 def test_bad_state(state, message):
@@ -113,15 +119,17 @@ def test_a_state_without_a_number_has_the_first_format():
     flow = DataFromList([[i] for i in range(9)])
     list(flow)
     state = flow.state_dict()
-    assert state.pop("version") == 1
+    assert state.pop("version") == 2
     resumed = DataFromList([[i] for i in range(9)])
     resumed.load_state_dict(state)
     assert list(resumed) == list(flow)
 
 
-@pytest.mark.parametrize("number", [0, 2, "1", None])
+@pytest.mark.parametrize("number", [0, 3, "1", None, True])
 def test_a_state_of_an_unknown_format_says_which_release_reads_it(number):
-    message = rf"version {number!r}, and .* reads version 1; use the release .* that wrote it, or a later one"
+    message = (
+        rf"version {number!r}, and .* reads version 2 .*; use the release .* that wrote it, or a later one"
+    )
     with pytest.raises(StateError, match=message):
         DataFromList([1]).load_state_dict({"version": number, "seed": 1, "epoch": 0, "index": 0})
 
@@ -138,7 +146,7 @@ def _flat(flow):
 
 
 class Unread(list):
-    """A long list that nobody has a reason to walk through."""
+    """A list that is too long to be walked through."""
 
     def __iter__(self):
         raise AssertionError("walked through")
@@ -155,6 +163,21 @@ def test_a_state_does_not_cost_a_walk_through_a_flow_s_own_list():
         def datapoint(self, epoch, index):
             return [self.paths[index]]
 
-    for flow in (Paths(Unread("abc")), DataFromList(Unread("abc"))):
+    for flow in (Paths(Unread(["a"] * 2000)), DataFromList(Unread("abc"))):
         next(iter(flow))
         assert flow.state_dict()["index"] == 1
+
+
+def test_a_state_makes_no_circle_of_references():
+    """A flow that is let go of ends its workers at once, and not when the garbage collector comes by."""
+    flow = MapData(DataFromList([[1], [2]]), list)
+    next(iter(flow))
+    flow.load_state_dict(flow.state_dict())
+    flow.state_dict()
+    gone = weakref.ref(flow)
+    gc.disable()
+    try:
+        del flow
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -1,9 +1,11 @@
 """Any tree of flows, stopped anywhere and resumed in a copy, gives what it would have given."""
 
+import copy
 import json
 from itertools import islice
 
 import cloudpickle
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 from towerpack_dataflow import (
     BatchData,
     DataFlow,
+    DataFromArrays,
     DataFromGenerator,
+    DataFromIterable,
     DataFromList,
     FixedSizeData,
     MapData,
@@ -20,6 +24,7 @@ from towerpack_dataflow import (
     ProxyDataFlow,
     RepeatedData,
     RNGDataFlow,
+    ShardData,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -60,6 +65,53 @@ class Both(DataFlow):
             yield from islice(part, MOST)
 
 
+class ByName(DataFlow):
+    """Two subtrees in a dict, datapoint by datapoint."""
+
+    def __init__(self, one, two):
+        self.flows = {"one": one, "rest": [{"two": two}]}
+
+    def __iter__(self):
+        for one, two in zip(self.flows["one"], self.flows["rest"][0]["two"]):
+            yield [one, two]
+
+
+class OnTheSpot(ProxyDataFlow):
+    """Builds an operator with random numbers in each pass."""
+
+    def __len__(self):
+        return len(self.ds)
+
+    def __iter__(self):
+        yield from MapData(self.ds, add_noise, rng=True)
+
+
+class WholePasses(ProxyDataFlow):
+    """Makes each datapoint of a pass over the flow below."""
+
+    addressable = True
+
+    def __len__(self):
+        return 4
+
+    def datapoint(self, epoch, index):
+        return [index, [*islice(self.ds, index + 2)]]
+
+
+def shard_of(ds, places):
+    index, count = places
+    return ShardData(ds, index % count, count)
+
+
+def rows_of(ds):
+    """A flow whose datapoints stack, whatever those of `ds` are."""
+    return MapData(ds, measured)
+
+
+def measured(dp):
+    return [np.float32(len(str(dp))), len(str(dp)) % 7]
+
+
 def boxed(dp):
     return [dp]
 
@@ -77,6 +129,9 @@ leaves = st.one_of(
     st.builds(lambda n, s: DataFromList([[i, i] for i in range(n)], shuffle=s), sizes, st.booleans()),
     st.builds(lambda n: DataFromGenerator(lambda: ([i] for i in range(n))), sizes),
     st.builds(Uneven, sizes),
+    st.builds(lambda n: DataFromIterable([[i] for i in range(n)]), sizes),
+    st.builds(lambda n, s: DataFromArrays([np.arange(n), [*range(n)]], shuffle=s), sizes, st.booleans()),
+    st.builds(lambda n, size: BatchData(DataFromArrays([np.arange(n)]), size, remainder=True), sizes, sizes),
 )
 
 
@@ -96,6 +151,11 @@ def grown(trees):
         st.builds(lambda ds: RepeatedData(full(ds), -1), trees),
         st.builds(EveryOther, trees),
         st.builds(Both, trees, trees),
+        st.builds(ByName, trees, trees),
+        st.builds(OnTheSpot, trees),
+        st.builds(WholePasses, trees),
+        st.builds(shard_of, trees, st.tuples(st.integers(0, 5), st.integers(1, 3))),
+        st.builds(lambda ds, n: BatchData(rows_of(ds), n, remainder=True), trees, sizes),
         st.builds(lambda ds: quiet(PrintData(ds)), trees),
     )
 
@@ -146,6 +206,32 @@ def test_stop_and_resume_anywhere(tree, seed, data):
         assert same(got + head(other, MOST - stop), passes[epoch])
         assert same(head(other), passes[epoch + 1])
     assert same(got + list(islice(iterator, MOST - stop)), passes[epoch])
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(tree=trees, rehearsed=st.lists(st.integers(0, 30), max_size=3))
+def test_a_rehearsal_leaves_nothing_behind(tree, rehearsed):
+    pickled = cloudpickle.dumps(tree)
+    fresh, flow = cloudpickle.loads(pickled), cloudpickle.loads(pickled)
+    fresh.seed(3)
+    flow.seed(3)
+    begin = copy.deepcopy(flow.state_dict())
+    for count in rehearsed:
+        head(flow, count)
+    flow.load_state_dict(begin)
+    assert flow.state_dict() == fresh.state_dict() == begin
+    assert known_length(flow) == known_length(fresh)
+    for _ in range(2):
+        assert same(head(flow), head(fresh))
+        assert flow.state_dict() == fresh.state_dict()
+
+
+def known_length(flow):
+    try:
+        return len(flow)
+    except TypeError:
+        return None
 
 
 @pytest.mark.slow

@@ -111,6 +111,40 @@ class EveryOther(ProxyDataFlow):
         yield from islice(self.ds, 0, None, 2)
 
 
+class ByName(DataFlow):
+    """Flows in a dict, beside one in an attribute."""
+
+    def __init__(self, **flows):
+        self.flows = flows
+        self.ds = shuffled(7)
+
+    def __iter__(self):
+        for name in sorted(self.flows):
+            yield from islice(self.flows[name], 6)
+        yield from self.ds
+
+
+class OutOfSight(DataFlow):
+    """Passes over flows that this one does not hold: built on the spot, or whole ones for a datapoint."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __iter__(self):
+        for _ in range(3):
+            yield from self.make()
+
+
+class WholePasses(ProxyDataFlow):
+    """Makes each datapoint of two passes over the flow below, and of one datapoint by its number."""
+
+    def __len__(self):
+        return 6
+
+    def datapoint(self, epoch, index):
+        return [index, *[number for number, _ in self.ds], *self.ds.datapoint(int(epoch), index)]
+
+
 def batches_of_shuffled_maps() -> DataFlow:
     return BatchData(MapData(shuffled(23), with_noise, rng=True), 4, remainder=True)
 
@@ -138,6 +172,20 @@ def streams_of_ones_own() -> DataFlow:
 def batches_of_sharded_arrays() -> DataFlow:
     arrays = {"x": np.arange(62, dtype=np.float32).reshape(31, 2), "y": list(range(31))}
     return BatchData(RepeatedData(ShardData(DataFromArrays(arrays), 1, 3), 2), 3)
+
+
+def flows_by_name() -> DataFlow:
+    below = Uneven()
+    below.seed(5)
+    return MapData(ByName(one=shuffled(9), two=below), with_noise, rng=True)
+
+
+def passes_out_of_sight() -> DataFlow:
+    return BatchData(OutOfSight(lambda: MapData(shuffled(5), with_noise, rng=True)), 2, remainder=True)
+
+
+def datapoints_of_whole_passes() -> DataFlow:
+    return WholePasses(shuffled(8))
 
 
 def ordered_processes() -> DataFlow:
@@ -180,6 +228,9 @@ TREES = {
         Tree(drops_that_nothing_announced, 1, 3),
         Tree(streams_of_ones_own, 2, 4, seeded=False),
         Tree(batches_of_sharded_arrays, 3, 4, seeded=False),
+        Tree(flows_by_name, 1, 11, seeded=False),
+        Tree(passes_out_of_sight, 1, 3),
+        Tree(datapoints_of_whole_passes, 2, 2),
         Tree(ordered_processes, 1, 12, processes=True),
         Tree(unordered_processes, 1, 11, ordered=False, processes=True),
         Tree(replicated_processes, 1, 5, processes=True),

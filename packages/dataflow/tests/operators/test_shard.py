@@ -15,6 +15,7 @@ from towerpack_dataflow import (
     PrintData,
     RepeatedData,
     ShardData,
+    StateError,
     reshard,
 )
 from towerpack_dataflow.testing import check_dataflow, same
@@ -140,3 +141,54 @@ def test_errors():
     flow = ShardData(MapData(range(100), lambda dp: None if dp == 50 else dp), 0, 2)
     with pytest.raises(NotAddressableError, match=r"datapoint 50 of .* was dropped, .* drops=True"):
         list(flow)
+
+
+@given(size=st.integers(1, 40), was=st.sampled_from([1, 2, 3, 4]), now=st.sampled_from([1, 2, 3, 4, 6, 12]))
+@pytest.mark.parametrize("make", [addressable, stream])
+def test_the_end_of_an_epoch_is_the_end_on_any_number_of_hosts(make, size, was, now):
+    def host(index, count):
+        return seeded(
+            BatchData(ShardData(make(size), index, count), 12 // count, remainder=True, use_list=True)
+        )
+
+    def members(flow):
+        return [number for batch in flow for number in batch[0]]
+
+    first = host(0, was)
+    iterator = iter(first)
+    batches = list(iterator)
+    state = first.state_dict()
+    state.update(epoch=0, index=len(batches))
+    hosts = [host(index, now) for index in range(now)]
+    for flow in hosts:
+        flow.load_state_dict(state)
+    assert [members(flow) for flow in hosts] == [[]] * now
+    following = sorted(number for flow in hosts for number in members(flow))
+    assert following == sorted(number for index in range(was) for number in members(host(index, was)))
+
+
+def test_a_state_beyond_the_longest_shard_is_refused():
+    flow = BatchData(ShardData(range(9), 3, 4), 1, remainder=True)
+    flow.load_state_dict({"seed": 0, "epoch": 0, "index": 3})  # host 0 has three
+    assert list(flow) == []
+    flow.load_state_dict({"seed": 0, "epoch": 0, "index": 4})
+    with pytest.raises(StateError, match=r"4 datapoints of this epoch were seen, and BatchData\(1\) has 3"):
+        list(flow)
+
+
+@pytest.mark.parametrize("dropped", range(8))
+@pytest.mark.parametrize("start", range(3))
+def test_shards_of_a_stream_agree_on_what_nobody_said_is_dropped(dropped, start):
+    def host(index):
+        numbers = DataFromGenerator(lambda: ([number] for number in range(13)))
+        kept = MapData(numbers, lambda dp: None if dp == [dropped] else dp)
+        return ShardData(kept, index, 3)
+
+    passes = []
+    for index in range(3):
+        flow = host(index)
+        given = list(islice(iter(flow), start))
+        resumed = host(index)
+        resumed.load_state_dict(flow.state_dict())
+        passes.append(given + list(resumed))
+    assert taken_in_turn(passes) == [[number] for number in range(13) if number != dropped]

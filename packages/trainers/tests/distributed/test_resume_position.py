@@ -65,5 +65,13 @@ def test_seeds_and_marks_stay_one_s_own():
     assert own_position(theirs, mine) == {"flow": {"seed": 8, "epoch": 2, "index": 5}}
 
 
+def test_processes_may_read_data_of_different_length():
+    chief, mine = (DataFromList([[k] for k in range(length)]) for length in (9, 8))
+    list(zip(range(5), chief))
+    position = own_position({"flow": chief.state_dict()}, {"flow": mine.state_dict()})["flow"]
+    mine.load_state_dict(position)
+    assert len(list(mine)) == 3
+
+
 def test_a_foreign_position_is_taken_as_it_is():
     assert own_position({"flow": 17}, {"flow": 0}) == {"flow": 17}

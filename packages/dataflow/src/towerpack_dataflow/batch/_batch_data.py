@@ -11,8 +11,9 @@ from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._flow import known_length
+from ..flow._flow import DataFlow, known_length
 from ..operators._proxy_flow import ProxyDataFlow
+from ..operators._shard import ShardData
 from ._batch_allocator import BatchAllocator
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
@@ -41,6 +42,7 @@ class BatchData(ProxyDataFlow):
 
     Raises:
         ArgumentError: `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
+        ArgumentTypeError: a switch is not a boolean.
         BatchError: datapoints do not stack; raised while iterating.
 
     Example:
@@ -58,14 +60,14 @@ class BatchData(ProxyDataFlow):
         """Checks the size against the length of `ds`, if that is known."""
         super().__init__(ds)
         self._batch_size = arguments.count("batch_size", batch_size)
+        self._remainder = arguments.flag("remainder", remainder)
         length = known_length(self.ds)
         if not remainder and length is not None and batch_size > length:
             raise ArgumentError(
                 f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
                 "no batch; take a smaller one, or remainder=True"
             )
-        self._remainder = remainder
-        self._use_list = use_list
+        self._use_list = arguments.flag("use_list", use_list)
 
     def __len__(self) -> int:
         """Returns the number of batches in a pass."""
@@ -76,6 +78,11 @@ class BatchData(ProxyDataFlow):
     def fixed_batch_size(self) -> int | None:
         """The batch size; None if there may be a smaller batch, or components are lists."""
         return None if self._remainder or self._use_list else self._batch_size
+
+    def _facts(self) -> dict[str, Any]:
+        # Of all hosts together, since batch k of these is the k-th stretch of an epoch on any number of them.
+        size = self._batch_size * _hosts(self.ds)
+        return {"batch_size": size, "remainder": self._remainder}
 
     def lend_read_only(self) -> None:
         """Makes arrays read-only from the next batch on; input sources need not copy large ones then."""
@@ -148,3 +155,10 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
+
+
+def _hosts(flow: DataFlow) -> int:
+    """Returns among how many hosts the datapoints of a flow are divided."""
+    count = flow._count if isinstance(flow, ShardData) else 1
+    below = flow._children()
+    return count * _hosts(below[0]) if len(below) == 1 else count

@@ -11,7 +11,8 @@ import numpy as np
 
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._flow import DataFlow, flows_in
+from ..flow._find_flows import flows_in
+from ..flow._flow import DataFlow
 from ..operators._proxy_flow import ProxyDataFlow
 from ..runtime import ParallelFlow
 
@@ -135,7 +136,7 @@ def _time_children(
     undo: list[tuple[DataFlow, str, Any]],
 ) -> None:
     for name, value in list(vars(flow).items()):
-        if not flows_in(value):
+        if not flows_in(value, DataFlow):
             continue
         members: Any = value if isinstance(value, (list, tuple)) else (value,)
         replaced = [

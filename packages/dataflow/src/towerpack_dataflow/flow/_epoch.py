@@ -61,9 +61,7 @@ class Epoch(int):
     def rng(self, index: int | None = None) -> np.random.Generator:
         """Returns a new generator of this epoch's random numbers, or of those of datapoint `index` in it."""
         if self._key is None:
-            # The path's length and two words per number keep different places from spelling the same key.
-            words = (len(self.path), *self.path, int(self) % 2**32, int(self) >> 32, self.outer_epoch)
-            sequence = np.random.SeedSequence(self.seed, spawn_key=words)
+            sequence = np.random.SeedSequence(self.seed, spawn_key=self._words())
             self._key = sequence.generate_state(2, np.uint64)
         # Philox is counter-based: a datapoint's numbers are a far-away region of the epoch's one stream,
         # reached at half the price of seeding anew.
@@ -88,10 +86,26 @@ class Epoch(int):
         """
         return Epoch(0, self.seed, self.path, self.marks, (self.outer_epoch << 32) + int(self))
 
+    def inside(self, number: int, index: int | None = None, seed: int | None = None) -> Epoch:
+        """Returns epoch 0 of a flow that has no place in the tree, for its pass inside of this one.
+
+        Args:
+            number: which of the passes inside of this one it is, or inside of the making of a datapoint.
+            index: of that datapoint.
+            seed: a seed that counts instead of this epoch's.
+        """
+        words = (*self._words(), 0 if index is None else index + 1, number)
+        sequence = np.random.SeedSequence(self.seed if seed is None else seed, spawn_key=words)
+        return Epoch(0, int(sequence.generate_state(1, np.uint64)[0]) >> 16)
+
     def following(self, seed: int | None = None) -> Epoch:
         """Returns the next epoch at this place, with marks of its own."""
         seed = self.seed if seed is None else seed
         return Epoch(int(self) + 1, seed, self.path, as_lists(self.marks), self.outer_epoch)
+
+    def _words(self) -> tuple[int, ...]:
+        # The path's length and two words per number keep different places from spelling the same key.
+        return (len(self.path), *self.path, int(self) % 2**32, int(self) >> 32, self.outer_epoch)
 
     @property
     def era(self) -> int:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import FlowDefinitionError, NotAddressableError, StateError, UnknownLengthError
+from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthError
 from . import _flow_state
 from ._columns import Columns
 from ._epoch import Epoch, draw_seed
-from ._error_location import explain
+from ._find_flows import find_flows, kept_attributes, set_attributes
 from ._position import Position
+from ._root_pass import counted
 from ._subclassing import inherited_pass, wrap_overrides
+from ._tree_text import tree_text
+from ._user_code import innermost_pass
 
-__all__ = ["DataFlow", "flows_in", "known_length"]
+__all__ = ["DataFlow", "known_length"]
 
 _log = logging.getLogger("towerpack_dataflow")
-
-_NO_FLOWS = frozenset({bool, int, str, type(None)})
-_MEMBERS_LOOKED_AT = 8
 
 
 class DataFlow:
@@ -42,8 +43,13 @@ class DataFlow:
     To write a flow, override one of
 
     * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. A flow that it iterates
-      over must be an attribute of it, so that seeds and epochs reach it;
+      over is an attribute of it, or lies in a list, tuple, dict or dataclass that is one, so that seeds,
+      epochs and states reach it. A flow from elsewhere starts over in each pass, with random numbers that
+      belong to the pass;
     * `__len__` and `datapoint(epoch, index)`, for an addressable flow.
+
+    What a *live* flow has given cannot be had again: a queue that others fill, a simulator. Such a stream
+    says `live = True`. It has no position, so nothing is skipped or made again when a run goes on.
 
     Neither has to call `super().__init__()`. Lists and dicts are copied (the container, not the components)
     when they leave such a flow, so that nothing downstream can change what it holds.
@@ -64,11 +70,14 @@ class DataFlow:
 
     # Class attributes, because subclasses need not call __init__.
     _seed: int | None = None
+    _seed_drawn = False  # whether nobody has given it
     _position: Position | None = None
     _ready = False
     _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
     _running: Epoch | None = None
     _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
+    _copied = False  # whether workers have copies of the flows below
+    _argument_names: Mapping[str, str] = MappingProxyType({})  # the attributes that hold them, for repr()
     _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -100,6 +109,15 @@ class DataFlow:
         return False
 
     @property
+    def live(self) -> bool:
+        """Whether what the flow has given cannot be had again; so it is over a flow that is live.
+
+        A flow of one's own says it by the class attribute `live = True`.
+        """
+        below = (flow for _, flow in _flow_state.walk(self)[1:])
+        return any(type(flow).live is not DataFlow.live and flow.live for flow in below)
+
+    @property
     def fixed_batch_size(self) -> int | None:
         """Length of the first axis of every component of every datapoint; None if it may differ.
 
@@ -122,7 +140,10 @@ class DataFlow:
         Raises:
             NotAddressableError: the flow is a stream.
             IndexError: there is no such datapoint.
+            ArgumentError: `epoch` is not an integer from 0 up.
+            ArgumentTypeError: `index` is not an integer.
         """
+        index = arguments.position("index", index)
         if not self.addressable:
             raise NotAddressableError(
                 f"{self._name()} is a stream: it has no datapoint({epoch}, {index}); iterate over it"
@@ -156,9 +177,10 @@ class DataFlow:
         Raises:
             ArgumentError: `seed` is not an integer from 0 up.
         """
-        number = arguments.count("a seed", seed, least=0)
-        self._forget_seeds()
-        self._seed = number
+        number = arguments.count("a seed", seed, least=0, most=None)
+        for _, flow in _flow_state.walk(self):
+            flow._seed, flow._seed_drawn = None, False
+        self._seed, self._seed_drawn = number, False
         position = self._position
         if position is not None and not position.started:
             epoch = Epoch(position.epoch, number, (), position.epoch.marks)
@@ -168,20 +190,30 @@ class DataFlow:
         """Returns the position of the next datapoint that the consumer has not seen, and the seed.
 
         While the consumer holds datapoint 7 the position is 8. The state is a few integers, ready for JSON;
-        its `"version"` is the number of its format.
+        its `"version"` is the number of its format, and its `"flow"` says what it belongs to.
+
+        A live flow has no position. Its state holds what live flows below return from a `state_dict()` of
+        their own, and is empty if there are none.
         """
-        return _flow_state.dump(self, self._current())
+        return _flow_state.dump(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Lets the next `iter()` start where `state` was taken, with the seeds of that time.
+
+        So a state taken before anything was read takes a flow back to its beginning.
 
         Args:
             state: from `state_dict()` of a flow built alike, before or after `reset_state()`.
 
         Raises:
-            StateError: `state` is something else, or has a format that this release does not read.
+            StateError: `state` is something else, has a format that this release does not read, or is of a
+                flow with other kinds, lengths, batches or orders, which `StateError.differences` then names.
+                Nothing is changed.
         """
-        self._position = _flow_state.load(self, state)
+        if self.live:
+            _flow_state.load_live(self, state)
+        else:
+            self._position = _flow_state.load(self, state)
 
     def lend_read_only(self) -> None:
         """Promises that the consumer writes to no array of this flow, so that the flow may lend its memory.
@@ -194,6 +226,10 @@ class DataFlow:
         if self._passes_on:
             for child in self._children():
                 child.lend_read_only()
+
+    def __repr__(self) -> str:
+        """Shows the tree below, with arguments that matter, and data by their size."""
+        return tree_text(self, DataFlow)
 
     # The protocol between flows, for operators and the runtime.
 
@@ -220,14 +256,10 @@ class DataFlow:
         raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
     def _children(self) -> tuple[DataFlow, ...]:
-        """Returns the flows right below: attributes that are flows, or lists or tuples of flows."""
+        """Returns the flows right below: those that `find_flows` finds."""
         if self._holds is not None:  # each state_dict() calls this
             return tuple([getattr(self, name) for name in self._holds])
-        found: list[DataFlow] = []
-        for value in vars(self).values():
-            if type(value) not in _NO_FLOWS:
-                found.extend(flows_in(value))
-        return tuple(found)
+        return tuple(find_flows(self, DataFlow))
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
         """Returns `epoch` for child `place`."""
@@ -241,6 +273,25 @@ class DataFlow:
     def _load_mark(self, numbers: Iterable[int]) -> None:
         """Takes over what a loaded state's mark says about this flow; most flows learn nothing from it."""
 
+    def _rewind(self) -> None:
+        """Forgets what earlier passes have left in this flow, apart from the position."""
+
+    def _facts(self) -> dict[str, Any]:
+        """Returns what must be the same for a state to mean the same: numbers and words, by name."""
+        if self._children():
+            return {}
+        try:
+            return {"length": len(self)}
+        except Exception:  # a user's flow that has no length, or none before reset_state()
+            return {}
+
+    def _keeps_own_state(self) -> bool:
+        return type(self).state_dict is not DataFlow.state_dict
+
+    def _on_first_host(self) -> DataFlow:
+        """Returns this flow as the first host has it, whose shards are never shorter than those of others."""
+        return self
+
     def _name(self) -> str:
         """Returns the name of this flow in messages."""
         return type(self).__name__
@@ -250,13 +301,17 @@ class DataFlow:
     def _begin(self) -> Iterator[Any]:
         """Starts the next pass with this flow as the root."""
         if not self._ready:
+            _flow_state.walk(self)  # a tree that has no end is refused
             self.reset_state()
             self._ready = True
+        inner = innermost_pass()
+        if inner is not None and not inner.places(self):
+            return counted(self, Position(inner.begin(self)))
         current = self._current()
         # A seed set in the middle of a pass counts from the next one on.
         self._position = current.next_pass(self._seed)
         self._position.started = True
-        return _counted(self, self._position)
+        return counted(self, self._position)
 
     def _current(self) -> Position:
         """Returns the position of the youngest iterator, or the first position of all."""
@@ -265,37 +320,28 @@ class DataFlow:
         return self._position
 
     def _rooted(self, epoch: int) -> Epoch:
-        """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none."""
+        """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none.
+
+        Inside of another flow's pass it is a flow below that one, and the other one's seed counts.
+        """
         if isinstance(epoch, Epoch):
             return epoch
+        epoch = arguments.count("epoch", epoch, least=0, most=None)
+        inner = innermost_pass()
+        if inner is not None:
+            return inner.numbered(self, epoch)
         if self._seed is None:
-            self._seed = draw_seed()
+            self._seed, self._seed_drawn = draw_seed(), True
             _log.info("%s: drew seed %d; seed(%d) repeats this run", self._name(), self._seed, self._seed)
         return Epoch(epoch, self._seed)
 
-    def _forget_seeds(self) -> None:
-        self._seed = None
-        for child in self._children():
-            child._forget_seeds()
-
     def __getstate__(self) -> dict[str, Any]:
         """A copy continues at this flow's position, and is reset again in its process."""
-        return {key: value for key, value in vars(self).items() if key not in {"_ready", "_running"}}
+        return kept_attributes(self, ("_ready", "_running"))
 
-
-def flows_in(value: object) -> Sequence[DataFlow]:
-    """Returns the flows that an attribute's value is or holds.
-
-    The rest of a list is looked at only if there is a flow among its first members: a list of paths may have
-    a million of them.
-    """
-    if isinstance(value, DataFlow):
-        return (value,)
-    if isinstance(value, (list, tuple)):
-        for member in value[:_MEMBERS_LOOKED_AT]:
-            if isinstance(member, DataFlow):
-                return [member for member in value if isinstance(member, DataFlow)]
-    return ()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes over the attributes of another flow."""
+        set_attributes(self, state)
 
 
 def known_length(flow: DataFlow) -> int | None:
@@ -304,24 +350,3 @@ def known_length(flow: DataFlow) -> int | None:
         return len(flow)
     except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
         return None
-
-
-def _counted(flow: DataFlow, position: Position) -> Iterator[Any]:
-    """Runs one pass over the root of a tree: the only place where datapoints are counted."""
-    if position.index and flow.addressable and position.index > len(flow):
-        raise StateError(
-            f"the state says {position.index} datapoints of this epoch were seen, and {flow._name()} has "
-            f"{len(flow)}; load the state into a flow over the same data"
-        )
-    try:
-        index = position.index
-        for datapoint in flow._datapoints(position.epoch, index):
-            # Counted before it is handed out: while the consumer holds datapoint 7, the state says 8.
-            index += 1
-            position.index = index
-            yield datapoint
-            del datapoint  # its memory is for the next one
-    except Exception as error:
-        explain(error, flow, position)
-        raise
-    position.finish(flow._seed)

@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
-from .._errors import StateError
+from .._errors import FlowDefinitionError, StateError
 from ._epoch import Epoch
 from ._node import Node
 from ._position import Position
 from ._resume_marks import as_lists
+from ._tree_facts import Facts, differences, is_facts, tree_facts
 
-__all__ = ["FORMAT", "dump", "load", "load_marks", "seeds_below", "set_seeds_below"]
+__all__ = [
+    "FORMAT",
+    "Tree",
+    "dump",
+    "load",
+    "load_live",
+    "load_marks",
+    "seeds_below",
+    "set_seeds_below",
+    "walk",
+]
 
-FORMAT = 1  # under "version" in each state; a state without it has format 1
+FORMAT = 2  # under "version" in each state; a state without it has format 1
+_READ = (1, 2)  # in the first format no state had a description of its tree
+_DEEPEST = 500
+_MOST = 100_000  # flows in a tree, in which some are held at several places
 _REQUIRED = ("seed", "epoch", "index")
-_OPTIONAL = ("version", "seeds", "marks")
+_OPTIONAL = ("version", "seeds", "marks", "flow")
+_LONGEST = 500  # characters of a state in a message
+_MARKED = re.compile(r"(\d+(\.\d+)*)?\*?")
 
 
-def dump(flow: Node, position: Position) -> dict[str, Any]:
-    """Returns the state of `flow` at `position`, ready for JSON.
+class Tree(NamedTuple):
+    """The flows of a tree for the time of a pass, in which it stays the same.
+
+    Attributes:
+        below: the flows below the root and their places, parents first. Not the root, whose position keeps
+            this: a circle of references would keep its workers until the garbage collector comes by.
+        facts: what a state says about them.
+        live: whether what the flows have given cannot be had again.
+    """
+
+    below: list[tuple[str, Node]]
+    facts: Facts
+    live: bool
+
+    @classmethod
+    def of(cls, flow: Node) -> Tree:
+        """Walks through the tree below `flow`."""
+        nodes = [(_spelt(place), node) for place, node in walk(flow)]
+        return cls(nodes[1:], tree_facts(nodes), flow.live)
+
+
+def dump(flow: Node) -> dict[str, Any]:
+    """Returns the state of `flow`, ready for JSON.
 
     `seeds` (given to flows below the root) and `marks` (see `Position`) are there only if there are any.
     """
+    position = flow._position
+    tree: Tree = Tree.of(flow) if position is None or position.tree is None else position.tree
+    if tree.live:
+        return _dump_live(tree)
+    position = flow._current()
+    position.tree = tree
     epoch = position.epoch
     state: dict[str, Any] = {
         "version": FORMAT,
         "seed": epoch.seed,
         "epoch": int(epoch),
         "index": position.index,
+        "flow": tree.facts,
     }
-    seeds = {
-        _spelt(place): node._seed
-        for place, node in _walk(flow)
-        if node._seed is not None and node is not flow
-    }
+    seeds = {place: node._seed for place, node in tree.below if node._seed is not None}
     if seeds:
         state["seeds"] = seeds
     if epoch.marks:
@@ -45,44 +86,94 @@ def dump(flow: Node, position: Position) -> dict[str, Any]:
 def load(flow: Node, state: Mapping[str, Any]) -> Position:
     """Restores the seeds in the whole tree; returns where the next iterator has to start.
 
+    Nothing is changed before all of `state` is found to be right.
+
     Raises:
-        StateError: `state` is not what `dump` makes.
+        StateError: `state` is not what `dump` makes of such a flow.
     """
     _check(state)
+    tree = Tree.of(flow)
     seeds, marks = state.get("seeds", {}), state.get("marks", {})
+    _check_fit(flow, tree, state)
     flow.seed(state["seed"])
-    for place, node in _walk(flow):
-        path = _spelt(place)
-        if path in seeds and node is not flow:
-            node.seed(seeds[path])
-    load_marks(flow, marks)
+    _rewind(flow)
+    for place, node in tree.below:
+        if place in seeds:
+            node.seed(seeds[place])
+    for place, node in [("", flow), *tree.below]:
+        if place in marks:
+            node._load_mark(marks[place])
     return Position(Epoch(state["epoch"], state["seed"], (), as_lists(marks)), state["index"])
+
+
+def _dump_live(tree: Tree) -> dict[str, Any]:
+    """Returns the states that the live flows of a tree have of their own; such a tree has no position."""
+    own = {place: node.state_dict() for place, node in tree.below if node._keeps_own_state()}
+    own = {place: state for place, state in own.items() if state}
+    return {"live": own} if own else {}
+
+
+def _rewind(flow: Node) -> None:
+    """Forgets what passes have left in a tree; not where workers have copies, which remember it."""
+    flow._rewind()
+    if not flow._copied:
+        for child in flow._children():
+            _rewind(child)
+
+
+def load_live(flow: Node, state: Mapping[str, Any]) -> None:
+    """Gives live flows of a tree their own states; a position, saved before the flow was live, is dropped.
+
+    Raises:
+        StateError: `state` is not what `dump_live` makes of such a flow.
+    """
+    if not isinstance(state, Mapping):
+        raise StateError(f"a state is the dict that state_dict() returns; received {type(state).__name__}")
+    own = state.get("live", {})
+    wrong = sorted(map(repr, set(state).difference((*_REQUIRED, *_OPTIONAL, "live"))))
+    places = {place: node for place, node in Tree.of(flow).below if node._keeps_own_state()}
+    if wrong or not isinstance(own, Mapping) or not own.keys() <= places.keys():
+        raise StateError(
+            f"the state of {flow._name()}, which is live, holds under 'live' the states of the flows "
+            f"{sorted(places)} at most, and no position; received {_shown(state)}"
+        )
+    for place, theirs in own.items():
+        places[place].load_state_dict(theirs)
 
 
 def load_marks(flow: Node, marks: Mapping[str, Iterable[int]], path: tuple[int, ...] = ()) -> None:
     """Gives each flow of a tree, whose root stands at `path`, the mark that a state or a copy has for it."""
-    for place, node in _walk(flow, path):
+    for place, node in walk(flow, path):
         if _spelt(place) in marks:
             node._load_mark(marks[_spelt(place)])
 
 
 def seeds_below(flow: Node) -> dict[str, int]:
     """Returns the seeds given to flows below `flow`, by place."""
-    return {_spelt(place): node._seed for place, node in _walk(flow) if place and node._seed is not None}
+    return {_spelt(place): node._seed for place, node in walk(flow) if place and node._seed is not None}
 
 
 def set_seeds_below(flow: Node, seeds: Mapping[str, int]) -> None:
     """Sets these seeds in the tree below `flow`, and no others: a worker's copy follows its original."""
-    for place, node in _walk(flow):
+    for place, node in walk(flow):
         if place:
             node._seed = seeds.get(_spelt(place))
 
 
-def _walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Node]]:
-    """Lists all flows of a tree with their places, parents first."""
+def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Node]]:
+    """Lists all flows of a tree with their places, parents first.
+
+    Raises:
+        FlowDefinitionError: a flow holds itself, or holds one that holds it.
+    """
     found: list[tuple[tuple[int, ...], Node]] = [(path, flow)]
     for place, node in found:  # and those that are appended meanwhile
         below = node._children()
+        if len(place) > _DEEPEST or len(found) > _MOST:
+            raise FlowDefinitionError(
+                f"{node._name()} holds itself, or flows are over each other {_DEEPEST} deep; "
+                "let an attribute that leads back up to a flow above be a weakref.ref"
+            )
         if node._transparent:
             found += [(place, child) for child in below]
         else:
@@ -99,22 +190,59 @@ def _check(state: Mapping[str, Any]) -> None:
     if not isinstance(state, Mapping):
         raise StateError(f"a state is the dict that state_dict() returns; received {type(state).__name__}")
     _check_format(state.get("version", 1))
-    wrong = sorted(set(state).difference(_REQUIRED + _OPTIONAL))
-    wrong += [key for key in _REQUIRED if not _is_count(state.get(key))]
+    wrong = sorted(map(repr, set(state).difference(_REQUIRED + _OPTIONAL)))
+    wrong += [repr(key) for key in _REQUIRED if not _is_count(state.get(key))]
+    wrong += [repr(key) for key, right in _FORMS.items() if key in state and not right(state[key])]
     if wrong:
         raise StateError(
             f"a state holds the integers {', '.join(_REQUIRED)}, none below 0; "
-            f"missing, wrong or unknown here: {', '.join(map(repr, wrong))} in {dict(state)!r}"
+            f"missing, wrong or unknown here: {', '.join(wrong)} in {_shown(state)}"
         )
 
 
 def _check_format(number: object) -> None:
-    if number != FORMAT:
+    if not _is_count(number) or number not in _READ:
         raise StateError(
-            f"this state has version {number!r}, and this release reads version {FORMAT}; use the release of "
-            "towerpack-dataflow that wrote it, or a later one: those read it"
+            f"this state has version {number!r}, and this release reads version {FORMAT} and those "
+            "before; use the release of towerpack-dataflow that wrote it, or a later one: those read it"
         )
+
+
+def _check_fit(flow: Node, tree: Tree, state: Mapping[str, Any]) -> None:
+    found = differences(state["flow"], tree.facts) if "flow" in state else {}
+    if found:
+        texts = [f"{name} was {theirs} and is {ours}" for name, (theirs, ours) in found.items()]
+        raise StateError(
+            f"the state is not of {flow!r}: {'; '.join(texts)}. Load it into a flow built alike; without its "
+            "entry 'flow' a state is loaded unchecked, and its index then counts the datapoints of this one",
+            found,
+        )
+    strange = set(state.get("seeds", {})).difference(place for place, _ in tree.below)
+    if strange:
+        raise StateError(f"the state has seeds for flows that {flow!r} has not, at {sorted(strange)}")
 
 
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_seeds(seeds: object) -> bool:
+    return isinstance(seeds, Mapping) and all(map(_is_count, seeds.values()))
+
+
+def _are_marks(marks: object) -> bool:
+    return isinstance(marks, Mapping) and all(
+        isinstance(place, str)
+        and _MARKED.fullmatch(place) is not None
+        and isinstance(numbers, (list, tuple))
+        and all(map(_is_count, numbers))
+        for place, numbers in marks.items()
+    )
+
+
+_FORMS = {"seeds": _are_seeds, "marks": _are_marks, "flow": is_facts}
+
+
+def _shown(state: Mapping[str, Any]) -> str:
+    text = repr(dict(state))
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

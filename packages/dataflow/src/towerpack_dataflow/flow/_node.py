@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ._epoch import Epoch
@@ -18,10 +18,23 @@ class Node(Protocol):
     are written against this protocol, so that no import leads back up.
     """
 
+    _argument_names: Mapping[str, str]
     _seed: int | None
+    _seed_drawn: bool
     _position: Position | None
     _transparent: bool
     _running: Epoch | None
+
+    @property
+    def _copied(self) -> bool: ...
+
+    @property
+    def addressable(self) -> bool:
+        """Whether `datapoint()` works."""
+
+    @property
+    def live(self) -> bool:
+        """Whether what the flow has given cannot be had again."""
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next pass."""
@@ -35,7 +48,23 @@ class Node(Protocol):
     def seed(self, seed: int) -> None:
         """Sets the seed of this flow and of all below it."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """Returns position and seeds."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where a state was taken."""
+
     def _name(self) -> str: ...
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]: ...
+
+    def _on_first_host(self) -> Node: ...
+
+    def _facts(self) -> dict[str, Any]: ...
+
+    def _rewind(self) -> None: ...
+
+    def _keeps_own_state(self) -> bool: ...
 
     def _children(self) -> Sequence[Node]: ...
 
@@ -44,6 +73,8 @@ class Node(Protocol):
     def _rooted(self, epoch: int) -> Epoch: ...
 
     def _enter(self, epoch: Epoch) -> None: ...
+
+    def _current(self) -> Position: ...
 
     def _begin(self) -> Iterator[Any]: ...
 

@@ -21,13 +21,16 @@ class Position:
     drops the datapoints that were seen. Only operators that cannot compute their child's place leave marks.
     """
 
-    __slots__ = ("epoch", "index", "started")
+    __slots__ = ("epoch", "index", "started", "tree")
+
+    tree: Any
 
     def __init__(self, epoch: Epoch, index: int = 0) -> None:
         """Makes a position at which no iterator has started yet."""
         self.epoch = epoch
         self.index = index
         self.started = False
+        self.tree = None  # what states tell of the flows; see `_flow_state`
 
     def finish(self, seed: int | None) -> None:
         """Moves on from the last datapoint to the next epoch, with the seed that the flow has by then."""

@@ -24,10 +24,10 @@ from itertools import islice
 from typing import Any
 
 from .._errors import FlowDefinitionError
-from ._container_copies import copied_containers, copy_container
 from ._epoch import Epoch
 from ._node import Node
 from ._position import Position
+from ._user_code import copy_container, run_one, run_pass
 
 __all__ = ["inherited_pass", "wrap_overrides"]
 
@@ -80,13 +80,16 @@ def _addressable_methods(produce: Callable[[Node, Epoch, int], Any]) -> dict[str
 
     @functools.wraps(produce)
     def datapoint(self: Node, epoch: int, index: int) -> Any:
-        return produce(self, self._rooted(epoch), index)
+        return run_one(self, self._rooted(epoch), index, produce, [])
 
     def _datapoint(self: Node, epoch: Epoch, index: int) -> Any:
         return copy_container(self.datapoint(epoch, index))
 
     def _datapoints(self: Node, epoch: Epoch, start: int) -> Iterator[Any]:
-        return copied_containers(self, (self.datapoint(epoch, index) for index in range(start, len(self))))
+        def made() -> Iterator[Any]:
+            return (self.datapoint(epoch, index) for index in range(start, len(self)))
+
+        return run_pass(self, epoch, made, [])
 
     return {
         "addressable": True,
@@ -121,7 +124,8 @@ def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, 
         for place, child in enumerate(children):
             child._position = Position(flow._below(epoch, place))
         flow._enter(epoch)
-        yield from copied_containers(flow, islice(produce(flow), start, None))
+        first = 0 if start and flow.live else start  # what a live flow gives cannot be had again
+        yield from run_pass(flow, epoch, lambda: islice(produce(flow), first, None), [])
     finally:
         for child, position in zip(children, own):
             child._position = position

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .._errors import ComponentError
+from .._errors import ArgumentTypeError, ComponentError
 from ._map_data import MapData
 
 __all__ = ["MapDataComponent"]
@@ -26,7 +26,7 @@ class MapDataComponent(MapData):
         drops: as in `MapData`.
 
     Raises:
-        ArgumentTypeError: `func` cannot be called.
+        ArgumentTypeError: `func` cannot be called, or `index` cannot be a key.
         ComponentError: a datapoint has no such component; raised while iterating.
 
     Example:
@@ -46,6 +46,8 @@ class MapDataComponent(MapData):
         drops: bool = False,
     ) -> None:
         """Puts `func` over component `index` of the datapoints of `ds`."""
+        if not isinstance(index, Hashable):
+            raise ArgumentTypeError(f"index is a position or a key of a dict; received {index!r}")
         super().__init__(ds, _OfComponent(func, index) if callable(func) else func, rng=rng, drops=drops)
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, final
 
+from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
@@ -69,7 +70,7 @@ class MapData(ProxyDataFlow):
         drops: whether `func` is expected to drop.
 
     Raises:
-        ArgumentTypeError: `func` cannot be called.
+        ArgumentTypeError: `func` cannot be called, or a switch is not a boolean.
 
     Example:
         >>> list(MapData([[1], [2], [3]], lambda dp: [dp[0] * 10]))
@@ -89,8 +90,8 @@ class MapData(ProxyDataFlow):
                 f"{type(self).__name__} takes a function of a datapoint; received {type(func).__name__}"
             )
         self._func = func
-        self._rng = rng
-        self._drops = drops
+        self._rng = arguments.flag("rng", rng)
+        self._drops = self._announced = arguments.flag("drops", drops)
 
     def __len__(self) -> int:
         """Returns the length of the flow below, while nothing was dropped.
@@ -217,6 +218,9 @@ class MapData(ProxyDataFlow):
     def _is_plain(self) -> bool:
         """Tells whether a map above may call this one's function in its own loop."""
         return not (self._rng or self._drops) and type(self)._datapoints is MapData._datapoints
+
+    def _rewind(self) -> None:
+        self._drops = self._announced
 
     def _load_mark(self, numbers: Iterable[int]) -> None:
         self._drops = True  # only maps that drop leave marks

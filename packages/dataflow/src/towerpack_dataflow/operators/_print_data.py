@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import _argument_checks as arguments
+from .._errors import ArgumentTypeError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ._proxy_flow import ProxyDataFlow
@@ -30,6 +31,7 @@ class PrintData(ProxyDataFlow):
 
     Raises:
         ArgumentError: a number is not an integer above 0.
+        ArgumentTypeError: `name` is not a string.
 
     Example:
         >>> _ = list(PrintData([[np.zeros((2, 3), "uint8"), 7]], name="mine"))
@@ -47,6 +49,8 @@ class PrintData(ProxyDataFlow):
         """Prints nothing yet."""
         super().__init__(ds)
         self._num = arguments.count("num", num)
+        if not isinstance(name, (str, type(None))):
+            raise ArgumentTypeError(f"name is what to call the flow; received {name!r}")
         self._label = name or self.ds._name()
         self._max_depth = arguments.count("max_depth", max_depth)
         self._max_list = arguments.count("max_list", max_list)

@@ -11,7 +11,7 @@ from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..sources._as_dataflow import as_dataflow
 
-__all__ = ["ProxyDataFlow", "RNGDataFlow"]
+__all__ = ["ProxyDataFlow", "RNGDataFlow", "changed"]
 
 
 class ProxyDataFlow(DataFlow):
@@ -56,11 +56,22 @@ class ProxyDataFlow(DataFlow):
             return super()._below(epoch, place, number)
         return epoch.below(None if self._transparent else 0, number, self.ds._seed)
 
+    def _on_first_host(self) -> DataFlow:
+        below = self.ds._on_first_host()
+        return self if below is self.ds else changed(self, ds=below)
+
     def _children(self) -> tuple[DataFlow, ...]:
         # The flow below first, whatever a subclass adds.
         if self._holds is not None:
             return (self.ds,)
         return (self.ds, *(child for child in super()._children() if child is not self.ds))
+
+
+def changed(flow: ProxyDataFlow, **attributes: Any) -> ProxyDataFlow:
+    """Returns another flow with the attributes of `flow`, but for these."""
+    other = object.__new__(type(flow))
+    vars(other).update(vars(flow), **attributes)
+    return other
 
 
 class RNGDataFlow(DataFlow):

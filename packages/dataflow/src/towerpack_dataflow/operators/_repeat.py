@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, final
@@ -9,13 +10,17 @@ from typing import Any, final
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import EmptyFlowError, UnknownLengthError
+from .._errors import ArgumentError, EmptyFlowError, UnknownLengthError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
+from ..flow._flow import known_length
 from ..flow._resume_marks import Mark
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FixedSizeData", "RepeatMark", "RepeatedData"]
+
+
+_OR_ENDLESS = ", or -1 for endless repetition"
 
 
 @final
@@ -56,7 +61,8 @@ class RepeatedData(ProxyDataFlow):
         num: how many epochs; -1 for endless repetition.
 
     Raises:
-        ArgumentError: `num` is neither an integer above 0 nor -1.
+        ArgumentError: `num` is neither an integer above 0 nor -1, or makes a pass that is longer than any
+            length can be.
         EmptyFlowError: an endless repetition has nothing to repeat; raised while iterating.
 
     Example:
@@ -70,7 +76,13 @@ class RepeatedData(ProxyDataFlow):
     def __init__(self, ds: Any, num: int) -> None:
         """Reads nothing yet."""
         super().__init__(ds)
-        self._num = -1 if num == -1 else arguments.count("num", num, instead=", or -1 for endless repetition")
+        endless = isinstance(num, (int, np.integer)) and num == -1
+        self._num = -1 if endless else arguments.count("num", num, instead=_OR_ENDLESS)
+        if self._num * (known_length(self.ds) or 0) > sys.maxsize:
+            raise ArgumentError(
+                f"num={num} repetitions of {len(self.ds)} datapoints are more than len() can return; take "
+                "fewer, or -1 for endless repetition"
+            )
 
     def __len__(self) -> int:
         """Returns the number of datapoints of all repetitions.
@@ -97,6 +109,9 @@ class RepeatedData(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self, epoch, int(epoch) * self._num * len(self.ds) + index)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"num": self._num}
 
     def _columns(self) -> Columns | None:
         return self.ds._columns() if self.ds.addressable else None
@@ -125,6 +140,7 @@ class FixedSizeData(ProxyDataFlow):
 
     Raises:
         ArgumentError: `size` is not an integer above 0.
+        ArgumentTypeError: `keep_state` is not a boolean.
         EmptyFlowError: `ds` gives nothing; raised while iterating.
 
     Example:
@@ -140,7 +156,7 @@ class FixedSizeData(ProxyDataFlow):
         """Reads nothing yet."""
         super().__init__(ds)
         self._size = arguments.count("size", size)
-        self._keep_state = keep_state
+        self._keep_state = arguments.flag("keep_state", keep_state)
 
     def __len__(self) -> int:
         """Returns the given size."""
@@ -154,6 +170,9 @@ class FixedSizeData(ProxyDataFlow):
         place, offset = self._origin(epoch)
         return _one(self, place, offset + index)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"size": self._size, "keep_state": self._keep_state}
+
     def _columns(self) -> Columns | None:
         return self.ds._columns() if self.ds.addressable else None
 
@@ -163,7 +182,9 @@ class FixedSizeData(ProxyDataFlow):
 
     def _origin(self, epoch: Epoch) -> tuple[Epoch, int]:
         """Returns what the child's epochs are counted in, and how many datapoints were given there before."""
-        return (epoch, int(epoch) * self._size) if self._keep_state else (epoch.inner(), 0)
+        if self._keep_state and not self.ds.live:  # what a live flow gave in earlier passes is not counted
+            return epoch, int(epoch) * self._size
+        return epoch.inner(), 0
 
     def _name(self) -> str:
         return f"FixedSizeData({self._size})"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentError, NotAddressableError
+from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow, known_length
-from ._proxy_flow import ProxyDataFlow
+from ._proxy_flow import ProxyDataFlow, changed
 
 __all__ = ["ShardData", "reshard"]
 
@@ -78,6 +78,9 @@ class ShardData(ProxyDataFlow):
         first, stop = (self._index + number * self._count for number in (wanted.start, wanted.stop))
         self.ds._gather(self._below(epoch), range(first, stop, wanted.step * self._count), out)
 
+    def _on_first_host(self) -> DataFlow:
+        return changed(self, ds=self.ds._on_first_host(), _index=0)
+
     def _name(self) -> str:
         return f"ShardData({self._index} of {self._count})"
 
@@ -85,7 +88,10 @@ class ShardData(ProxyDataFlow):
 def _strided(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
     """Yields every `step`-th datapoint of a pass from number `first` on; makes no others if it can."""
     if step == 1 or not flow.addressable:
-        return islice(flow._datapoints(epoch, first), 0, None, step)
+        # From behind this shard's last one on: with a later start, a flow would leave out what lies between
+        # without making it, and so miss that a map drops some of it.
+        begin = max(first - step + 1, 0)
+        return islice(flow._datapoints(epoch, begin), first - begin, None, step)
     return _picked(flow, epoch, first, step)
 
 
@@ -104,16 +110,19 @@ def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str
 
     Raises:
         ArgumentError: the numbers are not those of shards.
+        StateError: `state` is not the state of a flow.
 
     Example:
         >>> state = {"seed": 0, "epoch": 2, "index": 5}
         >>> [reshard(state, was=4, index=index, count=3)["index"] for index in range(3)]
         [7, 7, 6]
     """
+    if not isinstance(state, Mapping) or "index" not in state:
+        raise StateError(f"a state is the dict that state_dict() returns; received {state!r}")
     seen = arguments.count("was", was) * arguments.count("the state's index", state["index"], least=0)
     count = arguments.count("count", count)
     # As many as there are numbers index, index + count, … below `seen`.
-    return {**state, "index": len(range(_shard_number(index, count), seen, count))}
+    return {**state, "index": max(-((_shard_number(index, count) - seen) // count), 0)}
 
 
 def _shard_number(index: int, count: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+from .. import _argument_checks as arguments
 from ._parallel_map import ParallelMap
 from ._parallel_runner import ParallelRunner
 
@@ -75,6 +76,7 @@ class MultiProcessRunner(ParallelRunner):
         stall_warning: float = 60.0,
     ) -> None:
         """Checks the arguments; starts nothing."""
+        replicate = arguments.flag("replicate", replicate)
         super().__init__(
             ds,
             num_workers,

@@ -49,6 +49,7 @@ class ParallelFlow(ProxyDataFlow):
     """
 
     _transparent = True
+    _argument_names = {"num_workers": "_asked_for", "num_threads": "_asked_for"}
     _worker_pool: WorkerPool | None = None
     _read_only = False
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
@@ -69,12 +70,13 @@ class ParallelFlow(ProxyDataFlow):
         super().__init__(ds)
         self._asked_for = (
             num_workers
-            if num_workers == "auto"
+            if isinstance(num_workers, str) and num_workers == "auto"
             else arguments.count("num_workers", num_workers, instead=', or "auto"')
         )
-        self._ordered = ordered
+        self._ordered = arguments.flag("ordered", ordered)
         self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
-        self._start_method = arguments.one_of("start_method", start_method or _default_method(), _METHODS)
+        method = _default_method() if start_method is None else start_method
+        self._start_method = arguments.one_of("start_method", method, _METHODS)
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
         self._worker_init_fn = worker_init_fn
         self._stall_warning = stall_warning
@@ -107,6 +109,10 @@ class ParallelFlow(ProxyDataFlow):
     @_num_workers.setter
     def _num_workers(self, number: int) -> None:
         self._asked_for = number
+
+    @property
+    def _copied(self) -> bool:  # type: ignore[override]
+        return self._worker_pool is not None and self._asked_for != 0
 
     def _tuned(self) -> int:
         if not (self.ds.addressable or self._reads_here):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import as_lists
 from ..operators._map_data import FilterMark, MapData
@@ -47,7 +48,8 @@ class ParallelMap(ParallelFlow):
         **options: Any,
     ) -> None:
         """Puts `func` over `ds`; starts nothing."""
-        mapped = MapData(ds, func, rng=rng, drops=drops or on_error == "skip")
+        dropping = arguments.flag("drops", drops)
+        mapped = MapData(ds, func, rng=rng, drops=dropping or on_error == "skip")
         super().__init__(mapped, num_workers, on_error=on_error, **options)
 
     def _handler(self) -> TaskHandler:

@@ -9,6 +9,7 @@ from weakref import WeakMethod
 
 import numpy as np
 
+from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError
 from ..flow._epoch import Epoch
 from ..flow._flow import known_length
@@ -41,7 +42,7 @@ class ParallelRunner(ParallelFlow):
     def __init__(self, ds: Any, num_workers: int | str, *, replicate: bool = False, **options: Any) -> None:
         """Checks the arguments; starts nothing."""
         super().__init__(ds, num_workers, **options)
-        self._replicate = replicate
+        self._replicate = arguments.flag("replicate", replicate)
         on_error = self._on_error
         if replicate and self._start_method == "thread":
             raise ArgumentError(

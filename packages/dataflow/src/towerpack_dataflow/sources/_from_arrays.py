@@ -47,6 +47,7 @@ class DataFromArrays(DataFromList):
 
     _lst: _Rows
     _holds = ()
+    _argument_names = {"components": "_lst"}
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:
         """Keeps the arrays themselves, not copies."""
@@ -78,6 +79,7 @@ class _Rows(Sequence[Any]):
         self._kind = kind
         self._components = components
         self._length = next(iter(lengths.values()))
+        self.__qualname__ = f"{kind.__name__} of {len(components)} of length {self._length}"
 
     def __len__(self) -> int:
         return self._length

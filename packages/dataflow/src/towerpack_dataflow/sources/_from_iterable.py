@@ -8,9 +8,9 @@ from types import GeneratorType
 from typing import Any
 
 from .._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError
-from ..flow._container_copies import copied_containers
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._user_code import run_pass
 
 __all__ = ["DataFromGenerator", "DataFromIterable"]
 
@@ -70,9 +70,11 @@ class DataFromIterable(DataFlow):
             reset()
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        if self.live:
+            return run_pass(self, epoch, self._open, [])
         if self._one_shot:
-            return copied_containers(self, self._continued(epoch, start))
-        return copied_containers(self, islice(self._open(), start, None))
+            return run_pass(self, epoch, lambda: self._continued(epoch, start), [])
+        return run_pass(self, epoch, lambda: islice(self._open(), start, None), [])
 
     def _open(self) -> Iterator[Any]:
         return iter(self._iterable)
@@ -113,6 +115,7 @@ class DataFromGenerator(DataFromIterable):
     """
 
     _holds = ()
+    _argument_names = {"gen": "_iterable"}
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
         """Keeps `gen`; calls nothing yet."""
@@ -124,6 +127,7 @@ class _GeneratorFunction:
 
     def __init__(self, gen: Callable[[], Iterable[Any]]) -> None:
         self._gen = gen
+        self.__qualname__ = getattr(gen, "__qualname__", type(gen).__name__)
 
     def __iter__(self) -> Iterator[Any]:
         made = self._gen()

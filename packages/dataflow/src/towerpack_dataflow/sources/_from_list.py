@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
-from ..flow._container_copies import copy_container, copy_containers
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._flow import DataFlow
+from ..flow._user_code import copy_container, copy_containers
 from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation
 
@@ -28,7 +29,7 @@ class DataFromList(DataFlow):
         shuffle: whether each epoch has an order of its own.
 
     Raises:
-        ArgumentTypeError: `lst` is not a sequence.
+        ArgumentTypeError: `lst` is not a sequence, or `shuffle` is not a boolean.
 
     Example:
         >>> list(DataFromList([["a", 0], ["b", 1]], shuffle=False))
@@ -48,12 +49,15 @@ class DataFromList(DataFlow):
                 "use list(...) of it, or DataFromIterable"
             )
         self._lst = lst
-        self._shuffle = shuffle
+        self._shuffle = arguments.flag("shuffle", shuffle)
         self._last_order: tuple[Any, Permutation] | None = None
 
     def __len__(self) -> int:
         """Returns the length of the list."""
         return len(self._lst)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"length": len(self._lst), "shuffle": self._shuffle}
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         try:

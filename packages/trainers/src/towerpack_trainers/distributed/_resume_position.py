@@ -57,14 +57,15 @@ def own_position(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str
     """The chief's position in the data as that of another process.
 
     All stand at the same index of their shards. Seeds stay the process's own, since a user may want them to
-    differ. Marks, by which a stream finds its place sooner, are left out: they hold in one shard only.
+    differ, and so does what a state says of its flow, since processes may read data of their own. Marks, by
+    which a stream finds its place sooner, are left out: they hold in one shard only.
     """
     flow, own = _flow_position({"input": theirs}), _flow_position({"input": mine})
     if flow is None or own is None:
         return dict(theirs)
-    kept = {key: value for key, value in flow.items() if key not in ("seed", "seeds", "marks")}
-    seeds = {key: own[key] for key in ("seed", "seeds") if key in own}
-    return {**theirs, "flow": {**kept, **seeds}}
+    kept = {key: value for key, value in flow.items() if key not in ("seed", "seeds", "flow", "marks")}
+    ours = {key: own[key] for key in ("seed", "seeds", "flow") if key in own}
+    return {**theirs, "flow": {**kept, **ours}}
 
 
 def _flow_position(state: Mapping[str, Any]) -> dict[str, Any] | None:

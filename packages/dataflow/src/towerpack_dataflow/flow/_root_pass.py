@@ -1,0 +1,43 @@
+"""One pass over the root of a tree, whose datapoints are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .._errors import StateError
+from ._error_location import explain
+from ._node import Node
+from ._position import Position
+
+__all__ = ["counted"]
+
+
+def counted(flow: Node, position: Position) -> Iterator[Any]:
+    """Runs one pass over the root of a tree: the only place where datapoints are counted."""
+    try:
+        index = position.index
+        for datapoint in _rest(flow, position):
+            # Counted before it is handed out: while the consumer holds datapoint 7, the state says 8.
+            index += 1
+            position.index = index
+            yield datapoint
+            del datapoint  # its memory is for the next one
+    except Exception as error:
+        explain(error, flow, position)
+        raise
+    position.finish(flow._seed)
+
+
+def _rest(flow: Node, position: Position) -> Iterator[Any]:
+    """Returns the datapoints of a pass from a position on, which must be one of this flow's."""
+    index = position.index
+    if index and flow.addressable and index > len(flow):
+        # The hosts of a state stood at one index, and the shards of some of them were longer by one.
+        if index > (most := len(flow._on_first_host())):
+            raise StateError(
+                f"the state says {index} datapoints of this epoch were seen, and {flow._name()} has {most}; "
+                "load the state into a flow over the same data"
+            )
+        return iter(())
+    return flow._datapoints(position.epoch, index)

@@ -1,0 +1,81 @@
+"""What a state says about the tree of flows that it was taken from, and how another tree differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._node import Node
+
+__all__ = ["Facts", "differences", "is_facts", "tree_facts"]
+
+Facts = dict[str, dict[str, Any]]
+"""Kind and sizes of the flows in a tree, by place; `{"": {"kind": "DataFromList", "length": 9}}` is one."""
+
+_WORDS = (bool, int, str)
+
+
+def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
+    """Describes the flows of a tree, parents first.
+
+    Flows that only carry, count or divide what is below take no place in it: a state fits any number of
+    workers and of hosts.
+    """
+    return {place: {"kind": type(node).__name__, **node._facts()} for place, node in nodes if _counts(node)}
+
+
+def is_facts(facts: object) -> bool:
+    """Tells whether a value out of a state has the form of facts."""
+    return isinstance(facts, Mapping) and all(
+        isinstance(place, str)
+        and isinstance(fact, Mapping)
+        and isinstance(fact.get("kind"), str)
+        and all(isinstance(name, str) and isinstance(value, _WORDS) for name, value in fact.items())
+        for place, fact in facts.items()
+    )
+
+
+def differences(
+    theirs: Mapping[str, Mapping[str, Any]], ours: Mapping[str, Mapping[str, Any]]
+) -> dict[str, tuple[Any, Any]]:
+    """Returns what differs: its name, and the two values. What only one side knows is no difference."""
+    if _kinds(theirs) != _kinds(ours):
+        return {"flows": (_outline(theirs), _outline(ours))}
+    found = {}
+    for place, fact in ours.items():
+        for name in fact.keys() & theirs[place].keys():
+            if fact[name] != theirs[place][name]:
+                found[f"{name} of {_at(ours, place)}"] = theirs[place][name], fact[name]
+    return dict(sorted(found.items()))
+
+
+def _counts(node: Node) -> bool:
+    return not (node._transparent and node._children())
+
+
+def _kinds(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {place: fact["kind"] for place, fact in facts.items()}
+
+
+def _at(facts: Mapping[str, Mapping[str, Any]], place: str) -> str:
+    kind = facts[place]["kind"]
+    alike = sum(fact["kind"] == kind for fact in facts.values())
+    return str(kind) if alike == 1 else f"{kind} at {place or 'the top'}"
+
+
+def _outline(facts: Mapping[str, Mapping[str, Any]], place: str = "") -> str:
+    """Returns the kinds as they are over each other: `"BatchData(MapData(DataFromList))"`."""
+    depth = place.count(".") + 2 if place else 1
+    below = [
+        other
+        for other in facts
+        if other and len(other.split(".")) == depth and other.startswith(f"{place}." if place else "")
+    ]
+    parts = ", ".join(_outline(facts, other) for other in sorted(below, key=_number))
+    kind = facts[place]["kind"] if place in facts else "?"
+    return f"{kind}({parts})" if parts else str(kind)
+
+
+def _number(place: str) -> tuple[int, str]:
+    last = place.rpartition(".")[2]
+    return (int(last) if last.isdecimal() else 0), place

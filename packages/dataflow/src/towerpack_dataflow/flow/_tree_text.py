@@ -1,0 +1,101 @@
+"""A tree of flows as one line of text: kinds, arguments that matter, and never the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ._node import Node
+
+__all__ = ["tree_text"]
+
+_WRITTEN = (bool, int, float, complex, range, np.dtype, np.generic, type(None))
+_SIZED = (list, tuple, dict, set, frozenset)
+_SHOWN = 3  # members of a list of flows
+_LONGEST = 40  # characters of a string
+_DEEPEST = 30
+_TAKES_KEYWORDS = 0x08  # inspect.CO_VARKEYWORDS
+_MISSING = object()
+
+
+def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
+    """Returns the constructor call that would build such a flow, with data by their size.
+
+    Of the arguments, those are shown that an attribute of the same name holds, with or without a `_` before
+    it, unless they have their default value. Flows that no argument shows come last.
+    """
+    name = type(flow).__name__
+    if depth > _DEEPEST:
+        return f"{name}(…)"
+    parts: list[str] = []
+    shown: set[int] = set()
+    for argument, value, default in _arguments(flow):
+        if type(value) is type(default) and isinstance(value, (*_WRITTEN, str)) and value == default:
+            continue
+        text = _value_text(value, kind, shown, depth)
+        parts.append(text if isinstance(value, kind) else f"{argument}={text}")
+    below = [child for child in flow._children() if id(child) not in shown]
+    parts += [tree_text(child, kind, depth + 1) for child in below[:_SHOWN]]
+    if len(below) > _SHOWN:
+        parts.append(f"… {len(below)} flows")
+    return f"{name}({', '.join(parts)})"
+
+
+def _arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
+    """Yields name, value and default of each argument of the constructor whose value the flow keeps."""
+    own = vars(flow)
+    for name, default in _parameters(type(flow)).items():
+        kept = [key for key in (flow._argument_names.get(name), name, f"_{name}") if key in own]
+        if kept:
+            yield name, own[kept[0]], default
+
+
+def _parameters(cls: type) -> dict[str, Any]:
+    """Returns the parameters of a constructor, also those that it hands on as `**options`, with defaults."""
+    found: dict[str, Any] = {}
+    for init in [vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)]:
+        if not isinstance(init, FunctionType):
+            break
+        code = init.__code__
+        positional = code.co_varnames[: code.co_argcount]
+        keyword = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        defaults = dict(zip(reversed(positional), reversed(init.__defaults__ or ())))
+        defaults.update(init.__kwdefaults__ or {})
+        for name in (*positional[1:], *keyword):
+            found.setdefault(name, defaults.get(name, _MISSING))
+        if not code.co_flags & _TAKES_KEYWORDS:
+            break
+    return found
+
+
+def _value_text(value: Any, kind: type, shown: set[int], depth: int) -> str:
+    if isinstance(value, kind):
+        shown.add(id(value))
+        return tree_text(value, kind, depth + 1)  # type: ignore[arg-type]
+    if isinstance(value, _WRITTEN):
+        return repr(value)
+    if isinstance(value, (str, bytes)):
+        text = repr(value[:_LONGEST])
+        return text if len(value) <= _LONGEST else f"{text[:-1]}…{text[-1]}"
+    if isinstance(value, np.ndarray):
+        return f"array of {value.dtype}, {value.shape}"
+    if isinstance(value, _SIZED):
+        return _container_text(value, kind, shown, depth)
+    name = getattr(value, "__qualname__", None)
+    return name if isinstance(name, str) else type(value).__name__
+
+
+def _container_text(value: Any, kind: type, shown: set[int], depth: int) -> str:
+    outline = f"{type(value).__name__} of {len(value)}"
+    if not 0 < len(value) <= _SHOWN:
+        return outline
+    members = list(value.values() if isinstance(value, dict) else value)
+    if not all(isinstance(member, kind) for member in members):
+        return outline
+    texts = [_value_text(member, kind, shown, depth) for member in members]
+    if isinstance(value, dict):
+        texts = [f"{key!r}: {text}" for key, text in zip(value, texts)]
+    return f"{{{', '.join(texts)}}}" if isinstance(value, dict) else f"[{', '.join(texts)}]"
