@@ -95,9 +95,10 @@ class Trainer:
         self._has_own_step = type(self).run_step is not Trainer.run_step
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
-            self._start = resolve_start(self.config)
-            self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal)
+            if_taken = self.config.if_log_dir_taken
+            self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal, if_taken)
             self.log_dir = self._directory.path
+            self._start = resolve_start(self.config, self.log_dir)
             self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
             self.source, self.loop = self.config.data, resolve_loop(self.config)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
