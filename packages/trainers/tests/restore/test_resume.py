@@ -319,6 +319,15 @@ def test_a_callback_that_is_new_starts_afresh(configure):
     assert new.total == 6 + 7 + 8 + 9 + 10
 
 
+@pytest.mark.parametrize("name", ["layers=[3,4]", "a\\b*?\n", "ä 漢"])
+def test_any_character_in_the_log_directory(configure, tmp_path, name):
+    for max_epoch in (1, 2):
+        changes = {"callbacks": [ModelSaver()], "monitors": [JSONWriter()], "log_dir": tmp_path / name}
+        SimpleTrainer(configure(max_epoch=max_epoch, resume="auto", **changes)).train()
+    assert (tmp_path / name / "latest").resolve().name == "model-10"
+    assert len((tmp_path / name / "stats.jsonl").read_text().splitlines()) == 2
+
+
 def test_a_damaged_checkpoint(configure, tmp_path):
     SimpleTrainer(configure(callbacks=[ModelSaver()])).train()
     (tmp_path / "run" / "latest" / "state.json").write_text("{}")
