@@ -165,6 +165,23 @@ def test_a_checkpoint_by_path_and_a_longer_training(run, tmp_path):
     assert longer.trainer.loop.global_step == 18
 
 
+def test_a_checkpoint_before_the_first_step_is_where_the_run_goes_on(kit, configure, tmp_path):
+    class Positions(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def _trigger_step(self):
+            self.seen.append((self.epoch_num, self.local_step, self.global_step))
+
+    SimpleTrainer(configure(callbacks=[PeriodicTrigger(ModelSaver(), every_k_steps=7)])).train()
+    first = PeriodicTrigger(ModelSaver(), before_train=True)
+    SimpleTrainer(configure(callbacks=[first], resume=tmp_path / "run" / "model-7")).train()
+    positions = Positions()
+    last = configure(callbacks=[PeriodicTrigger(ModelSaver(), before_train=True), positions], resume="auto")
+    SimpleTrainer(last).train()
+    assert positions.seen == [(2, 2, 8), (2, 3, 9), (2, 4, 10)]
+
+
 def test_nothing_left(run, caplog):
     caplog.set_level(logging.INFO)
     done = run("run").train(save_every=None, max_epoch=2)

@@ -112,6 +112,13 @@ def test_dict_restore_takes_what_is_on_both_sides(sess, caplog):
     assert "only in the restored values: other" in caplog.text
 
 
+def test_many_values_without_a_variable_are_one_line(sess, caplog):
+    slots = {f"fc/W/slot{number}": KERNEL for number in range(27)}
+    SmartInit({"fc/W": KERNEL, "fc/b": BIAS, "step": np.int64(1), **slots}).restore(sess)
+    named = "fc/W/slot0, fc/W/slot1, fc/W/slot10 and 24 more"
+    assert caplog.messages[0].splitlines()[1:] == [f"  only in the restored values: {named}"]
+
+
 def test_dict_restore_keeps_no_hold_on_the_arrays(sess):
     mine = np.zeros(16 * 64, np.float32)[:3]
     DictRestore({"fc/b": mine}).restore(sess)

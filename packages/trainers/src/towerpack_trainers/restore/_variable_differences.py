@@ -22,6 +22,9 @@ _KINDS = {
 
 VARIABLE_DIFFERENCES = tuple(_KINDS)
 
+# So many unused values are named where a message is to be short.
+_NAMED = 3
+
 
 def check_allowed(
     allow: Collection[str], kinds: Sequence[str] = VARIABLE_DIFFERENCES, name: str = "allow"
@@ -79,11 +82,18 @@ class Differences:
     def __bool__(self) -> bool:
         return bool(self.missing or self.unused or self.unequal)
 
-    def describe(self) -> str:
-        """One line for each difference."""
+    def describe(self, brief: bool = False) -> str:
+        """One line for each difference.
+
+        Args:
+            brief: one line for all unused values: in a graph without an optimizer there are many.
+        """
+        unused = self.unused
+        if brief and len(unused) > _NAMED:
+            unused = [f"{', '.join(unused[:_NAMED])} and {len(unused) - _NAMED} more"]
         lines = {
             "missing": self.missing,
-            "unused": self.unused,
+            "unused": unused,
             "unequal": [f"{name}: {text}" for name, text in self.unequal.items()],
         }
         return "\n".join(f"  {title}: {line}" for kind, title in _KINDS.items() for line in lines[kind])
