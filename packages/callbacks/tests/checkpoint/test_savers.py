@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
     Callback,
@@ -41,6 +42,41 @@ def test_model_saver_keeps_the_newest(line):
     state = read_checkpoint(line.log_dir).state
     assert state["loop"] == {"epoch_num": 4, "local_step": 2, "global_step": 12, "steps_per_epoch": 3}
     assert read_checkpoint(line.log_dir / "latest").variables["global_step"] == 12
+
+
+def test_several_savers_with_one_directory_count_their_own(line):
+    often, seldom = ModelSaver(keep_last=2), ModelSaver(keep_last=3)
+    savers = [PeriodicTrigger(often, every_k_steps=1), PeriodicTrigger(seldom, every_k_steps=6)]
+    line.run([*savers, Accuracy(range(9)), MaxSaver("accuracy")], max_epoch=8)
+    assert [path.name for path in all_checkpoints(line.log_dir)] == [f"model-{n}" for n in (12, 18, 23, 24)]
+    assert latest_checkpoint(line.log_dir).name == "model-24"
+    states = read_checkpoint(line.log_dir).state["callbacks"]
+    assert states["PeriodicTrigger(ModelSaver)"] == {"steps": [23, 24]}
+    assert states["PeriodicTrigger(ModelSaver)#2"] == {"steps": [12, 18, 24]}
+    for path in all_checkpoints(line.log_dir):
+        read_checkpoint(path)
+
+
+def test_several_savers_go_on_with_what_each_had(straight_line, tmp_path):
+    for step in range(1, 8):
+        write_checkpoint(tmp_path / f"model-{step}", VALUES, {})
+    one, other = ModelSaver(keep_last=1), ModelSaver(keep_last=2)
+
+    class Resume(Callback):
+        def _before_train(self):
+            one.load_state_dict({"steps": [1, 2]})
+            other.load_state_dict({"steps": [1]})
+
+    line = straight_line(tmp_path)
+    line.run([Resume(), one, PeriodicTrigger(other, every_k_epochs=2)], max_epoch=3)
+    assert [path.name for path in all_checkpoints(tmp_path)] == ["model-1", "model-6", "model-9"]
+
+
+@pytest.mark.parametrize("saver", [ModelSaver, lambda: MaxSaver("accuracy")])
+def test_savers_that_write_the_same_at_once(line, saver):
+    line.run([Accuracy(range(20)), *(saver() for _ in range(4))], max_epoch=6, steps_per_epoch=1)
+    assert len(list(line.log_dir.glob("m*-6"))) == 1
+    assert not list(line.log_dir.glob(".writing-*"))
 
 
 def test_what_a_resumed_run_has_not_reached_yet_is_not_counted(line):
@@ -114,6 +150,17 @@ def test_best_is_remembered(line):
     line.run([Resume(), Accuracy([0.8, 0.95, 0.93]), saver], max_epoch=3)
     assert [path.name for path in line.log_dir.glob("max-accuracy-*")] == ["max-accuracy-6"]
     assert saver.state_dict() == {"best": 0.95}
+
+
+@pytest.mark.parametrize("kind", ["float8_e5m2", "float8_e4m3fn", "int4", "uint4", "bfloat16", "half"])
+def test_variables_of_small_types_are_saved(line, kind):
+    numbers = np.array([1, 2, 3]).astype(tf.as_dtype(kind).as_numpy_dtype)
+    with line.graph.as_default():
+        tf.get_variable("small", initializer=numbers, trainable=False)
+    line.run([ModelSaver()], max_epoch=1)
+    saved = read_checkpoint(line.log_dir).variables["small"]
+    assert saved.dtype == numbers.dtype
+    np.testing.assert_array_equal(saved.astype(float), [1, 2, 3])
 
 
 def test_savers_need_a_place(line):

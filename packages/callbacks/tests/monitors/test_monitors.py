@@ -150,6 +150,29 @@ def test_a_statistic_is_one_number(value):
         Monitors([], LoopState(steps_per_epoch=1, max_epoch=1)).put_scalar("x", value)
 
 
+@pytest.mark.parametrize("kind", ["float32", "int8", "bool", "bfloat16", "float16"])
+def test_a_scalar_of_any_type(kind):
+    monitors = Monitors([], LoopState(steps_per_epoch=1, max_epoch=1))
+    monitors.put_scalar("x", np.ones((1, 1), tf.as_dtype(kind).as_numpy_dtype))
+    assert monitors.get_latest("x") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "told"),
+    [
+        ("global_step", StatisticError, "each row of statistics has a counter of this name"),
+        ("epoch_num", StatisticError, "each row of statistics has a counter of this name"),
+        ("\ud800", StatisticError, "the name cannot be written as UTF-8"),
+        (3, TypeError, r"put_scalar\(3\): expected a string as the name"),
+    ],
+)
+def test_names_that_no_row_can_have(name, error, told):
+    monitors = Monitors([], LoopState(steps_per_epoch=1, max_epoch=1))
+    with pytest.raises(error, match=told):
+        monitors.put_scalar(name, 1.0)
+    assert name not in monitors
+
+
 def test_monitors_must_be_monitors():
     with pytest.raises(TypeError, match=r"monitors must be Monitor objects"):
         Monitors([Put()], LoopState(steps_per_epoch=1, max_epoch=1))

@@ -50,6 +50,20 @@ def test_an_exception_comes_out_with_its_type_and_later_calls_are_made():
     writer.close()
 
 
+def test_further_errors_are_noted_at_the_first():
+    writer = BackgroundWriter("test")
+    gate = threading.Event()
+    writer.submit(gate.wait)
+    for number in range(8):
+        writer.submit(lambda number=number: [][number])
+    gate.set()
+    with pytest.raises(IndexError) as error:
+        writer.close()
+    first, *_, last = error.value.__notes__
+    assert first.startswith("A later call of the thread 'test' failed, too: IndexError(")
+    assert (len(error.value.__notes__), last) == (6, "So did 2 more.")
+
+
 def test_the_call_that_brings_the_news_is_made_itself():
     done, writer = [], BackgroundWriter("test")
     gate, failed = threading.Event(), threading.Event()

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import resource
 import signal
 import subprocess
@@ -19,8 +20,12 @@ def test_a_full_disk_leaves_whole_lines_and_what_was_kept_goes_out_later(tmp_pat
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # a write past it is cut short, then fails
     try:
-        with pytest.raises(OSError, match="File too large"):
+        with pytest.raises(OSError, match=r"File too large: .*stats\.jsonl"):
             file.append(["b" * 60])
+        open_files = len(os.listdir("/proc/self/fd"))
+        with pytest.raises(OSError, match=r"File too large: .*stats\.jsonl"):
+            file.close()
+        assert len(os.listdir("/proc/self/fd")) == open_files - 1
         assert path.read_text() == "a" * 60 + "\n"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

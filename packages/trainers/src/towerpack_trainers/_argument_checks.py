@@ -24,6 +24,7 @@ __all__ = [
     "list_of",
     "make_optimizer",
     "matcher",
+    "one_of",
     "positive_number",
     "whole_number",
 ]
@@ -72,6 +73,14 @@ def instance_of(kind: type | tuple[type, ...], hint: str) -> _Validator:
         lambda owner, name, value: (
             f"{owner}({name}=...) received {value!r} of type {type(value).__name__}; expected {hint}."
         ),
+    )
+
+
+def one_of(*choices: str) -> _Validator:
+    """Makes a validator of one of some strings."""
+    expected = " or ".join(f'"{choice}"' for choice in choices)
+    return _with_message(
+        validators.in_(choices), lambda owner, name, value: f"{owner}({name}={value!r}): expected {expected}."
     )
 
 

@@ -45,8 +45,7 @@ class TowerTrainer(Trainer):
         self._evaluation_towers: list[EvaluationTower] = []
         if self.source is None:
             self.source = self._make_source(self.config.dataflow)
-        if self.config.seed is not None:
-            self.source.seed(self.config.seed)
+            self.source.seed(self.seed)
         self.source.setup(self.tower_func.specs)
 
     def _session_config(self) -> tf.ConfigProto:

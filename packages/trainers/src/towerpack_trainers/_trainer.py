@@ -95,11 +95,14 @@ class Trainer:
         self._has_own_step = type(self).run_step is not Trainer.run_step
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
-            self._start = resolve_start(self.config)
-            self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal)
+            if_taken = self.config.if_log_dir_taken
+            self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal, if_taken)
             self.log_dir = self._directory.path
+            self._start = resolve_start(self.config, self.log_dir)
             self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
             self.source, self.loop = self.config.data, resolve_loop(self.config)
+            if self.source is not None:
+                self.source.seed(self.seed)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
             configure_thread_pools(self._session_config())
             with self.graph.as_default():
@@ -223,7 +226,8 @@ class Trainer:
         return self._steps
 
     def _run_state(self) -> RunState:
-        return RunState(self.loop, self.seed, self.callbacks, self.source, self.config.resume_allow)
+        allow, inputs = self.config.resume_allow, self._training_inputs()
+        return RunState(self.loop, self.seed, self.callbacks, self.source, allow, inputs)
 
     def _run_loop(self) -> None:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals

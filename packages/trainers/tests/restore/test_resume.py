@@ -3,7 +3,9 @@
 import contextlib
 import json
 import logging
+import re
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -20,7 +22,7 @@ from towerpack_callbacks import (
 )
 from towerpack_callbacks.checkpoint import read_checkpoint, write_checkpoint
 from towerpack_dataflow import MapData
-from towerpack_inputsource import FeedInput, QueueInput
+from towerpack_inputsource import FeedInput, QueueInput, TFDatasetInput
 from towerpack_trainers import ConfigError, RestoreError, SimpleTrainer, TrainerStateError
 
 
@@ -163,6 +165,23 @@ def test_a_checkpoint_by_path_and_a_longer_training(run, tmp_path):
     assert longer.trainer.loop.global_step == 18
 
 
+def test_a_checkpoint_before_the_first_step_is_where_the_run_goes_on(kit, configure, tmp_path):
+    class Positions(Callback):
+        def __init__(self):
+            self.seen = []
+
+        def _trigger_step(self):
+            self.seen.append((self.epoch_num, self.local_step, self.global_step))
+
+    SimpleTrainer(configure(callbacks=[PeriodicTrigger(ModelSaver(), every_k_steps=7)])).train()
+    first = PeriodicTrigger(ModelSaver(), before_train=True)
+    SimpleTrainer(configure(callbacks=[first], resume=tmp_path / "run" / "model-7")).train()
+    positions = Positions()
+    last = configure(callbacks=[PeriodicTrigger(ModelSaver(), before_train=True), positions], resume="auto")
+    SimpleTrainer(last).train()
+    assert positions.seen == [(2, 2, 8), (2, 3, 9), (2, 4, 10)]
+
+
 def test_nothing_left(run, caplog):
     caplog.set_level(logging.INFO)
     done = run("run").train(save_every=None, max_epoch=2)
@@ -286,6 +305,24 @@ def test_variables_that_differ_may_be_allowed(kit, configure, caplog):
         SimpleTrainer(configure(max_epoch=5, **allowed)).train()
 
 
+@pytest.mark.parametrize("kinds", [(tf.int64, tf.int32), (tf.int32, tf.int64), (tf.float32, tf.bfloat16)])
+def test_variables_of_another_type_keep_their_initial_values(kit, configure, kinds):
+    class Counting(kit.Line):
+        def __init__(self, kind):
+            self.kind = kind
+
+        def build_graph(self, x, y):
+            tf.get_variable("kept", initializer=tf.cast(7, self.kind), trainable=False)
+            return super().build_graph(x, y)
+
+    SimpleTrainer(configure(model=Counting(kinds[0]), callbacks=[ModelSaver()], max_epoch=1)).train()
+    other = configure(model=Counting(kinds[1]), resume="auto")
+    told = rf"another shape or type: kept: the graph has {kinds[1].name}, restored is {kinds[0].name}"
+    with pytest.raises(RestoreError, match=told):
+        SimpleTrainer(other).train()
+    SimpleTrainer(attrs.evolve(other, resume_allow=["unequal"])).train()
+
+
 def test_states_of_callbacks_may_be_left_out(configure, caplog):
     SimpleTrainer(configure(callbacks=[ModelSaver(), Sum()])).train()
     trainer = SimpleTrainer(
@@ -299,11 +336,60 @@ def test_states_of_callbacks_may_be_left_out(configure, caplog):
 def test_other_data_may_start_anew(kit, configure, caplog):
     SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_flow(), callbacks=[ModelSaver()])).train()
     other = {"model": kit.Net(), "data": FeedInput(kit.net_data()), "resume": "auto", "max_epoch": 3}
-    with pytest.raises(ValueError):
+    with pytest.raises(CheckpointError, match=r'start anew by TrainConfig\(resume_allow=\["input"\]\)'):
         SimpleTrainer(configure(**other)).train()
     other["data"] = FeedInput(kit.net_data())
     SimpleTrainer(configure(**other, resume_allow=["input"])).train()
     assert "The data starts anew" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"size": 32}, "8 datapoints in a pass, 6 in the checkpoint"),
+        ({"size": 36, "batch": 6}, r"component 0 is float32 of shape \[6, 4\], float32 of shape \[4, 4\] in"),
+    ],
+)
+def test_data_of_another_length_or_batch_is_refused(kit, configure, changes, told):
+    common = {"model": kit.Net(), "callbacks": [ModelSaver()]}
+    SimpleTrainer(configure(dataflow=kit.net_flow(), **common)).train()
+    other = configure(dataflow=kit.net_flow(**changes), resume="auto", max_epoch=3, **common)
+    with pytest.raises(CheckpointError, match=rf"not that of the checkpoint: .*{told}.*Give the same data"):
+        SimpleTrainer(other).train()
+    SimpleTrainer(attrs.evolve(other, resume_allow=["input"])).train()
+
+
+def test_data_of_another_kind_is_told_by_its_position(kit, configure):
+    common = {"model": kit.Net(), "callbacks": [ModelSaver()]}
+    SimpleTrainer(configure(dataflow=kit.net_flow(), **common)).train()
+    arrays = tuple(np.stack(component) for component in zip(*kit.net_data(6, 4)))
+    with pytest.raises(CheckpointError, match=r"position in the data does not fit: .*resume_allow"):
+        data = TFDatasetInput(lambda: tf.data.Dataset.from_tensor_slices(arrays))
+        SimpleTrainer(configure(data=data, resume="auto", max_epoch=3, steps_per_epoch=6, **common)).train()
+
+
+def test_what_is_not_used_is_said(configure, caplog):
+    SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
+    trainer = SimpleTrainer(configure(resume="auto", seed=5, starting_epoch=4, max_epoch=2))
+    trainer.train()
+    assert (trainer.seed, trainer.loop.global_step) == (1, 10)
+    assert "seed=5 is not used: the resumed run goes on with its seed 1." in caplog.text
+    assert "starting_epoch=4 is not used: the resumed run goes on in epoch 2." in caplog.text
+
+
+def test_the_logged_seed_repeats_the_run(kit, configure, caplog):
+    caplog.set_level(logging.INFO)
+
+    def train(**changes):
+        kept = kit.Weights()
+        config = configure(model=kit.Random(), dataflow=kit.net_flow(), callbacks=[kept], **changes)
+        SimpleTrainer(config).train()
+        return kept.values
+
+    first = train(seed=None)
+    [seed] = re.findall(r"draw from seed (\d+): seed=\1 repeats it", caplog.text)
+    kit.assert_same(first, train(seed=int(seed)))
+    assert any((train(seed=int(seed) + 1)[name] != first[name]).any() for name in first)
 
 
 @pytest.mark.parametrize("allow", ["missing", ["everything"], 3])
@@ -319,12 +405,23 @@ def test_a_callback_that_is_new_starts_afresh(configure):
     assert new.total == 6 + 7 + 8 + 9 + 10
 
 
+@pytest.mark.parametrize("name", ["layers=[3,4]", "a\\b*?\n", "ä 漢"])
+def test_any_character_in_the_log_directory(configure, tmp_path, name):
+    for max_epoch in (1, 2):
+        changes = {"callbacks": [ModelSaver()], "monitors": None, "log_dir": tmp_path / name}
+        SimpleTrainer(configure(max_epoch=max_epoch, resume="auto", **changes)).train()
+    assert (tmp_path / name / "latest").resolve().name == "model-10"
+
+
 def test_a_damaged_checkpoint(configure, tmp_path):
     SimpleTrainer(configure(callbacks=[ModelSaver()])).train()
     (tmp_path / "run" / "latest" / "state.json").write_text("{}")
     with pytest.raises(
-        CheckpointError, match=r"state.json is missing or damaged.*Go on from another checkpoint"
+        CheckpointError, match=r"state.json is missing or damaged.* whole is model-5: resume='.*model-5' goes"
     ):
+        SimpleTrainer(configure(resume="auto"))
+    (tmp_path / "run" / "model-5" / "manifest.json").write_text("{}")
+    with pytest.raises(CheckpointError, match=r"another checkpoint\. No other one here is whole\."):
         SimpleTrainer(configure(resume="auto"))
 
 

@@ -112,6 +112,13 @@ def test_dict_restore_takes_what_is_on_both_sides(sess, caplog):
     assert "only in the restored values: other" in caplog.text
 
 
+def test_many_values_without_a_variable_are_one_line(sess, caplog):
+    slots = {f"fc/W/slot{number}": KERNEL for number in range(27)}
+    SmartInit({"fc/W": KERNEL, "fc/b": BIAS, "step": np.int64(1), **slots}).restore(sess)
+    named = "fc/W/slot0, fc/W/slot1, fc/W/slot10 and 24 more"
+    assert caplog.messages[0].splitlines()[1:] == [f"  only in the restored values: {named}"]
+
+
 def test_dict_restore_keeps_no_hold_on_the_arrays(sess):
     mine = np.zeros(16 * 64, np.float32)[:3]
     DictRestore({"fc/b": mine}).restore(sess)
@@ -128,6 +135,40 @@ def test_dict_restore_of_other_shapes(sess, caplog):
     DictRestore(values, ignore_mismatch=True).restore(sess)
     np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
     np.testing.assert_array_equal(value(sess, "fc/b"), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "said"),
+    [
+        ("step32", np.int64(2**40 + 5), "the graph has int32, restored is int64, with values that it cannot"),
+        ("byte", np.uint16(300), "the graph has uint8, restored is uint16, with values that it cannot"),
+        ("half", np.float32(1e10), "the graph has float16, restored is float32, with values that it cannot"),
+        ("brain", np.float64(1e300), "the graph has bfloat16, restored is float64, with values that it"),
+        ("step32", np.uint32(1), "the graph has int32, restored is uint32"),
+        ("brain", np.int32(1), "the graph has bfloat16, restored is int32"),
+        ("byte", np.zeros((), "V1"), "the graph has uint8, restored is void8"),
+    ],
+)
+def test_a_type_that_cannot_hold_the_values_is_a_difference(tmp_path, name, wrong, said):
+    np.savez(tmp_path / "values.npz", **{name: wrong})
+    kinds = {"step32": tf.int32, "byte": tf.uint8, "half": tf.float16, "brain": tf.bfloat16}
+    with tf.Graph().as_default() as graph, tf.Session() as sess:
+        variable = tf.get_variable(name, [], kinds[name], initializer=tf.zeros_initializer())
+        sess.run(variable.initializer)
+        for init in (SaverRestore, SmartInit, lambda path: DictRestore(dict(np.load(path)))):
+            with pytest.raises(RestoreError, match=said):
+                init(tmp_path / "values.npz").restore(sess)
+        with pytest.raises(RestoreError, match=said.split(", with")[0]):
+            match_variables(graph, dict(np.load(tmp_path / "values.npz")), "it")
+        assert sess.run(variable) == 0
+
+
+def test_floats_are_rounded_and_integers_that_fit_are_taken():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        kinds = {"a": tf.float32, "b": tf.bfloat16, "c": tf.int64}
+        variables = {n: tf.get_variable(n, initializer=tf.zeros([], kind)) for n, kind in kinds.items()}
+        SmartInit({"a": np.float64(0.1), "b": np.float32(1.001), "c": np.int32(-3)}, allow=[]).restore(sess)
+        assert sess.run(variables) == {"a": np.float32(0.1), "b": 1, "c": -3}
 
 
 def test_nothing_that_fits_is_an_error(sess):

@@ -37,6 +37,9 @@ class Data:
     def __init__(self):
         self.position = {"flow": {"epoch": 0, "index": 0}}
 
+    def size(self):
+        return None
+
     def state_dict(self):
         return self.position
 
@@ -94,7 +97,9 @@ def test_the_seed(save, caplog):
     assert FreshStart().choose_seed(4) == 4
     assert not caplog.records
     drawn = FreshStart().choose_seed(None)
-    assert caplog.messages == [f"No seed was given; this run draws from seed {drawn}."]
+    assert caplog.messages == [
+        f"No seed was given; this run and its data draw from seed {drawn}: seed={drawn} repeats it."
+    ]
     assert 0 <= drawn < 2**31
     assert drawn != FreshStart().choose_seed(None)
     assert find_starting_point(save(loop=LOOP, callbacks={}, seed=9), None).choose_seed(4) == 9
@@ -156,7 +161,7 @@ def test_random_numbers_go_on(save):
 
 def test_a_state_is_json_of_all_parts():
     state = make_run(source=Data()).state_dict()
-    assert list(state) == ["loop", "seed", "callbacks", "input"]
+    assert list(state) == ["loop", "seed", "callbacks", "input", "data"]
     assert (state["seed"], state["callbacks"]) == (3, {"Total": {"total": 0}})
     assert "input" not in make_run().state_dict()
 

@@ -1,6 +1,8 @@
 """Where a run's files go, and what becomes of an earlier run's."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -109,3 +111,88 @@ def test_a_run_in_its_directory_stays_when_it_is_resumed(tmp_path):
     assert os.listdir(tmp_path) == ["run"]
     RunDirectory(tmp_path / "run").prepare(resumed=tmp_path / "elsewhere" / "model-5")
     assert sorted(os.listdir(tmp_path)) == ["run", "run.1"]
+
+
+def test_a_link_stays_and_what_it_leads_to_is_moved_on_its_own_disk(configure, tmp_path):
+    (tmp_path / "disk" / "big").mkdir(parents=True)
+    (tmp_path / "run").symlink_to(tmp_path / "disk" / "big")
+    for _ in range(2):
+        train(configure)
+    assert sorted(os.listdir(tmp_path / "disk")) == ["big", "big.1"]
+    assert (tmp_path / "run").readlink() == tmp_path / "disk" / "big"
+    assert sorted(os.listdir(tmp_path)) == ["disk", "run"]
+
+
+def test_a_link_that_leads_nowhere_is_followed(configure, tmp_path):
+    (tmp_path / "run").symlink_to("disk/big")
+    train(configure)
+    assert (tmp_path / "disk" / "big" / "latest").exists()
+
+
+def test_links_in_a_circle_are_refused(configure, tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path / "run")
+    with pytest.raises(ConfigError, match=r"log_dir='.*run' cannot be made: .*Give another"):
+        train(configure)
+
+
+@pytest.mark.parametrize("name", ["model-notes.txt", "model-5.txt", "latest", "stats.json", "events.out"])
+def test_files_of_the_user_are_no_earlier_run(tmp_path, name):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / name).touch()
+    with RunDirectory(tmp_path / "run") as directory:
+        directory.prepare()
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize(
+    "name", ["stats.jsonl", "stats.csv", "events.out.tfevents.1.host", "model-7/", "max-a-7/"]
+)
+def test_each_kind_of_file_of_a_run_is_one(tmp_path, name):
+    path = tmp_path / "run" / name
+    path.parent.mkdir()
+    path.mkdir() if name.endswith("/") else path.touch()
+    with RunDirectory(tmp_path / "run") as directory:
+        directory.prepare()
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.1"]
+    assert os.listdir(tmp_path / "run.1") == [path.name]
+    assert os.listdir(tmp_path / "run") == []
+
+
+def test_the_mode_of_the_directory_is_kept(tmp_path):
+    (tmp_path / "run" / "model-7").mkdir(parents=True)
+    (tmp_path / "run").chmod(0o2770)
+    with RunDirectory(tmp_path / "run") as directory:
+        directory.prepare()
+    assert (tmp_path / "run").stat().st_mode & 0o7777 == 0o2770
+
+
+_AT_A_MOUNT_POINT = """
+from pathlib import Path
+from towerpack_trainers.session import RunDirectory
+import os, sys
+
+place = Path(sys.argv[1])
+for _ in range(2):
+    (place / "model-7").mkdir()
+    (place / "note.txt").touch()
+    with RunDirectory(place) as directory:
+        directory.prepare()
+        beside = RunDirectory(place, if_taken="new")
+        assert beside.path == place / "run-2", beside.path
+    beside.__exit__(None, None, None)
+    os.rmdir(beside.path)
+print(*sorted(str(path.relative_to(place)) for path in place.rglob("*")))
+"""
+
+
+@pytest.mark.slow
+def test_at_a_mount_point_the_earlier_run_stays_on_its_disk(tmp_path):
+    (tmp_path / "volume").mkdir()
+    mount = ["unshare", "--map-root-user", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"']
+    if subprocess.run([*mount, tmp_path / "volume", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("This system lets nobody mount.")
+    script = [sys.executable, "-c", _AT_A_MOUNT_POINT, tmp_path / "volume"]
+    done = subprocess.run([*mount, tmp_path / "volume", *script], capture_output=True, text=True, check=True)
+    moved = [f"earlier.{n}{name}" for n in (1, 2) for name in ("", "/model-7", "/note.txt")]
+    assert done.stdout.split() == moved
+    assert os.listdir(tmp_path) == ["volume"]

@@ -48,10 +48,11 @@ class LoopState:
         return self.local_step == self.steps_per_epoch - 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the counters that a checkpoint keeps."""
+        """Returns the counters that a checkpoint keeps, of the step before the next one."""
+        begun = self.epoch_num >= self.starting_epoch
         return {
-            "epoch_num": self.epoch_num,
-            "local_step": self.local_step,
+            "epoch_num": self.epoch_num if begun else self.starting_epoch,
+            "local_step": self.local_step if begun else self.starting_step - 1,
             "global_step": self.global_step,
             "steps_per_epoch": self.steps_per_epoch,
         }

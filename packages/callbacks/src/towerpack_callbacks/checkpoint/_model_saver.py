@@ -16,6 +16,9 @@ from .variables import add_copies
 
 __all__ = ["ModelSaver", "save_now"]
 
+# The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
+_SAVERS = ("towerpack_model_savers",)
+
 
 @final
 class ModelSaver(Callback):
@@ -28,7 +31,8 @@ class ModelSaver(Callback):
     Of the checkpoints written up to now, those stay that any of `keep_last`, `keep_best` and `keep_every`
     selects, and the targets of all symbolic links in the directory: `latest`, the best ones of `MaxSaver` and
     `MinSaver`, and links of one's own. The choice depends on the files that are there, so a resumed run makes
-    the same one as the run before.
+    the same one as the run before. Of several savers with one directory, each counts its own checkpoints,
+    and those stay that any of them keeps.
 
     Args:
         keep_last: how many of the newest to keep; None keeps all.
@@ -69,6 +73,9 @@ class ModelSaver(Callback):
         self._background = background
         self._on_error = check_on_error(self, on_error)
         self._values: dict[int, float] = {}
+        self._steps: list[int] | None = None
+        self._written = -1
+        self._others: list[ModelSaver] = []
         self._wanted = False
         self._saved_step: int | None = None
         self._writer: RunWriter | None = None
@@ -81,9 +88,15 @@ class ModelSaver(Callback):
         self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
         # Reset: this object may have served an earlier training.
         self._values, self._wanted, self._saved_step, self._writer = {}, False, None, None
+        self._steps, self._written, self._others = None, -1, []
         add_copies(self.graph, self._collections)
+        self.graph.get_collection_ref(_SAVERS).append(self)
 
     def _before_train(self) -> None:
+        savers, here = self.graph.get_collection(_SAVERS), self._dir.resolve()
+        self._others = [saver for saver in savers if saver is not self and saver._dir.resolve() == here]
+        if self._others and self._steps is None:
+            self._steps = self._steps_there(self.global_step)
         self._writer = RunWriter(self, self._dir, self._collections, self._background, self._on_error)
 
     def _trigger(self) -> None:
@@ -111,6 +124,8 @@ class ModelSaver(Callback):
     def _save(self, writer: RunWriter) -> None:
         self._note_value()
         step = self._saved_step = self.global_step
+        if self._others:
+            self._steps = sorted(self._retention.choose([*self._own_steps(), step], self._values))
         writer.save(checkpoint_name(step), lambda path: self._finish(path, step))
 
     def _after_train(self) -> None:
@@ -125,21 +140,43 @@ class ModelSaver(Callback):
                 self._values[self.global_step] = value
 
     def _finish(self, path: Path, step: int) -> None:
-        point_to(self._dir / LATEST, path)
-        # Later ones are of a run that was resumed from an earlier one; they count once this run gets there.
-        mine = {step_of(other): other for other in all_checkpoints(self._dir) if step_of(other) <= step}
-        kept = self._retention.choose(list(mine), self._values)
-        linked_to = linked(self._dir)
-        for number, other in mine.items():
-            if number not in kept and other.resolve() not in linked_to:
-                discard(other)
+        self._written = step
+        if all(other._written <= step for other in self._others):
+            point_to(self._dir / LATEST, path)
+        kept, linked_to = self._kept(step), linked(self._dir)
+        for number in self._steps_there(step):
+            old = self._dir / checkpoint_name(number)
+            if number not in kept and old.resolve() not in linked_to:
+                discard(old)
+
+    def _steps_there(self, last: int) -> list[int]:
+        """Lists the steps of all checkpoints up to a step.
+
+        Later ones are of a run that was resumed from an earlier one; they count once this run gets there.
+        """
+        return [step for step in map(step_of, all_checkpoints(self._dir)) if step <= last]
+
+    def _kept(self, step: int) -> set[int]:
+        if not self._others:
+            return self._retention.choose(self._steps_there(step), self._values)
+        return {number for saver in (self, *self._others) for number in saver._own_steps()}
+
+    def _own_steps(self) -> list[int]:
+        """Lists the steps that this saver keeps, of those that it wrote."""
+        return self._steps or []
 
     def state_dict(self) -> dict[str, Any]:
-        # A list of pairs, as the keys of a JSON object are strings.
-        return {"values": [[step, value] for step, value in self._values.items()]} if self._values else {}
+        state: dict[str, Any] = {}
+        if self._values:
+            # A list of pairs, as the keys of a JSON object are strings.
+            state["values"] = [[step, value] for step, value in self._values.items()]
+        if self._others:
+            state["steps"] = self._own_steps()
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._values = {int(step): value for step, value in state["values"]}
+        self._values = {int(step): value for step, value in state.get("values", ())}
+        self._steps = [int(step) for step in state["steps"]] if "steps" in state else None
 
 
 def save_now(callbacks: Iterable[Callback]) -> bool:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -36,8 +39,9 @@ def check_on_error(saver: Callback, on_error: str) -> str:
 class RunWriter:
     """Writes checkpoints of one run for one saver. The step loop waits for the copy alone.
 
-    At most one write is under way; the next one waits for it. A failure is reported to the run's coordinator
-    at once, so that the loop stops, and raised here at the next opportunity.
+    At most one write to a directory is under way; the next one waits for it, also that of another saver.
+    A failure is reported to the run's coordinator at once, so that the loop stops, and raised here at the
+    next opportunity.
 
     Args:
         saver: the callback, with its session.
@@ -91,8 +95,9 @@ class RunWriter:
             return
 
         def write() -> None:
-            write_files(path, values, state, self._tensor_file)
-            then(path)
+            with _alone_in(self._directory):
+                write_files(path, values, state, self._tensor_file)
+                then(path)
 
         self._job.start(write)
         loop = self._saver.trainer.loop
@@ -134,3 +139,15 @@ class RunWriter:
     def _raise(self, error: CheckpointWriteError) -> None:
         if not self._warns:
             raise error
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Waits until no other saver, of any process, writes to a directory, if its file system has locks."""
+    with contextlib.ExitStack() as opened:
+        # What is wrong with the directory is said by who writes there.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+            opened.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield

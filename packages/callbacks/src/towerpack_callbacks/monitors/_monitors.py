@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,6 +14,7 @@ from ..summaries import summary_tag
 from ._media_summaries import histogram_summary, image_summary
 from ._monitor import Monitor
 from ._scalar_history import ScalarHistory
+from .rows import COUNTERS
 
 __all__ = ["Monitors"]
 
@@ -51,14 +52,16 @@ class Monitors:
         """Records one number under `name`.
 
         Raises:
-            TypeError: the value is not a single number.
+            TypeError: the value is not a single number, or the name no string.
+            StatisticError: the name is that of a counter, which each row of statistics has, or no UTF-8.
         """
+        _check_name(name)
         array = np.asarray(value)
-        if array.size != 1 or array.dtype.kind not in "buif":
+        if array.size != 1 or not _is_real(array.dtype):
             raise TypeError(
                 f"put_scalar({name!r}) takes one number, received {array.dtype} of shape {array.shape}."
             )
-        number = float(array.item())
+        number = float(array.reshape(-1)[0])
         step = self._loop.global_step
         for monitor in self._monitors:
             monitor.process_scalar(name, number, step)
@@ -129,3 +132,29 @@ class Monitors:
         if name not in self._history:
             known = ", ".join(self._history.names()) or "none"
             raise StatisticError(f"No statistic {name!r} was put yet. Put so far: {known}.")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"put_scalar({name!r}): expected a string as the name of a statistic.")
+    if name in COUNTERS:
+        raise StatisticError(
+            f"put_scalar({name!r}): each row of statistics has a counter of this name. Give the statistic "
+            "another one."
+        )
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise StatisticError(
+            f"put_scalar({name!r}): the name cannot be written as UTF-8: {error}."
+        ) from error
+
+
+def _is_real(dtype: np.dtype[Any]) -> bool:
+    if dtype.kind != "V":
+        return dtype.kind in "buif"
+    try:
+        known = tf.as_dtype(dtype)  # bfloat16 and others that NumPy lacks
+    except TypeError:
+        return False
+    return bool(known.is_floating or known.is_integer)

@@ -20,6 +20,8 @@ Item = TypeVar("Item")
 
 # Enough for any burst; a disk that stands still must slow the loop down, not fill the memory.
 _CAPACITY = 10_000
+# How many further errors are named.
+_NOTES = 5
 
 
 @final
@@ -72,7 +74,8 @@ class BackgroundWriter:
 
     Nothing submitted is lost while the process can still run Python: `flush` waits for all of it, and so does
     the interpreter's exit, also when the loop was left by an exception. An exception of a call is raised by
-    the next `submit`, `flush` or `close`, as it is; the calls after it are still made.
+    the next `submit`, `flush` or `close`, as it is; the calls after it are still made. If more of them have
+    failed by then, its notes say with what.
 
     Args:
         name: name of the thread.
@@ -129,9 +132,15 @@ class BackgroundWriter:
             raise error
 
     def _take_error(self) -> BaseException | None:
-        error = self._errors[0] if self._errors else None
-        self._errors.clear()
-        return error
+        errors = [self._errors.pop(0) for _ in range(len(self._errors))]
+        if not errors:
+            return None
+        first, *others = errors
+        for error in others[:_NOTES]:
+            first.add_note(f"A later call of the thread {self._name!r} failed, too: {error!r}")
+        if len(others) > _NOTES:
+            first.add_note(f"So did {len(others) - _NOTES} more.")
+        return first
 
 
 @final

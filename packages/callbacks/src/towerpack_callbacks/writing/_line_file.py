@@ -45,18 +45,25 @@ class LineFile(Generic[Item]):
             written = os.write(self._descriptor, self._unwritten)
             while written < len(self._unwritten):
                 written += os.write(self._descriptor, self._unwritten[written:])
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._descriptor, size)
+            error.filename = str(self._path)  # a descriptor has no name
             raise
         self._unwritten = b""
 
     def close(self) -> None:
-        """Writes the rest and closes the file; the next line opens it again, by its name."""
-        if self._unwritten:
-            self._write()
-        if self._descriptor is not None:
-            descriptor, self._descriptor = self._descriptor, None
-            os.close(descriptor)
+        """Writes the rest and closes the file; the next line opens it again, by its name.
+
+        Raises:
+            OSError: the rest cannot be written; the file is closed all the same.
+        """
+        try:
+            if self._unwritten:
+                self._write()
+        finally:
+            if self._descriptor is not None:
+                descriptor, self._descriptor = self._descriptor, None
+                os.close(descriptor)
 
 
 def cut_lines_after(path: Path, is_kept: Callable[[bytes], bool]) -> None:

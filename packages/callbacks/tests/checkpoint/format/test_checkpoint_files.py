@@ -2,21 +2,24 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.training.checkpoint_state_pb2 import CheckpointState
 
 from towerpack_callbacks import (
     CheckpointError,
     CheckpointWriteError,
 )
 from towerpack_callbacks.checkpoint import (
+    latest_checkpoint,
     load_variables,
     read_checkpoint,
     write_checkpoint,
 )
-from towerpack_callbacks.checkpoint.format import TensorFile
+from towerpack_callbacks.checkpoint.format import TensorFile, wrong_file
 
 VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
 
@@ -99,6 +102,34 @@ def test_unknown_format(tmp_path):
         read_checkpoint(path)
 
 
+def test_every_bit_of_the_manifest_counts(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    content = (path / "manifest.json").read_bytes()
+    for bit in range(8 * len(content)):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (path / "manifest.json").write_bytes(flipped)
+        with pytest.raises(CheckpointError):
+            read_checkpoint(path)
+
+
+@pytest.mark.parametrize("content", ["[]", "1", "null", "{}", '{"format": 1}', '{"format": "1"}'])
+def test_what_is_no_manifest(tmp_path, content):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    (path / "manifest.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"manifest.json is damaged"):
+        read_checkpoint(path)
+    assert wrong_file(path) == "manifest.json"
+
+
+def test_manifests_of_earlier_releases_have_no_checksum(tmp_path):
+    path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
+    manifest = json.loads((path / "manifest.json").read_text())
+    del manifest["crc32"]
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    assert read_checkpoint(path).state == {"epoch": 2}
+
+
 def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
     write_checkpoint(tmp_path / "model-1", VALUES, {})
 
@@ -129,6 +160,33 @@ def test_load_variables_from_all_it_knows(tmp_path):
         prefix + ".index",
         tmp_path / "saver",
     ):
+        np.testing.assert_array_equal(load_variables(place)["a/W"], VALUES["a/W"])
+
+
+ODD = ["[3,4]", "a\\b", "a*b", "a?b", "a\nb", " a ", "ä漢", "{a}", "100%", "a:b", "~a", "\udcff"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_any_character_in_the_path(tmp_path, name):
+    path = write_checkpoint(tmp_path / name / "model-7", VALUES, {"epoch": 2})
+    for place in (path, tmp_path / name):
+        np.testing.assert_array_equal(read_checkpoint(place).variables["a/W"], VALUES["a/W"])
+    assert latest_checkpoint(tmp_path / name) == path
+    os.truncate(path / "variables.data-00000-of-00001", 3)
+    with pytest.raises(CheckpointError, match=re.escape(str(path))):
+        read_checkpoint(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", [name for name in ODD if "\n" not in name and "\udcff" not in name])
+def test_any_character_in_the_name_of_a_checkpoint_of_tensorflow(tmp_path, name):
+    directory = tmp_path / name
+    directory.mkdir()
+    with TensorFile() as file:
+        file.write(tmp_path / "model", VALUES)
+    for path in tmp_path.glob("model.*"):
+        path.rename(directory / f"{name}{path.suffix}")
+    (directory / "checkpoint").write_text(str(CheckpointState(model_checkpoint_path=str(directory / name))))
+    for place in (directory / name, directory / f"{name}.index", directory, directory / "checkpoint"):
         np.testing.assert_array_equal(load_variables(place)["a/W"], VALUES["a/W"])
 
 

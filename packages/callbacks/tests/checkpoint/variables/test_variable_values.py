@@ -31,6 +31,32 @@ def test_variables_go_out_and_in_without_new_ops():
             assign_variables(sess, {"x": mine[:2]})
 
 
+@pytest.mark.parametrize(
+    ("dtype", "value", "kept"),
+    [
+        (tf.int32, np.int64(2**40 + 5), None),
+        (tf.uint8, np.uint16(300), None),
+        (tf.uint32, np.int32(-1), None),
+        (tf.float16, np.float32(1e10), None),
+        (tf.bfloat16, np.float64(1e300), None),
+        (tf.int32, np.float32(1.5), None),
+        (tf.float32, np.int32(2**24 + 1), None),
+        (tf.int32, np.int64(5), 5),
+        (tf.bfloat16, np.float32(1.001), 1),
+        (tf.float32, np.float64(np.nan), np.nan),
+    ],
+)
+def test_a_type_that_cannot_hold_a_value_is_refused(dtype, value, kept):
+    with tf.Graph().as_default(), tf.Session() as sess:
+        variable = tf.get_variable("x", [], dtype, initializer=tf.zeros_initializer())
+        if kept is not None:
+            assign_variables(sess, {"x": value})
+            np.testing.assert_array_equal(sess.run(variable).astype(np.float32), kept)
+            return
+        with pytest.raises(ValueError, match=rf"'x' has type {dtype.name}, which cannot hold"):
+            assign_variables(sess, {"x": value})
+
+
 def test_variables_that_share_an_initial_value_get_their_own():
     with tf.Graph().as_default(), tf.Session() as sess:
         drawn = tf.random_normal([3])

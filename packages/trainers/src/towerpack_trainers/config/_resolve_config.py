@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -80,13 +81,17 @@ def refuse_dataflow(config: TrainConfig) -> None:
         )
 
 
-def resolve_start(config: TrainConfig) -> StartingPoint:
+def resolve_start(config: TrainConfig, log_dir: Path | None) -> StartingPoint:
     """Returns where the run starts.
+
+    Args:
+        config: the configuration.
+        log_dir: the directory of this run's files.
 
     Raises:
         CheckpointError: the checkpoint to resume cannot be read.
     """
-    return find_starting_point(config.resume, config.log_dir, config.session_init, config.resume_allow)
+    return find_starting_point(config.resume, log_dir, config.session_init, config.resume_allow)
 
 
 def resolve_loop(config: TrainConfig) -> LoopState:

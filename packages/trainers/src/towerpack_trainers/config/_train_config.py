@@ -26,7 +26,15 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import InputSource
 
-from .._argument_checks import as_int, instance_of, list_of, make_optimizer, positive_number, whole_number
+from .._argument_checks import (
+    as_int,
+    instance_of,
+    list_of,
+    make_optimizer,
+    one_of,
+    positive_number,
+    whole_number,
+)
 from .._errors import ConfigError
 from ..restore import SessionInit, check_resume_allow
 from ..towers._model_desc import ModelDesc
@@ -85,11 +93,16 @@ class TrainConfig:
         session_config: options of the session, used as they are; None: `default_session_config()`.
         log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
             earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
+        if_log_dir_taken: what to do if a run that goes on uses `log_dir`: "refuse", with an error that names
+            its process; or "new", for a directory beside it (`<log_dir>-2`, …) that becomes
+            `trainer.log_dir`.
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
         resume_allow: differences that `resume` logs instead of refusing them: variables that are "missing" in
             the checkpoint, "unused" here or "unequal" in shape or type keep or lose their values; states of
-            "callbacks" that this run lacks are left out; an "input" of another kind starts anew.
-        seed: seeds the graph's random ops and the data. None: one is drawn, logged and checkpointed.
+            "callbacks" that this run lacks are left out; an "input" of another kind, length, batch or type
+            starts anew.
+        seed: seeds the graph's random ops and the data, whatever seed that has. None: one is drawn, logged
+            and checkpointed; a run with that one is the same again.
         evaluation_batches: how many batches an evaluation takes at most; None: its whole input.
         rehearsal: whether this run is to be forgotten: its files go to a directory that is removed when it
             ends, and each epoch ends with the work of every callback, whatever its period. See
@@ -133,6 +146,7 @@ class TrainConfig:
         converter=_as_path,
         validator=optional(instance_of(Path, "a path, or None for no files")),
     )
+    if_log_dir_taken: str = attrs.field(default="refuse", validator=one_of("refuse", "new"))
     resume: str | Path | None = attrs.field(
         default=None, validator=optional(instance_of((str, Path), '"auto" or the path of a checkpoint'))
     )

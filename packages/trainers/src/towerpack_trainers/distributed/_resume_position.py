@@ -30,6 +30,8 @@ def for_processes(
         CheckpointError: the number has changed, and nothing says how positions are to be translated.
     """
     was = int(state.get("processes", 1))
+    if was != size or rank:  # it describes the data of the chief, among so many
+        state = {key: value for key, value in state.items() if key != "data"}
     if was == size:
         return dict(state)
     before = int(state["loop"]["steps_per_epoch"])

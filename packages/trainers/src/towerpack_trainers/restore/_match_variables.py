@@ -43,7 +43,7 @@ def match_variables(
         RestoreError: names, shapes or types are not the same on both sides.
     """
     variables = global_variables(graph)
-    differences = Differences.between(variables, values)
+    differences = Differences.between(variables, values, same_type=True)
     differences.refuse(
         source,
         allow,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import attrs
+import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callbacks, LoopState
+from towerpack_callbacks import Callbacks, CheckpointError, LoopState
 from towerpack_inputsource import InputSource
 
 __all__ = ["RunState"]
 
 _log = logging.getLogger("towerpack_trainers")
+
+_ADVICE = 'Give the same data; or let it start anew by TrainConfig(resume_allow=["input"]).'
 
 
 @final
@@ -27,6 +30,7 @@ class RunState:
         callbacks: the callbacks, set up.
         source: the input; None without one.
         allow: differences between a checkpoint and this run that are not refused: "callbacks", "input".
+        inputs: tensors that a training tower takes of the input, where they are known.
     """
 
     loop: LoopState
@@ -34,6 +38,7 @@ class RunState:
     callbacks: Callbacks
     source: InputSource | None
     allow: Collection[str] = ()
+    inputs: Sequence[tf.Tensor] = ()
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint holds, as JSON values."""
@@ -44,27 +49,68 @@ class RunState:
         }
         if self.source is not None:
             state["input"] = self.source.state_dict()
+            state["data"] = self._data()
         return state
+
+    def _data(self) -> dict[str, Any]:
+        """Describes the data as far as it is known: its length, and each component's type and shape."""
+        components = [[tensor.dtype.name, _sizes(tensor.shape)] for tensor in self.inputs]
+        return {"datapoints": None if self.source is None else self.source.size(), "components": components}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Sets counters, callbacks and the position in the data. The seed has been chosen before.
 
         Raises:
-            CheckpointError: a callback's state belongs to no callback of this run.
+            CheckpointError: a callback's state belongs to no callback of this run, or the data differs.
         """
+        given = self.loop.starting_epoch
         self.loop.load_state_dict(state["loop"])
+        if given not in (1, self.loop.starting_epoch):
+            level = logging.WARNING if given > self.loop.starting_epoch else logging.INFO
+            goes_on = self.loop.starting_epoch
+            _log.log(
+                level, "starting_epoch=%d is not used: the resumed run goes on in epoch %d.", given, goes_on
+            )
         self.callbacks.load_state_dict(state["callbacks"], allow_unknown="callbacks" in self.allow)
-        self._load_position(state.get("input"))
+        self._load_position(state.get("input"), state.get("data"))
 
-    def _load_position(self, position: dict[str, Any] | None) -> None:
+    def _load_position(self, position: dict[str, Any] | None, data: Mapping[str, Any] | None) -> None:
         if self.source is None or position is None:
             return
         if "input" in self.allow:
             _log.warning("The data starts anew, as resume_allow has it: %s", position)
             return
+        differences = list(_differences(data or {}, self._data()))
+        if differences:
+            raise CheckpointError(
+                f"The data is not that of the checkpoint: {'; '.join(differences)}. {_ADVICE}"
+            )
         if position.get("flow", position) is None:
             _log.warning(
                 "The data cannot say its position, so it starts anew: the resumed run will differ from an "
                 "uninterrupted one. A DataFlow can say it, for example DataFromList(your_list)."
             )
-        self.source.load_state_dict(position)
+        try:
+            self.source.load_state_dict(position)
+        except ValueError as error:
+            raise CheckpointError(f"The position in the data does not fit: {error} {_ADVICE}") from error
+
+
+def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """Says in what two descriptions of data differ, as far as both are known."""
+    sizes = theirs.get("datapoints"), ours["datapoints"]
+    if None not in sizes and sizes[0] != sizes[1]:
+        yield f"{sizes[1]} datapoints in a pass, {sizes[0]} in the checkpoint"
+    pairs = zip(theirs.get("components", ()), ours["components"])
+    for number, (their, our) in enumerate(pairs):
+        if list(their) != list(our):
+            yield f"component {number} is {_words(our)}, {_words(their)} in the checkpoint"
+
+
+def _sizes(shape: tf.TensorShape) -> list[int | None] | None:
+    return None if shape.rank is None else list(shape.as_list())
+
+
+def _words(component: Sequence[Any]) -> str:
+    dtype, shape = component
+    return f"{dtype} of shape {shape}"

@@ -140,7 +140,8 @@ class MatchingRestore(SessionInit):
                 f"They come from: {self._source}. If they have other names there, give rename=."
             )
         if differences:
-            _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, differences.describe())
+            left = differences.describe(brief=True)
+            _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, left)
         assign_variables(sess, matching_values(variables, values, differences))
 
 

@@ -13,7 +13,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import CheckpointError
-from towerpack_callbacks.checkpoint import Checkpoint, latest_checkpoint, read_checkpoint, set_random_state
+from towerpack_callbacks.checkpoint import (
+    Checkpoint,
+    all_checkpoints,
+    latest_checkpoint,
+    read_checkpoint,
+    set_random_state,
+)
 
 from ._match_variables import match_variables
 from ._run_state import RunState
@@ -61,11 +67,16 @@ class StartingPoint(abc.ABC):
     def choose_seed(self, given: int | None) -> int:
         """Returns the seed of the resumed run; else the given one; else one that is drawn and logged."""
         if self.state is not None and "seed" in self.state:
-            return int(self.state["seed"])
+            seed = int(self.state["seed"])
+            if given not in (None, seed):
+                _log.warning("seed=%d is not used: the resumed run goes on with its seed %d.", given, seed)
+            return seed
         if given is not None:
             return given
         seed = int.from_bytes(os.urandom(4), "little") >> 1
-        _log.info("No seed was given; this run draws from seed %d.", seed)
+        _log.info(
+            "No seed was given; this run and its data draw from seed %d: seed=%d repeats it.", seed, seed
+        )
         return seed
 
     def initial_values(self, graph: tf.Graph) -> dict[str, np.ndarray]:
@@ -169,7 +180,30 @@ def find_starting_point(
     """
     if resume == "auto":
         assert log_dir is not None
-        resume = latest_checkpoint(log_dir)
-    if resume is not None:
+        latest = latest_checkpoint(log_dir)
+        if latest is not None:
+            return ResumedStart(_read_latest(latest, log_dir), allow)
+    elif resume is not None:
         return ResumedStart(read_checkpoint(resume), allow)
     return FreshStart() if session_init is None else LoadedStart(session_init)
+
+
+def _read_latest(latest: Path, log_dir: Path) -> Checkpoint:
+    try:
+        return read_checkpoint(latest)
+    except CheckpointError as error:
+        whole = next(filter(_is_whole, reversed(all_checkpoints(log_dir))), None)
+        advice = (
+            "No other one here is whole."
+            if whole is None
+            else f"The newest one here that is whole is {whole.name}: resume={str(whole)!r} goes on from it."
+        )
+        raise CheckpointError(f"{error} {advice}") from error
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        read_checkpoint(path)
+    except CheckpointError:
+        return False
+    return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import final
+from typing import Any, final
 
 import attrs
 import numpy as np
@@ -21,6 +21,9 @@ _KINDS = {
 }
 
 VARIABLE_DIFFERENCES = tuple(_KINDS)
+
+# So many unused values are named where a message is to be short.
+_NAMED = 3
 
 
 def check_allowed(
@@ -57,10 +60,19 @@ class Differences:
     unequal: dict[str, str]
 
     @classmethod
-    def between(cls, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]) -> Differences:
-        """Compares names, shapes and kinds of types."""
+    def between(
+        cls, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray], same_type: bool = False
+    ) -> Differences:
+        """Compares names, shapes and types.
+
+        Args:
+            variables: by name.
+            values: by name.
+            same_type: whether a value of another type than its variable is a difference. Otherwise a type of
+                the same kind is none if it can hold the value: floats are rounded, whole numbers are not.
+        """
         common = sorted(set(variables) & set(values))
-        unlike = {name: _unlike(variables[name], values[name]) for name in common}
+        unlike = {name: _unlike(variables[name], values[name], same_type) for name in common}
         return cls(
             missing=sorted(set(variables) - set(values)),
             unused=sorted(set(values) - set(variables)),
@@ -70,11 +82,18 @@ class Differences:
     def __bool__(self) -> bool:
         return bool(self.missing or self.unused or self.unequal)
 
-    def describe(self) -> str:
-        """One line for each difference."""
+    def describe(self, brief: bool = False) -> str:
+        """One line for each difference.
+
+        Args:
+            brief: one line for all unused values: in a graph without an optimizer there are many.
+        """
+        unused = self.unused
+        if brief and len(unused) > _NAMED:
+            unused = [f"{', '.join(unused[:_NAMED])} and {len(unused) - _NAMED} more"]
         lines = {
             "missing": self.missing,
-            "unused": self.unused,
+            "unused": unused,
             "unequal": [f"{name}: {text}" for name, text in self.unequal.items()],
         }
         return "\n".join(f"  {title}: {line}" for kind, title in _KINDS.items() for line in lines[kind])
@@ -95,10 +114,34 @@ class Differences:
             raise RestoreError(f"{source} does not fit this graph:\n{self.describe()}\n{advice}")
 
 
-def _unlike(variable: tf.Variable, value: np.ndarray) -> str | None:
-    dtype = np.dtype(variable.dtype.base_dtype.as_numpy_dtype)
+def _unlike(variable: tf.Variable, value: np.ndarray, same_type: bool) -> str | None:
+    wanted = variable.dtype.base_dtype
     if not variable.shape.is_compatible_with(value.shape):
         return f"the graph has shape {tuple(variable.shape.as_list())}, restored is {value.shape}"
-    if dtype.kind != value.dtype.kind:
-        return f"the graph has {dtype.name}, restored is {value.dtype.name}"
+    if value.dtype == wanted.as_numpy_dtype or (wanted == tf.string and value.dtype.kind in "OSU"):
+        return None
+    types = f"the graph has {wanted.name}, restored is {value.dtype.name}"
+    if same_type or _kind(value.dtype) != _kind(np.dtype(wanted.as_numpy_dtype)):
+        return types
+    if not _holds(np.dtype(wanted.as_numpy_dtype), value):
+        return f"{types}, with values that it cannot hold"
     return None
+
+
+def _kind(dtype: np.dtype[Any]) -> str:
+    """Returns the kind of a type; NumPy has "V" for all that are not its own, such as bfloat16."""
+    if dtype.kind != "V":
+        return dtype.kind
+    try:
+        known = tf.as_dtype(dtype)
+    except TypeError:
+        return "V"
+    return "f" if known.is_floating else "u" if known.is_unsigned else "i" if known.is_integer else "V"
+
+
+def _holds(dtype: np.dtype[Any], value: np.ndarray) -> bool:
+    with np.errstate(all="ignore"):
+        converted = value.astype(dtype)
+        if _kind(dtype) in "fc":
+            return np.array_equal(np.isfinite(converted), np.isfinite(value))
+        return np.array_equal(converted.astype(value.dtype), value)

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from ..._errors import CheckpointError
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
 from ._tensor_file import read_tensors
-from ._write_checkpoint import FORMAT, file_crc32
+from ._write_checkpoint import FORMAT, file_crc32, manifest_crc32
 
 __all__ = ["Checkpoint", "load_variables", "read_checkpoint", "wrong_file"]
 
@@ -53,7 +53,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
                 "such as train_log/run/model-1000, or a directory of such directories."
             )
         directory = latest
-    manifest = _read_json(directory / MANIFEST)
+    manifest = _read_manifest(directory)
     _check_files(directory, manifest)
     return Checkpoint(
         path=directory,
@@ -81,13 +81,22 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
     if is_complete(path) or latest_checkpoint(path) is not None:
         return read_checkpoint(path).variables
     if path.name == "checkpoint" or path.is_dir():
-        prefix = tf.train.latest_checkpoint(str(path if path.is_dir() else path.parent))
-        if prefix is None:
-            raise CheckpointError(f"{path} names no TensorFlow checkpoint that is there.")
-        return read_tensors(Path(prefix))
+        return read_tensors(_latest_of_tensorflow(path if path.is_dir() else path.parent))
     for suffix in (".index", ".meta"):
         path = path.with_name(path.name.removesuffix(suffix))
     return read_tensors(path.with_name(path.name.split(".data-")[0]))
+
+
+def _latest_of_tensorflow(directory: Path) -> Path:
+    # Not by latest_checkpoint(), which takes brackets in a path for a pattern.
+    try:
+        state = tf.train.get_checkpoint_state(str(directory))
+    except ValueError as error:
+        raise CheckpointError(f"{directory} cannot be read: {error}.") from error
+    prefix = Path(state.model_checkpoint_path) if state is not None and state.model_checkpoint_path else None
+    if prefix is None or not (prefix.exists() or prefix.with_name(f"{prefix.name}.index").exists()):
+        raise CheckpointError(f"{directory} names no TensorFlow checkpoint that is there.")
+    return prefix
 
 
 def wrong_file(directory: Path) -> str | None:
@@ -96,25 +105,48 @@ def wrong_file(directory: Path) -> str | None:
     A manifest that cannot be read is such a file itself. Contents are not read; `read_checkpoint` does.
     """
     try:
-        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-        for name, expected in manifest["files"].items():
-            if not _is_whole(directory / name, expected["bytes"]):
-                return str(name)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        manifest = _read_manifest(directory)
+    except CheckpointError:
         return MANIFEST
-    return None
+    sizes = {name: expected["bytes"] for name, expected in manifest["files"].items()}
+    return next((name for name, size in sizes.items() if not _is_whole(directory / name, size)), None)
 
 
-def _writer(manifest: dict[str, Any]) -> str:
-    return str(manifest.get("versions", {}).get("towerpack-callbacks", "of that time"))
+def _read_manifest(directory: Path) -> dict[str, Any]:
+    manifest = _read_json(directory / MANIFEST)
+    number = manifest.get("format")
+    if isinstance(number, int) and number != FORMAT:
+        versions = manifest.get("versions")
+        writer = versions.get("towerpack-callbacks") if isinstance(versions, dict) else None
+        raise CheckpointError(
+            f"{directory} has format {number!r}; this version reads format {FORMAT}. "
+            f"Read it by the release that wrote it: towerpack-callbacks {writer or 'of that time'}."
+        )
+    if not _is_manifest(manifest):
+        raise CheckpointError(
+            f"{directory / MANIFEST} is damaged: it is not what a checkpoint's manifest says. "
+            "Go on from another checkpoint."
+        )
+    return manifest
+
+
+def _is_manifest(manifest: dict[str, Any]) -> bool:
+    """Whether it has the parts of a manifest, and its own checksum; those of earlier releases have none."""
+    if set(manifest) - {"crc32"} != {"format", "files", "versions"}:
+        return False
+    files, versions = manifest["files"], manifest["versions"]
+    if not isinstance(files, dict) or not isinstance(versions, dict):
+        return False
+    if not {STATE, f"{VARIABLES}.index"} <= set(files) or not all(map(_is_entry, files.values())):
+        return False
+    return "crc32" not in manifest or manifest["crc32"] == manifest_crc32(manifest)
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and {"bytes"} <= set(entry) <= {"bytes", "crc32"}
 
 
 def _check_files(directory: Path, manifest: dict[str, Any]) -> None:
-    if manifest.get("format") != FORMAT:
-        raise CheckpointError(
-            f"{directory} has format {manifest.get('format')!r}; this version reads format {FORMAT}. "
-            f"Read it by the release that wrote it: towerpack-callbacks {_writer(manifest)}."
-        )
     for name, expected in manifest["files"].items():
         file = directory / name
         if not _is_whole(file, **expected):
@@ -133,9 +165,11 @@ def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
 
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file} cannot be read: {error}.") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{file} is damaged: expected a JSON object, received {content!r:.60}.")
     return content
 
 

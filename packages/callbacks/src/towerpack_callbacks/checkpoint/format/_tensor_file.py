@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, final
@@ -17,6 +21,7 @@ from ..._errors import CheckpointError
 __all__ = ["TensorFile", "read_tensors"]
 
 _OBJECT_GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_PLAIN = re.compile(r"[A-Za-z0-9_./=,+-]+")
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -45,7 +50,12 @@ class TensorFile:
         if wanted != self._built_for:
             self._build(names, arrays)
             self._built_for = wanted
-        self._run(str(prefix), *arrays)
+        with _plain_path(prefix) as path:
+            try:
+                self._run(path, *arrays)
+            except tf.errors.OpError as error:
+                message = error.message.replace(path, str(prefix))
+                raise type(error)(error.node_def, error.op, message) from None
 
     def close(self) -> None:
         """Closes its session."""
@@ -80,18 +90,43 @@ def read_tensors(prefix: Path) -> dict[str, np.ndarray]:
         CheckpointError: the checkpoint cannot be read, or is damaged.
     """
     try:
-        reader = tf.train.load_checkpoint(str(prefix))
-        names = {name: name for name in reader.get_variable_to_shape_map()}
-        if _OBJECT_GRAPH in names:
-            names = _variable_names(reader.get_tensor(_OBJECT_GRAPH))
-        return {name: reader.get_tensor(key) for key, name in names.items()}
-    except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        with _plain_path(prefix) as path:
+            reader = tf.train.load_checkpoint(path)
+            names = {name: name for name in reader.get_variable_to_shape_map()}
+            if _OBJECT_GRAPH in names:
+                names = _variable_names(reader.get_tensor(_OBJECT_GRAPH))
+            return {name: reader.get_tensor(key) for key, name in names.items()}
+    except (tf.errors.OpError, ValueError, RuntimeError, OSError) as error:
         if "Checksum does not match" in str(error):
             raise CheckpointError(f"{prefix}: {error}. It is damaged: go on from another one.") from error
         raise CheckpointError(
             f"{prefix} cannot be read as a TensorFlow checkpoint: {error}. "
             "Expected a prefix such as train_log/run/model-1000/variables."
         ) from error
+
+
+@contextlib.contextmanager
+def _plain_path(prefix: Path) -> Iterator[str]:
+    """Gives a path to the same files that has plain characters only.
+
+    TensorFlow takes some characters of a path, such as brackets, for a pattern, and then finds no file; what
+    is no UTF-8 it refuses.
+    """
+    if _PLAIN.fullmatch(str(prefix)):
+        yield str(prefix)
+    elif _PLAIN.fullmatch(prefix.name):
+        descriptor = os.open(prefix.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield f"/proc/self/fd/{descriptor}/{prefix.name}"
+        finally:
+            os.close(descriptor)
+    else:  # of somebody else's: ours are called `variables`
+        with tempfile.TemporaryDirectory() as directory:
+            for file in prefix.parent.iterdir():
+                if file.name == prefix.name or file.name.startswith(f"{prefix.name}."):
+                    end = file.name.removeprefix(prefix.name)
+                    Path(directory, f"variables{end}").symlink_to(file.absolute())
+            yield f"{directory}/variables"
 
 
 def _variable_names(object_graph: Any) -> dict[str, str]:

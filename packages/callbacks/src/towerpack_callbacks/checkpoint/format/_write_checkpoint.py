@@ -20,7 +20,7 @@ from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
 from ._publish import put_in_place
 from ._tensor_file import TensorFile
 
-__all__ = ["FORMAT", "encode_state", "file_crc32", "write_checkpoint", "write_files"]
+__all__ = ["FORMAT", "encode_state", "file_crc32", "manifest_crc32", "write_checkpoint", "write_files"]
 
 FORMAT = 1
 
@@ -138,7 +138,14 @@ def _manifest(directory: Path) -> dict[str, Any]:
         "tensorflow": tf.__version__,
         "towerpack-callbacks": _own_version(),
     }
-    return {"format": FORMAT, "files": files, "versions": versions}
+    manifest = {"format": FORMAT, "files": files, "versions": versions}
+    return {**manifest, "crc32": manifest_crc32(manifest)}
+
+
+def manifest_crc32(manifest: Mapping[str, Any]) -> int:
+    """Computes the CRC-32 of a manifest's content, its own checksum left out."""
+    content = {key: value for key, value in manifest.items() if key != "crc32"}
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
 
 def _own_version() -> str:

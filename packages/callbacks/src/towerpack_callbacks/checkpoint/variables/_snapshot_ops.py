@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -11,6 +12,9 @@ from ._variable_values import variables_in
 __all__ = ["add_copies", "copies_or_variables"]
 
 _SCOPE = "towerpack_copies"
+
+# TensorFlow 2.21 stores and fetches these, but has no op that copies them.
+_NOT_COPIED = re.compile(r"float[48]_.*|u?int[24]")
 
 
 def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
@@ -24,7 +28,7 @@ def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
         return
     with graph.as_default(), tf.name_scope(None), tf.device("/cpu:0"), tf.control_dependencies(None):
         for name, variable in variables_in(graph, collections).items():
-            if variable.dtype.base_dtype.is_numpy_compatible and _copy_of(graph, name) is None:
+            if _can_be_copied(variable.dtype.base_dtype) and _copy_of(graph, name) is None:
                 tf.raw_ops.DeepCopy(x=variable.read_value(), name=f"{_SCOPE}/{name}")
 
 
@@ -33,6 +37,10 @@ def copies_or_variables(graph: tf.Graph, collections: Sequence[str]) -> Mapping[
     found = variables_in(graph, collections)
     copies = {name: _copy_of(graph, name) for name in found}
     return {name: variable if copies[name] is None else copies[name] for name, variable in found.items()}
+
+
+def _can_be_copied(dtype: tf.DType) -> bool:
+    return bool(dtype.is_numpy_compatible) and not _NOT_COPIED.fullmatch(dtype.name)
 
 
 def _copy_of(graph: tf.Graph, name: str) -> tf.Tensor | None:

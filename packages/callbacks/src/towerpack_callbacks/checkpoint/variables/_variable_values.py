@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -33,7 +34,7 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
 
     Raises:
         KeyError: the graph has no variable of such a name.
-        ValueError: a shape does not fit.
+        ValueError: a shape does not fit, or a type cannot hold a value.
     """
     variables = variables_in(sess.graph, _INITIALIZED)
     # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
@@ -61,7 +62,7 @@ def initial_feeds(
 
     Raises:
         KeyError: the graph has no variable of such a name.
-        ValueError: a shape does not fit.
+        ValueError: a shape does not fit, or a type cannot hold a value.
     """
     variables = variables_in(graph, _INITIALIZED)
     used = Counter(_initial(variable).name for variable in variables.values())
@@ -109,10 +110,28 @@ def _feeds(
         if not variable.shape.is_compatible_with(value.shape):
             raise ValueError(f"Variable {name!r} has shape {variable.shape}; received {value.shape}.")
         initials.append(_initial(variable))
-        arrays.append(np.asarray(value, dtype=initials[-1].dtype.as_numpy_dtype))
+        arrays.append(_converted(name, value, np.dtype(initials[-1].dtype.as_numpy_dtype)))
     # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable would
     # be one.
     return dict(zip(initials, _aligned_copies(arrays)))
+
+
+def _converted(name: str, value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Returns a value as the type of its variable, which rounds a float and changes nothing else."""
+    if value.dtype == dtype or dtype.hasobject:
+        return np.asarray(value, dtype)
+    with np.errstate(all="ignore"):
+        converted = np.asarray(value).astype(dtype)
+        back = converted.astype(value.dtype)
+    is_float = all(tf.as_dtype(kind).is_floating or kind.kind == "c" for kind in (dtype, value.dtype))
+    kept = (
+        np.isfinite(converted) == np.isfinite(value)
+        if is_float
+        else (back == value) & ((converted < 0) == (value < 0))
+    )
+    if not np.all(kept):
+        raise ValueError(f"Variable {name!r} has type {dtype.name}, which cannot hold the values received.")
+    return converted
 
 
 def _aligned_copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:

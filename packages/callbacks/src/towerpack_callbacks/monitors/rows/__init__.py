@@ -2,6 +2,6 @@
 
 from ._csv import CSVWriter
 from ._json_lines import JSONWriter
-from ._step_row import Row, StepRow
+from ._step_row import COUNTERS, Row, StepRow
 
-__all__ = ["CSVWriter", "JSONWriter", "Row", "StepRow"]
+__all__ = ["COUNTERS", "CSVWriter", "JSONWriter", "Row", "StepRow"]

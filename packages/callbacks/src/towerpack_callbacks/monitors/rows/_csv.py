@@ -10,11 +10,11 @@ from typing import final
 
 from ...writing import LineFile, atomic_write
 from ._row_writer import RowFile, RowWriter
-from ._step_row import Row
+from ._step_row import COUNTERS, Row
 
 __all__ = ["CSVWriter"]
 
-_FIRST_COLUMNS = ["epoch_num", "global_step"]
+_FIRST_COLUMNS = list(COUNTERS)
 
 
 @final

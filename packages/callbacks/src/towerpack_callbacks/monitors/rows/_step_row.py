@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias, final
 
-__all__ = ["Row", "StepRow"]
+__all__ = ["COUNTERS", "Row", "StepRow"]
+
+# With these a row begins, so no statistic can have their names.
+COUNTERS = ("epoch_num", "global_step")
 
 Row: TypeAlias = dict[str, float | int]
 

@@ -1,0 +1,242 @@
+"""A lock on a directory: a running process holds it, and a file in the directory names that process."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import final
+
+import attrs
+
+from .._errors import LogDirTakenError
+
+__all__ = ["LOCK_FILE", "DirectoryLock"]
+
+LOCK_FILE = ".running"
+
+# The errors of file systems that have no locks.
+_NO_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
+# Who only looks whether a lock is held, holds it for an instant.
+_ATTEMPTS, _PAUSE = 5, 0.05
+
+
+@final
+@attrs.frozen
+class _Holder:
+    """The process that holds a lock.
+
+    Attributes:
+        host: its computer.
+        pid: its number there.
+        started: when it took the lock, for people.
+        command: its command line, for people.
+        system: tells one boot of one computer, and one container on it, from all others.
+        birth: when the process began, in ticks since the boot: numbers of processes are used again.
+    """
+
+    host: str
+    pid: int
+    started: str
+    command: str
+    system: str
+    birth: str
+
+    @classmethod
+    def me(cls) -> _Holder:
+        """Returns this process."""
+        pid = os.getpid()
+        started = time.strftime("%Y-%m-%d %H:%M:%S")
+        return cls(socket.gethostname(), pid, started, shlex.join(sys.argv), _system(), _birth(pid) or "")
+
+    @classmethod
+    def in_file(cls, file: Path) -> _Holder | None:
+        """Reads who is named in a file; None if nobody is, or not yet."""
+        try:
+            return cls(**json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def is_gone(self) -> bool:
+        """Whether the process has ended for certain, which can be told only where it ran."""
+        return self.system == _system() and _birth(self.pid) != self.birth
+
+    def __str__(self) -> str:
+        is_me = self.system == _system() and self.pid == os.getpid()
+        process = "this process" if is_me else f"process {self.pid}"
+        return f"{process} on {self.host}, since {self.started} ({self.command})"
+
+
+@final
+class DirectoryLock:
+    """Holds a directory until it is released, or until the process ends in whatever way.
+
+    The system's lock on the file decides. Where the file system has none, the file's content does: the
+    directory is taken unless the process that it names is known to have ended.
+
+    Args:
+        directory: the directory to hold; it is there.
+
+    Raises:
+        LogDirTakenError: another one holds it.
+        OSError: the file cannot be written.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._pid = os.getpid()
+        self._file, self._descriptor = _take(directory)
+
+    @staticmethod
+    def check_free(directory: Path) -> None:
+        """Looks whether a directory could be held now.
+
+        Raises:
+            LogDirTakenError: another one holds it.
+        """
+        _repeat_while_taken(lambda: _look(directory / LOCK_FILE))
+
+    def rename_directory(self, target: Path) -> None:
+        """Renames the directory, makes a new one of its old name and mode, and holds this instead.
+
+        Raises:
+            LogDirTakenError: another one was quicker to hold the new one.
+            OSError: the directory cannot be renamed.
+        """
+        directory, old = self._file.parent, (target / LOCK_FILE, self._descriptor)
+        directory.rename(target)
+        try:
+            directory.mkdir(exist_ok=True)
+            shutil.copymode(target, directory)
+            self._file, self._descriptor = _take(directory)
+        except BaseException:
+            self._file = old[0]
+            raise
+        _let_go(*old)
+
+    def release(self) -> None:
+        """Removes the file, and lets others hold the directory. A second call does nothing."""
+        # A forked child has the object, but holds nothing.
+        if self._pid == os.getpid() and self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            _let_go(self._file, descriptor)
+
+
+def _take(directory: Path) -> tuple[Path, int]:
+    file = directory / LOCK_FILE
+    descriptor = _repeat_while_taken(lambda: _acquire(file))
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, json.dumps(attrs.asdict(_Holder.me()), indent=1).encode())
+    return file, descriptor
+
+
+def _let_go(file: Path, descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        if _is_at(descriptor, file):
+            file.unlink()
+    os.close(descriptor)
+
+
+def _repeat_while_taken(attempt: Callable[[], int | None]) -> int:
+    """Returns the first result that is not None; of errors, the one of the last attempt."""
+    refused = 0
+    while True:
+        try:
+            result = attempt()
+        except LogDirTakenError:
+            refused += 1
+            if refused == _ATTEMPTS:
+                raise
+            time.sleep(_PAUSE)
+            continue
+        if result is not None:
+            return result
+
+
+def _look(file: Path) -> int:
+    try:
+        descriptor = os.open(file, os.O_RDONLY)
+    except OSError:
+        return 0  # there is none
+    try:
+        _lock(descriptor, file, fcntl.LOCK_SH)
+    finally:
+        os.close(descriptor)
+    return 0
+
+
+def _acquire(file: Path) -> int | None:
+    """Returns a descriptor with the lock; None if the file was removed or replaced meanwhile."""
+    descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        if _lock(descriptor, file, fcntl.LOCK_EX) and _is_at(descriptor, file):
+            return descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _lock(descriptor: int, file: Path, kind: int) -> bool:
+    """Locks an open file; returns False if it belongs to a process that has ended, and was removed.
+
+    Raises:
+        LogDirTakenError: another one holds it.
+    """
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError as error:
+        has_locks = error.errno not in _NO_LOCKS
+        holder = _Holder.in_file(file)
+        if holder is None and not has_locks:
+            return True
+        if holder is None or not holder.is_gone():
+            raise _taken(file, holder) from None
+        if not has_locks:
+            return True
+        # A child of that process has the lock, by having been forked: workers may outlive a killed run.
+        if _is_at(descriptor, file):
+            file.unlink(missing_ok=True)
+        return False
+    return True
+
+
+def _taken(file: Path, holder: _Holder | None) -> LogDirTakenError:
+    return LogDirTakenError(
+        f"log_dir={str(file.parent)!r} is used by another run, which goes on: "
+        f"{holder or 'a process that has just begun'}. Wait until that has ended, or give another log_dir=, "
+        f'or TrainConfig(if_log_dir_taken="new") for a directory beside it. If no such process is there, '
+        f"remove {file}."
+    )
+
+
+def _is_at(descriptor: int, file: Path) -> bool:
+    """Whether an open file has (still) this name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(file))
+    except FileNotFoundError:
+        return False
+
+
+def _system() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+
+
+def _birth(pid: int) -> str | None:
+    """Returns when a process began; None if it has ended."""
+    try:
+        # The name in parentheses may hold anything.
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if state in "ZX" else fields[18]
