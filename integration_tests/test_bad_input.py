@@ -112,7 +112,7 @@ def spoil(index, change):
         (
             lambda image, label: [image, label.astype(np.int64) + 2**40],
             TypeError,
-            r"Datapoint 7 .*component 1 \('label'\): received \d+, which is not a value of the declared dtype",
+            r"Datapoint 7 .*component 1 \('label'\): received \d+, which is not a value of the declared",
         ),
         (
             lambda image, label: {"image": image, "lable": label},
