@@ -278,7 +278,7 @@ def test_a_buffer_that_is_no_array_is_copied():
         ("\ud800", r"received '\\ud800', which UTF-8 cannot encode \(surrogates not allowed\)"),
         (np.array(["a\udfff"]), r"received .a.udfff., which UTF-8 cannot encode"),
         (bytearray(b"a"), "received 97 of type int"),
-        ([["a"], ["b", "c"]], "of type list"),
+        ([["a"], ["b", "c"]], r"received \['a'\] of type list"),
     ],
 )
 def test_what_is_no_text_is_refused(value, message):
