@@ -6,6 +6,7 @@ from ._flow_protocol import (
     flow_batch_size,
     flow_size,
     flow_state,
+    in_itself,
     is_live,
     loaded_position,
     seed_flow,
@@ -13,6 +14,7 @@ from ._flow_protocol import (
 )
 from ._flow_reader import FlowReader, Position, Reader
 from ._input_status import Activity, Buffer, InputStatus, ThreadActivity
+from ._measured_flow import MeasuredFlow
 from ._one_session import OneSession, ends_run_on_error
 from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
 from ._session_errors import END_OF_DATA, LOST_SESSION, SessionClosedError, session_may_be_closed
@@ -27,6 +29,7 @@ __all__ = [
     "BufferOps",
     "FlowReader",
     "InputStatus",
+    "MeasuredFlow",
     "OneSession",
     "Position",
     "PrefetchLoop",
@@ -40,6 +43,7 @@ __all__ = [
     "flow_batch_size",
     "flow_size",
     "flow_state",
+    "in_itself",
     "is_live",
     "loaded_position",
     "rest_after_put",

@@ -11,6 +11,7 @@ __all__ = [
     "flow_batch_size",
     "flow_size",
     "flow_state",
+    "in_itself",
     "is_live",
     "loaded_position",
     "no_state",
@@ -68,6 +69,11 @@ def is_live(flow: Any) -> bool:
 def no_state() -> Any:
     """Returns the state of a flow without one."""
     return None
+
+
+def in_itself(flow: Any) -> Any:
+    """Returns the flow that a `MeasuredFlow` is about; another flow itself."""
+    return getattr(flow, "measured", flow)
 
 
 def state_of(flow: Any) -> Callable[[], Any]:

@@ -10,7 +10,7 @@ from towerpack_dataflow import DataFlow
 
 from .._errors import DatapointError, EmptyFlowError, FlowEndError, FlowPreemptionError
 from ..specs import Array
-from ._flow_protocol import is_live, no_state, state_of
+from ._flow_protocol import in_itself, is_live, no_state, state_of
 
 __all__ = ["FlowReader", "Position", "Reader"]
 
@@ -165,7 +165,7 @@ class FlowReader:
         Of other iterables, some know of a new pass with its first datapoint only.
         """
         position = self._save()
-        moved = isinstance(self._flow, DataFlow) or position != before or not read_in_pass
+        moved = isinstance(in_itself(self._flow), DataFlow) or position != before or not read_in_pass
         return position if moved else None
 
     def _next(self) -> Any:

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_dataflow import DataFlow, MultiProcessRunner
 
 from .._errors import SetupError
+from ._flow_protocol import in_itself
 
 __all__ = ["OneSession", "ends_run_on_error"]
 
@@ -129,6 +130,7 @@ def _with_one_reader(flow: Any) -> list[Any]:
     An addressable flow below another one has no state in use: each datapoint is made for whoever asks. A flow
     below a `MultiProcessRunner` is read by copies in its workers.
     """
+    flow = in_itself(flow)
     found = [flow] if hasattr(flow, "state_dict") else []
     seen = {id(flow)}
     waiting = list(_flows_below(flow))

@@ -110,12 +110,11 @@ class InputReport(Callback):
         self._note_fill()
 
     def _note_fill(self) -> None:
-        buffers = self._source.status().buffers
         # The last of several is the one that steps take from; it is small, and those before it fill it.
         fills = [
             fill / places
-            for _, fill, places in buffers
-            if fill is not None and (places or 0) >= _FEWEST_PLACES
+            for _, fill, places in self._source.status().buffers
+            if fill is not None and places is not None and places >= _FEWEST_PLACES
         ]
         if fills:
             self._fills.append(fills[-1])
