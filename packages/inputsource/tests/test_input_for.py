@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_dataflow import BatchData, DataFromGenerator, DataFromList, MapData, MultiProcessRunner
 from towerpack_inputsource import QueueInput, StagingInput, input_for
+from towerpack_inputsource.prefetch import in_itself
 
 SPECS = [tf.TensorSpec([2], tf.int32, "x")]
 
@@ -35,7 +36,8 @@ def slow_flow(function=busy, **options):
 
 
 def moved(source):
-    return isinstance(source._flow, MultiProcessRunner)
+    """Whether the flow was in a worker in the end."""
+    return getattr(source._flow, "in_worker", False)
 
 
 def children():
@@ -57,6 +59,7 @@ def test_costly_work_moves_into_a_worker(caplog):
     flow = slow_flow()
     with caplog.at_level(logging.INFO, logger="towerpack_inputsource"):
         source = input_for(flow)
+        take(source, 3)
     assert type(source) is QueueInput and moved(source)
     assert "ms of processor time, so it runs in a worker process" in caplog.text
     assert "data=QueueInput(flow)" in caplog.text
@@ -69,8 +72,9 @@ def test_the_datapoints_and_the_position_stay_the_same():
         return made
 
     here, position = take(source(QueueInput), 8)
-    there, there_position = take(source(input_for), 8)
-    assert here == there
+    beside = source(input_for)
+    there, there_position = take(beside, 8)
+    assert here == there and there_position == position and moved(beside)
     for kind, state in [(input_for, position), (QueueInput, there_position)]:
         resumed = source(kind)
         resumed.load_state_dict({"flow": state})
@@ -106,15 +110,59 @@ def test_the_datapoints_and_the_position_stay_the_same():
 )
 def test_other_flows_stay_as_they_are(make):
     flow = make()
-    assert input_for(flow)._flow is flow
+    source = input_for(flow)
+    assert in_itself(source._flow) is flow
+    for _, _ in zip(range(9), source._flow):
+        pass
+    assert not moved(source)
 
 
-def test_nothing_is_used_up_and_no_process_started():
-    flow = slow_flow()
+def test_nothing_is_made_and_no_process_started_before_the_session():
+    calls = []
+
+    def noted(number):
+        calls.append(number)
+        return busy(number)
+
+    flow = slow_flow(noted)
     before = threading.active_count(), children()
     input_for(flow)
-    assert (threading.active_count(), children()) == before
+    assert (threading.active_count(), children()) == before and calls == []
     assert flow.state_dict()["index"] == 0 and len(list(flow)) == 6
+
+
+def test_each_datapoint_is_made_once():
+    """Functions with a memory, and global random numbers, go on as without the measurement."""
+    made, state = [], np.random.get_state()
+
+    def noted(number):
+        made.append((number, np.random.random()))
+        return [np.int32(number)]
+
+    flow = MapData(DataFromList(range(12), shuffle=True), noted)
+    flow.seed(3)
+    source = input_for(BatchData(flow, 2))
+    pass_ = [int(n) for batch in source._flow for n in batch[0]]
+    assert [number for number, _ in made] == pass_ and not moved(source)
+    np.random.set_state(state)
+    assert [value for _, value in made] == [np.random.random() for _ in range(12)]
+
+
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_the_position_within_the_measured_datapoints(steps):
+    def position_after(flow):
+        flow.seed(5)
+        datapoints = iter(flow)
+        taken = [next(datapoints) for _ in range(steps)]
+        return np.concatenate([batch[0] for batch in taken]).tolist(), flow.state_dict()
+
+    cheap = lambda: BatchData(MapData(DataFromList(range(20), shuffle=True), lambda n: [np.int32(n)]), 2)  # noqa: E731
+    measured = input_for(cheap())._flow
+    assert position_after(measured) == position_after(cheap())
+    again = input_for(cheap())._flow
+    again.load_state_dict(measured.state_dict())
+    assert sum(len(batch[0]) for batch in again) == 20 - 2 * steps
+    assert again.state_dict() == {**measured.state_dict(), "epoch": 1, "index": 0}
 
 
 def test_what_cannot_be_pickled_stays_with_the_reason(caplog):
@@ -126,7 +174,9 @@ def test_what_cannot_be_pickled_stays_with_the_reason(caplog):
 
     flow = slow_flow(locked)
     with caplog.at_level(logging.INFO, logger="towerpack_inputsource"):
-        assert input_for(flow)._flow is flow
+        source = input_for(flow)
+        take(source, 2)
+    assert not moved(source)
     assert "stays in this process: it cannot be pickled (TypeError: cannot pickle" in caplog.text
 
 
@@ -135,17 +185,26 @@ def test_what_is_very_large_stays(caplog, monkeypatch):
     table = np.zeros(2**20 + 1, np.uint8)
     flow = slow_flow(lambda number: busy(number + int(table[0])))
     with caplog.at_level(logging.INFO, logger="towerpack_inputsource"):
-        assert input_for(flow)._flow is flow
+        source = input_for(flow)
+        take(source, 2)
+    assert not moved(source)
     assert "it holds more than 1 MB" in caplog.text
 
 
 def test_a_flow_that_fails_does_so_in_the_training():
-    def fail(number):
-        raise LookupError(f"nothing at {number}")
+    calls = []
 
-    source = input_for(slow_flow(fail))
-    with pytest.raises(LookupError, match="nothing at"):
-        take(source, 1)
+    def fail(number):
+        calls.append(number)
+        if len(calls) == 5:
+            raise LookupError(f"nothing at {number}")
+        return busy(number)
+
+    source, taken = input_for(slow_flow(fail)), []
+    with pytest.raises(LookupError, match="nothing at") as caught:
+        for batch in source._flow:
+            taken.append(batch)
+    assert len(taken) == 2 and len(calls) == 5 and caught.value.args == (f"nothing at {calls[-1]}",)
 
 
 def test_gpus_get_staging():

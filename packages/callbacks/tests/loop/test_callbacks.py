@@ -289,6 +289,49 @@ def test_equal_callbacks_keep_their_states_apart():
     assert [counter.count for counter in other] == [1, 2]
 
 
+class Replay(Counter):
+    """A flow as well: `state_dict()` is what the training's input saves."""
+
+    seen = 0
+
+    def __iter__(self):
+        return iter([[1]])
+
+    def reset_state(self):
+        """Part of what makes it a flow."""
+
+
+class CountingReplay(Replay):
+    """Has a state of its own as a callback."""
+
+    def callback_state_dict(self):
+        return {"seen": self.seen}
+
+    def load_callback_state_dict(self, state):
+        self.seen = state["seen"]
+
+
+@pytest.mark.parametrize(
+    "around", [lambda callback: callback, lambda callback: PeriodicTrigger(callback, every_k_epochs=2)]
+)
+def test_a_callback_that_is_a_flow_has_two_states(around):
+    one, other = CountingReplay(), CountingReplay()
+    one.count, one.seen, other.count = 5, 3, 7
+    states = Callbacks([around(one)]).state_dict()
+    assert list(states.values()) == [{"seen": 3}]
+    Callbacks([around(other)]).load_state_dict(states)
+    assert (other.count, other.seen) == (7, 3)
+
+
+def test_the_state_of_a_flow_is_not_that_of_a_callback(caplog):
+    flow = Replay()
+    flow.count = 5
+    assert Callbacks([flow]).state_dict() == {}
+    with caplog.at_level("INFO", "towerpack_callbacks"):
+        Callbacks([flow]).load_state_dict({"Replay": {"count": 9}})
+    assert flow.count == 5 and "Replay is a flow, too" in caplog.text
+
+
 def test_a_state_without_its_callback_is_refused():
     with pytest.raises(
         CheckpointError, match=r"state of callbacks this run has not: Lost.*This run has: Counter"

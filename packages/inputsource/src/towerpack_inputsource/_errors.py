@@ -1,12 +1,13 @@
 """Errors between a flow and a graph, each with the builtin that it is a case of.
 
 InputSourceError
-├── SetupError            RuntimeError   a source used before its setup, or set up twice
+├── SetupError            RuntimeError   a source used before its setup, set up twice, or used by two
 ├── NotRunningError       RuntimeError   a call that needs the live session
 ├── StagingError          RuntimeError   runs that need the staged input of some towers only
 ├── SpecError             ValueError     specs that no source can serve
 ├── EmptyFlowError        ValueError     a flow to be repeated without a datapoint
 ├── FlowEndError          RuntimeError   a flow raised the error that means a clean end to a session
+├── FlowPreemptionError   RuntimeError   a flow raised an error that makes a session begin anew
 └── DatapointError        ValueError     a datapoint that does not fit the specs
     ├── DatapointStructureError          … number or names of components
     ├── DatapointShapeError              … shape of a component
@@ -25,6 +26,7 @@ __all__ = [
     "DatapointTypeError",
     "EmptyFlowError",
     "FlowEndError",
+    "FlowPreemptionError",
     "InputSourceError",
     "NotRunningError",
     "SetupError",
@@ -43,7 +45,10 @@ class InputSourceError(Exception):
 
 
 class SetupError(InputSourceError, RuntimeError):
-    """A source was used before its `setup()`, set up twice, or taken from more often than it can give."""
+    """A source was used before its `setup()`, or beyond what one source can serve.
+
+    One source serves one graph and one live session, and a flow is read by one source at a time.
+    """
 
 
 class NotRunningError(InputSourceError, RuntimeError):
@@ -67,6 +72,10 @@ class EmptyFlowError(InputSourceError, towerpack_dataflow.EmptyFlowError):
 
 class FlowEndError(InputSourceError, RuntimeError):
     """A flow raised `OutOfRangeError`, which a session would take for a clean end and swallow."""
+
+
+class FlowPreemptionError(InputSourceError, RuntimeError):
+    """A flow raised `AbortedError` or `UnavailableError`, after which a session would begin anew."""
 
 
 class DatapointError(InputSourceError, ValueError):

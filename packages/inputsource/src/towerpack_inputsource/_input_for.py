@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import time
 from collections.abc import Iterator
 from typing import Any, final
 
@@ -17,12 +15,11 @@ from towerpack_dataflow import (
 )
 
 from ._source import InputSource
+from .prefetch import MeasuredFlow, is_live
 from .queued import QueueInput
 from .staged import StagingInput
 
 __all__ = ["input_for"]
-
-_log = logging.getLogger("towerpack_inputsource")
 
 _PARALLEL = (
     MultiProcessMapAndBatchData,
@@ -31,10 +28,6 @@ _PARALLEL = (
     MultiThreadMapData,
     MultiThreadRunner,
 )
-# A thread keeps the interpreter for up to 5 ms while a step that has finished waits for it. Below this much
-# work for a datapoint a step hardly ever meets it; above, a worker's 0.1 ms for handing it over are cheaper.
-_HOLDS_UP_STEPS = 1e-3
-_SECONDS_TO_MEASURE, _MOST_TO_MEASURE = 0.1, 8
 # A larger flow is not put into a worker unasked: it would be in memory twice.
 _MOST_BYTES_TO_SEND = 2**28
 
@@ -45,15 +38,16 @@ def input_for(flow: Any, on_gpu: bool = False) -> InputSource:
     It is a `QueueInput`; for GPUs, one inside a `StagingInput`, so that the copy to the device is done ahead
     of the step. A flow whose Python work would hold up the training steps is moved into a worker process
     (`MultiProcessRunner(flow, 1)`): its datapoints, their order and its saved position stay the same. The
-    move is made, and logged, where
+    first datapoints of the training measure it, so nothing is made that is not used. The move is made when
+    the session starts, and logged, where
 
-    - the flow is addressable, so that a few datapoints can be made to measure it without using any up,
+    - the flow is addressable, so that the worker can go on behind them,
     - each datapoint takes a millisecond or more of processor time,
     - the flow has no workers or threads of its own yet,
     - the flow can be pickled, and is below 256 MB,
     - and there is a second processor.
 
-    In the worker, the flow's functions see this process's objects as they were at the start.
+    In the worker, the flow's functions see this process's objects as they were when it moved.
     To keep the flow in this process, or to give it more workers, make the source yourself:
     `QueueInput(flow)`, `QueueInput(MultiProcessRunner(flow, 4))`.
 
@@ -64,23 +58,15 @@ def input_for(flow: Any, on_gpu: bool = False) -> InputSource:
     Raises:
         TypeError: the flow cannot be iterated again.
     """
-    source = QueueInput(_beside_steps(flow))
+    source = QueueInput(MeasuredFlow(flow, _reason_to_stay) if _may_move(flow) else flow)
     return StagingInput(source) if on_gpu else source
 
 
-def _beside_steps(flow: Any) -> Any:
-    """Returns the flow, in a worker if its work would hold up steps."""
-    if not getattr(flow, "addressable", False) or any(isinstance(part, _PARALLEL) for part in _chain(flow)):
-        return flow
-    seconds = _processor_time(flow)
-    if seconds < _HOLDS_UP_STEPS or _processors() < 2:
-        return flow
-    work = f"Each datapoint of {flow!r} takes {1e3 * seconds:.1f} ms of processor time"
-    if (reason := _reason_to_stay(flow)) is not None:
-        _log.info("%s, which holds up training steps, but it stays in this process: %s.", work, reason)
-        return flow
-    _log.info("%s, so it runs in a worker process. data=QueueInput(flow) would keep it in this one.", work)
-    return MultiProcessRunner(flow, 1)
+def _may_move(flow: Any) -> bool:
+    """Returns whether a flow can be measured, and whether another process would have room for it."""
+    if not getattr(flow, "addressable", False) or is_live(flow) or _processors() < 2:
+        return False
+    return not any(isinstance(part, _PARALLEL) for part in _chain(flow))
 
 
 def _chain(flow: Any) -> Iterator[Any]:
@@ -88,23 +74,6 @@ def _chain(flow: Any) -> Iterator[Any]:
     while flow is not None:
         yield flow
         flow = getattr(flow, "ds", None)
-
-
-def _processor_time(flow: Any) -> float:
-    """Returns the seconds of processor time for one datapoint; 0 where they cannot be measured."""
-    try:
-        count = min(len(flow), _MOST_TO_MEASURE)
-        if count < 2:
-            return 0.0
-        flow.datapoint(0, 0)  # the first one opens files and imports modules
-        begin, computed = time.perf_counter(), time.thread_time()
-        for done in range(1, count):
-            flow.datapoint(0, done)
-            if time.perf_counter() - begin > _SECONDS_TO_MEASURE:
-                break
-    except Exception:  # a flow that fails is to fail in the training, with the datapoint's number
-        return 0.0
-    return (time.thread_time() - computed) / done
 
 
 def _processors() -> int:

@@ -76,6 +76,12 @@ class ProxyInputSource(InputSource):
     ) -> dict[str, Any]:
         return self.source._state(takes, paused)
 
+    def _interrupt(self) -> None:
+        self.source._interrupt()
+
+    def _abandon(self) -> None:
+        self.source._abandon()
+
     def _hold_back(self, takes: int) -> None:
         self.source._hold_back(takes)
 

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ._errors import NotRunningError, SetupError
-from .prefetch import InputStatus
+from .prefetch import InputStatus, OneSession
 from .specs import check_specs
 
 __all__ = ["NO_PAUSE", "InputSource", "check_at_least", "make_counter"]
@@ -22,7 +22,7 @@ NO_PAUSE = contextlib.nullcontext()
 class InputSource(abc.ABC):
     """Brings datapoints into a graph.
 
-    One source serves one graph and lives through these calls, in this order:
+    One source serves one graph, in one live session at a time, and lives through these calls, in this order:
 
         source.setup(specs)                        # in the graph: adds the ops that all towers share
         tensors = source.get_input_tensors()       # once per tower: one call is one take
@@ -45,6 +45,7 @@ class InputSource(abc.ABC):
 
     _specs: tuple[tf.TensorSpec, ...] | None = None
     _hook_list: tuple[tf.train.SessionRunHook, ...] | None = None
+    _home: tf.Graph | None = None
 
     def setup(self, specs: Sequence[tf.TensorSpec]) -> None:
         """Adds the ops that all towers share to the current graph. To be called once, in that graph.
@@ -53,7 +54,8 @@ class InputSource(abc.ABC):
             specs: shape, dtype and name of each component; unknown dimensions are None.
 
         Raises:
-            SetupError: the source is set up already.
+            SetupError: the source is set up already, or there is no graph: in eager mode, or in a
+                `tf.function`.
             SpecError: the specs are empty, not `tf.TensorSpec`, unnamed, or share a name.
         """
         if self._specs is not None:
@@ -61,6 +63,7 @@ class InputSource(abc.ABC):
                 f"{type(self).__name__}.setup() was called a second time. A source belongs to one graph: "
                 "make a new source for a new graph."
             )
+        self._home = _current_graph(type(self).__name__)
         narrowed = self._narrowed(check_specs(specs))
         self._setup(narrowed)
         self._specs = narrowed
@@ -72,9 +75,15 @@ class InputSource(abc.ABC):
             One tensor for each spec, of its dtype, and of a shape that fits its shape.
 
         Raises:
-            SetupError: the source is not set up, or cannot serve one more tower.
+            SetupError: the source is not set up, or in another graph, or cannot serve one more tower.
         """
-        return list(self._get_input_tensors(self._after_setup("get_input_tensors")))
+        specs = self._after_setup("get_input_tensors")
+        if self._home not in _graphs_around():
+            raise SetupError(
+                f"{type(self).__name__}.get_input_tensors() was called in another graph than setup(). A "
+                "source belongs to one graph: call both in the same one, or make a new source."
+            )
+        return list(self._get_input_tensors(specs))
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
         """Returns the hooks that the session must run with: the same objects on every call.
@@ -84,7 +93,10 @@ class InputSource(abc.ABC):
         """
         self._after_setup("hooks")
         if self._hook_list is None:
-            self._hook_list = tuple(self._hooks())
+            own = self._hooks()
+            # A source without hooks has nothing that belongs to a session.
+            first = [OneSession(type(self).__name__, self._flows_read)] if own else []
+            self._hook_list = (*first, *own)
         return list(self._hook_list)
 
     def reset_state(self) -> None:
@@ -155,6 +167,10 @@ class InputSource(abc.ABC):
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return ()
 
+    def _flows_read(self) -> Sequence[Any]:
+        """Returns the flows that this source reads itself, so that no other source reads them meanwhile."""
+        return ()
+
     def _reset_state(self) -> None:
         """Restarts at the first datapoint of a new pass; by default, does nothing."""
 
@@ -169,6 +185,12 @@ class InputSource(abc.ABC):
             paused: a context in which no thread takes from this source; entering it may have to wait.
         """
         return {}
+
+    def _interrupt(self) -> None:
+        """Wakes a take that waits for data, if something can: the run is over. Called before the end."""
+
+    def _abandon(self) -> None:
+        """Ends without a position: a take is under way that nothing can interrupt. Called before the end."""
 
     def _hold_back(self, takes: int) -> None:
         """Keeps positions for a state before the newest takes. Called before the session is created.
@@ -190,6 +212,31 @@ class InputSource(abc.ABC):
                 "Call setup(specs) once, inside the graph to be used."
             )
         return self._specs
+
+
+def _current_graph(source: str) -> tf.Graph:
+    """Returns the graph that is being built.
+
+    Raises:
+        SetupError: there is none, or one that lives for one function alone.
+    """
+    graph = tf.get_default_graph()
+    if not tf.executing_eagerly() and not hasattr(graph, "outer_graph"):
+        return graph
+    where = "eager mode" if tf.executing_eagerly() else f"the function {graph.name!r}"
+    raise SetupError(
+        f"{source}.setup() was called in {where}. A source brings data into a graph for sessions: call it "
+        "under `with tf.Graph().as_default():`. Eager code and tf.function iterate over a flow, or over a "
+        "tf.data.Dataset, directly."
+    )
+
+
+def _graphs_around() -> list[tf.Graph]:
+    """Returns the current graph and those around it: the body of a loop has a graph of its own."""
+    graphs = [] if tf.executing_eagerly() else [tf.get_default_graph()]
+    while graphs and getattr(graphs[-1], "outer_graph", None) is not None:
+        graphs.append(graphs[-1].outer_graph)
+    return graphs
 
 
 def make_counter(name: str) -> tf.Variable:

@@ -110,7 +110,7 @@ def test_a_kept_buffer_is_not_aliased():
     keep, get = kept.enqueue([x]), kept.dequeue_many(3)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        [hook] = source.hooks()
+        [_, hook] = source.hooks()
         hook.after_create_session(session, tf.train.Coordinator())
         for _ in range(3):
             session.run(keep, hook.before_run(None).feed_dict)

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_inputsource import NotRunningError, SetupError, SpecError, TensorInput
+from towerpack_inputsource import FeedInput, NotRunningError, SetupError, SpecError, TensorInput
 
 X = tf.TensorSpec([2], tf.float32, "x")
 N = tf.TensorSpec([], tf.int64, "n")
@@ -36,7 +36,8 @@ def test_the_function_runs_under_each_tower():
     for name in ("tower0", "tower1"):
         with tf.name_scope(name), tf.device("/gpu:0"):
             n, x = source.get_input_tensors()
-            assert n.dtype == tf.int64 and x.device == "/device:GPU:0" and x.op.name == f"{name}/x"
+            assert n.dtype == tf.int64 and x.device == "/device:GPU:0"
+            assert x.op.name == f"{name}/TensorInput/x"
     assert calls == ["tower0", "tower1"]
 
 
@@ -116,3 +117,15 @@ def test_reset_needs_the_session():
     source, _ = tensors(counter(), [N], size=1, infinite=False)
     with pytest.raises(NotRunningError, match="needs the live session"):
         source.reset_state()
+
+
+def test_the_names_of_the_specs_stay_free_for_an_evaluation():
+    """Inputs that are fed have placeholders of these names, in the same graph."""
+    training = TensorInput(lambda: [tf.constant(3, tf.int64)])
+    training.setup([N])
+    evaluation = FeedInput([[5], [6]], infinite=False)
+    [trained] = training.get_input_tensors()
+    evaluation.setup([N])
+    [evaluated] = evaluation.get_input_tensors()
+    with tf.train.MonitoredTrainingSession(hooks=evaluation.hooks()) as session:
+        assert session.run([trained, evaluated]) == [3, 5]

@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from towerpack_dataflow import DataFromList
 from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FlowEndError
-from towerpack_inputsource.prefetch import FlowReader, as_flow, checked_position, flow_size
+from towerpack_inputsource.prefetch import FlowReader, as_flow, flow_size, flow_state, loaded_position
 from towerpack_inputsource.testing import FlowFailure, ListFlow
 
 
@@ -38,8 +39,77 @@ def test_restart_in_the_middle_starts_a_new_pass():
     walk = reader(ListFlow([[0], [1], [2]]))
     walk.restart()
     take(walk, 2)
-    assert walk.restart() is None
+    assert walk.restart() == {"next": 0}
     assert take(walk, 2) == [0, 1]
+
+
+class TellsLate(ListFlow):
+    """A flow whose state knows of a new pass with its first datapoint only."""
+
+    def __iter__(self):
+        start, self._loaded = self._loaded, 0
+        for k in range(start, len(self._datapoints)):
+            self._next = k + 1
+            yield self._datapoints[k]
+
+
+def test_a_position_that_may_be_of_the_pass_before_is_not_told():
+    walk = reader(TellsLate([[0], [1], [2]]))
+    assert walk.restart() == {"next": 0} and walk.restart() == {"next": 0}
+    take(walk, 2)
+    assert walk.restart() is None
+    assert walk.restart({"next": 1}) == {"next": 1}
+    assert take(walk, 2) == [1, 2]
+
+
+def test_a_flow_that_was_looked_into_begins_a_pass_of_its_own():
+    flow = DataFromList([[k] for k in range(5)], shuffle=True)
+    flow.seed(1)
+    next(iter(flow))
+    walk = reader(flow)
+    origin = walk.restart()
+    taken = take(walk, 5)
+    assert origin["epoch"] == 1 and origin["index"] == 0
+    again = reader(DataFromList([[k] for k in range(5)], shuffle=True))
+    again.restart(origin)
+    assert take(again, 5) == taken
+
+
+class Live(ListFlow):
+    """A flow that is made while it is read, with a state of its own."""
+
+    live = True
+    asked = 0
+
+    def state_dict(self):
+        self.asked += 1
+        return {"seen": self._next}
+
+    def load_state_dict(self, state):
+        self.loaded = state
+
+
+def test_a_live_flow_has_no_position():
+    flow = Live([[0], [1], [2]])
+    walk = reader(flow)
+    assert walk.restart() is None
+    assert take(walk, 2) == [0, 1] and walk.position() is None and flow.asked == 0
+    assert flow_state(flow, None) == {"live": {"seen": 2}}
+    assert walk.restart({"seen": 2}) is None and flow.loaded == {"seen": 2}
+    assert take(walk, 2) == [0, 1]
+
+
+def test_states_of_live_flows_and_of_others_are_told_apart(caplog):
+    live = Live([[0]])
+    assert loaded_position(live, {"live": {"seen": 3}}) == {"seen": 3}
+    assert loaded_position(live, {"live": {}}) is None
+    with caplog.at_level("INFO", "towerpack_inputsource"):
+        assert loaded_position(live, {"flow": {"seed": 1, "epoch": 2, "index": 3}}) is None
+    assert "is live, so the position in the saved state is not used" in caplog.text
+    with pytest.raises(ValueError, match=r"\['live'\], but a source that reads a flow with a position saves"):
+        loaded_position(ListFlow([[0]]), {"live": {}})
+    with pytest.raises(ValueError, match=r"\['iterator'\], but .* reads a live flow saves \['live'\]"):
+        loaded_position(live, {"iterator": 3})
 
 
 @pytest.mark.parametrize("steps", range(5))
@@ -153,10 +223,10 @@ def test_flow_size():
     assert flow_size(iter([])) is None
 
 
-def test_checked_position():
-    assert checked_position(ListFlow([]), {"flow": {"next": 3}}) == {"next": 3}
-    assert checked_position([], {"flow": None}) is None
-    with pytest.raises(ValueError, match=r"\['iterator'\], but a source that reads a flow saves \['flow'\]"):
-        checked_position([], {"iterator": 3})
+def test_loaded_position():
+    assert loaded_position(ListFlow([]), {"flow": {"next": 3}}) == {"next": 3}
+    assert loaded_position([], {"flow": None}) is None
+    with pytest.raises(ValueError, match=r"\['iterator'\], but .* with a position saves \['flow'\]"):
+        loaded_position([], {"iterator": 3})
     with pytest.raises(ValueError, match="has no load_state_dict"):
-        checked_position([], {"flow": 3})
+        loaded_position([], {"flow": 3})

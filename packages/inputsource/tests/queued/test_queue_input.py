@@ -33,6 +33,16 @@ def build(flow, specs=(N,), **options):
     return source, source.get_input_tensors()[0]
 
 
+def begin(source, session):
+    """Begins a session that is no monitored one; returns its coordinator."""
+    coord = tf.train.Coordinator()
+    for hook in source.hooks():
+        hook.begin()
+    for hook in source.hooks():
+        hook.after_create_session(session, coord)
+    return coord
+
+
 def running(source):
     return tf.train.MonitoredTrainingSession(hooks=source.hooks())
 
@@ -91,9 +101,9 @@ def test_each_tower_takes_datapoints_of_its_own():
 
 def test_hooks_cost_a_step_nothing():
     source, _ = build([[0]])
-    [hook] = source.hooks()
-    assert type(hook).before_run is tf.train.SessionRunHook.before_run
-    assert type(hook).after_run is tf.train.SessionRunHook.after_run
+    for hook in source.hooks():
+        assert type(hook).before_run is tf.train.SessionRunHook.before_run
+        assert type(hook).after_run is tf.train.SessionRunHook.after_run
 
 
 def test_placeholders_leave_the_names_to_the_model(graph):
@@ -139,10 +149,7 @@ def test_an_error_comes_out_of_an_evaluation_too():
     """Who catches the end of a pass finds an error at the next reset, and in the coordinator."""
     source, n = build(ListFlow([[0]], fails_at=0), infinite=False)
     with pytest.raises(FlowFailure), tf.Session() as session:
-        [hook] = source.hooks()
-        coord = tf.train.Coordinator()
-        hook.begin()
-        hook.after_create_session(session, coord)
+        coord = begin(source, session)
         with pytest.raises(tf.errors.OutOfRangeError):
             session.run(n)
         with pytest.raises(FlowFailure):
@@ -150,7 +157,8 @@ def test_an_error_comes_out_of_an_evaluation_too():
         try:
             source.reset_state()
         finally:
-            hook.end(session)
+            for hook in source.hooks():
+                hook.end(session)
 
 
 def test_an_error_in_a_later_round():
@@ -230,9 +238,8 @@ def test_a_queue_that_something_else_closes_ends_the_run():
 
 def test_a_session_closed_by_itself_ends_the_threads():
     source, n = build([[0]], capacity=1)
-    [hook] = source.hooks()
-    session, coord = tf.Session(), tf.train.Coordinator()
-    hook.after_create_session(session, coord)
+    session = tf.Session()
+    coord = begin(source, session)
     threads = [thread for thread in threading.enumerate() if thread.name.startswith("towerpack")]
     assert len(threads) == 2
     session.run(n)
@@ -325,10 +332,8 @@ def test_resuming_an_endless_flow_at_the_end_of_a_pass():
 
 def test_a_session_closed_under_the_source_cannot_tell():
     source, _ = build(ListFlow([[0]]), capacity=1)
-    [hook] = source.hooks()
-    coord = tf.train.Coordinator()
     session = tf.Session()
-    hook.after_create_session(session, coord)
+    coord = begin(source, session)
     session.close()
     with pytest.raises(NotRunningError, match="how far it got is not known"):
         source.state_dict()

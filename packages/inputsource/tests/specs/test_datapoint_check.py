@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import (
     DatapointError,
@@ -94,7 +95,7 @@ def test_plain_python_values_are_converted(value, component, expected):
             DatapointTypeError,
             "received 0.5, which is not a value of the declared dtype int32",
         ),
-        ([[[1, 2]], np.int64(1)], DatapointTypeError, r"component 1 \('label'\): received dtype int64"),
+        ([[[1, 2]], np.float32(1)], DatapointTypeError, r"component 1 \('label'\): received dtype float32"),
         ([[[1, 2]], "three"], DatapointTypeError, r"component 1 \('label'\): received dtype <U5"),
         ([[[1, 2]], None], DatapointTypeError, r"component 1 \('label'\): received dtype object"),
     ],
@@ -135,10 +136,151 @@ def test_what_tensorflow_copies_is_not_copied_here(offset):
     assert check([array, 0])[0] is array
 
 
-def test_frozen_memory_is_not_copied():
+def test_memory_of_bytes_is_not_copied():
+    text = bytes(4 * 8 + 64)
+    skipped = -np.frombuffer(text, "uint8").ctypes.data % 64
+    array = np.frombuffer(text, "float32", 8, skipped).reshape(4, 2)
+    assert check([array, 0])[0] is array
+
+
+def test_a_read_only_array_that_owns_its_memory_is_copied():
+    """An older view writes to it still, and `setflags` makes it writeable again."""
     array = aligned((4, 2))
+    older = array[:]
     base = array
     while base is not None:
         base.flags.writeable = False
         base = base.base
-    assert check([array, 0])[0] is array
+    [taken, _] = check([array, 0])
+    older[:] = 5
+    assert not np.shares_memory(taken, array) and not taken.any()
+
+
+def of(dtype, shape=None):
+    return compile_check([Component("x", np.dtype(dtype), shape)])
+
+
+@pytest.mark.parametrize("declared", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("received", ["int8", "uint8", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize("value", [0, 127, 128, 255, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1, -1, -(2**63)])
+def test_integers_of_another_width_are_converted_where_they_fit(declared, received, value):
+    if not np.iinfo(received).min <= value <= np.iinfo(received).max:
+        return
+    given = np.array([1, value], received)
+    for component in (given, given[1]):
+        if np.iinfo(declared).min <= value <= np.iinfo(declared).max:
+            [taken] = of(declared)([component])
+            assert taken.dtype == declared and taken.ravel()[-1] == value
+        else:
+            with pytest.raises(
+                DatapointTypeError, match=f"received {value}, which is not a value of .*{declared}"
+            ):
+                of(declared)([component])
+
+
+@pytest.mark.parametrize(
+    ("received", "declared", "taken"),
+    [
+        ("float16", "float32", True),
+        ("float32", "float64", True),
+        ("complex64", "complex128", True),
+        ("float64", "float32", False),
+        ("float32", "int32", False),
+        ("int8", "float32", False),
+        ("bool", "int32", False),
+        ("int32", "bool", False),
+        ("float32", "complex64", False),
+        ("complex64", "float32", False),
+        (">i4", "int32", False),
+    ],
+)
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_arrays_become_wider_and_never_another_kind(received, declared, taken, shape):
+    array = np.ones(shape, received)
+    if taken:
+        assert of(declared)([array])[0].dtype == declared
+    else:
+        with pytest.raises(DatapointTypeError, match=f"received dtype {received}, declared is {declared}"):
+            of(declared)([array])
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (1 + 2j, "float32"),
+        (1 + 2j, "int32"),
+        (1e300, "float32"),
+        ([0.0, -1e300], "float32"),
+        (70000, "float16"),
+        (70000.0, "float16"),
+        (2**24 + 1, "float32"),
+        (2**53 + 1, "float64"),
+        (1e300 + 1j, "complex64"),
+        (-1, "uint64"),
+        (2**70, "float64"),
+        (float("nan"), "int32"),
+        (float("inf"), "bool"),
+        (2, "bool"),
+        (1e300, tf.bfloat16.as_numpy_dtype),
+        (300, tf.qint8.as_numpy_dtype),
+    ],
+)
+def test_a_python_number_that_would_become_another_is_refused(value, dtype):
+    with pytest.raises(DatapointTypeError, match="component 0 \\('x'\\): received"):
+        of(dtype)([value])
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (0.1, "float16"),
+        (1e-300, "float32"),
+        (float("inf"), "float32"),
+        (float("-inf"), "float16"),
+        (2**24, "float32"),
+        (1, "float16"),
+        (0.5, "complex64"),
+        (2j, "complex64"),
+        (1.5, tf.bfloat16.as_numpy_dtype),
+        (3, tf.bfloat16.as_numpy_dtype),
+        (True, "float32"),
+    ],
+)
+def test_a_python_number_is_rounded_and_no_more(value, dtype):
+    [taken] = of(dtype)([value])
+    assert taken.dtype == dtype and taken == np.asarray(value).astype(dtype)
+
+
+def test_not_a_number_stays_what_it_is():
+    assert np.isnan(of("float32")([[float("nan"), 1.0]])[0]).tolist() == [True, False]
+
+
+def test_a_mask_is_not_dropped():
+    with pytest.raises(DatapointTypeError, match=r"received a masked array.*x\.filled\(0\)"):
+        of("float32")([np.ma.array(np.ones(2, "float32"), mask=[True, False])])
+    assert of("float32")([np.ma.array(np.ones(2, "float32"))])[0].tolist() == [1, 1]
+
+
+def test_a_buffer_that_is_no_array_is_copied():
+    memory = bytearray(64)
+    [taken] = of("uint8")([memoryview(memory)])
+    memory[0] = 1
+    assert not taken.any()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "received None of type NoneType, declared are strings"),
+        (3, "received 3 of type int"),
+        (["a", 3.0], "received 3.0 of type float"),
+        (np.array(["a", None], object), "received None of type NoneType"),
+        ("\ud800", r"received '\\ud800', which UTF-8 cannot encode \(surrogates not allowed\)"),
+        (np.array(["a\udfff"]), r"received .a.udfff., which UTF-8 cannot encode"),
+        (bytearray(b"a"), "received 97 of type int"),
+        ([["a"], ["b", "c"]], r"received \['a'\] of type list"),
+    ],
+)
+def test_what_is_no_text_is_refused(value, message):
+    with pytest.raises(DatapointTypeError, match=r"component 0 \('text'\): " + message):
+        compile_check([TEXT])([value])

@@ -337,3 +337,41 @@ def test_where_it_stands():
         assert [thread.name for thread in status.threads] == ["towerpack-queue", "towerpack-staging"]
     assert source.status().buffers[1] == Buffer("staging", None, 3)
     assert np.all([thread.doing == "ended" for thread in source.status().threads])
+
+
+def test_a_dataset_that_blocks_does_not_hold_up_the_end_of_the_source(monkeypatch, caplog):
+    """Neither its element nor its position can be waited for: tf.data answers nothing meanwhile."""
+    monkeypatch.setattr("towerpack_inputsource.prefetch._session_thread._GRACE_SECONDS", 0.2)
+    arrived, gate = threading.Event(), threading.Event()
+
+    def elements():
+        yield 0
+        arrived.set()
+        gate.wait(60)
+
+    def dataset():
+        return tf.data.Dataset.from_generator(elements, output_signature=tf.TensorSpec([], tf.int64))
+
+    source = StagingInput(TFDatasetInput(dataset, infinite=False))
+    source.setup([N])
+    [n] = source.get_input_tensors()
+    coord = tf.train.Coordinator()
+    with tf.Session() as session:  # TensorFlow's own close() may wait for the element
+        for hook in source.hooks():
+            hook.after_create_session(session, coord)
+        session.run(n)
+        assert arrived.wait(20)
+        while source.status().threads[-1].doing != "flow":
+            assert threading.Event().wait(0.001) is False
+        for hook in source.hooks():
+            hook.end(session)
+        ended_without_the_element = not gate.is_set()
+        gate.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("towerpack"):
+                thread.join(20)
+    assert ended_without_the_element
+    busy = [record.getMessage() for record in caplog.records if " busy " in record.getMessage()]
+    assert len(busy) == 1 and busy[0].startswith("The TFDatasetInput is still busy")
+    with pytest.raises(NotRunningError, match="position is not known"):
+        source.state_dict()

@@ -19,7 +19,7 @@ from .optimize import compile_training_towers, leave_fusion_to_xla
 from .towers._devices import are_gpus, check_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
-from .towers._tower import TowerFunc
+from .towers._tower import TowerFunc, no_moving_summaries
 
 __all__ = ["TowerTrainer"]
 
@@ -161,7 +161,7 @@ class TowerTrainer(Trainer):
     @contextlib.contextmanager
     def _evaluation_scope(self) -> Iterator[None]:
         # The caller may be in the name scope of a callback; names of towers start at the root.
-        with self.graph.as_default(), tf.name_scope(None):
+        with self.graph.as_default(), tf.name_scope(None), no_moving_summaries(self.graph):
             yield
 
 

@@ -14,7 +14,7 @@ from towerpack_callbacks import (
     ScalarStats,
 )
 from towerpack_callbacks.checkpoint import read_checkpoint
-from towerpack_inputsource import DummyConstantInput, FeedInput, QueueInput
+from towerpack_inputsource import DummyConstantInput, FeedInput, QueueInput, SetupError, TensorInput
 from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainer
 
 
@@ -281,3 +281,43 @@ def test_a_rehearsal_evaluates_a_little(configure, devices):
     trainer.loop.evaluation_batches = 1
     trainer.train()
     assert seen.rounds == [list(range(4))] * 2
+
+
+def test_the_queue_of_an_evaluation_is_no_summary_of_the_training(kit, configure):
+    """Each training step would ask for its size, and the monitors would record it under a number."""
+    trainer = SimpleTrainer(
+        configure(
+            data=QueueInput(kit.line_data()),
+            callbacks=[InferenceRunner(QueueInput(RAGGED, infinite=False), ScalarStats("cost"))],
+        )
+    )
+    trainer.train()
+    with trainer.graph.as_default():
+        names = [tensor.op.name for tensor in tf.get_collection("MOVING_SUMMARIES")]
+    assert sorted(names) == ["QueueInput/queue_size", "cost"]
+
+
+def test_a_training_on_tensors_is_evaluated_on_a_flow(configure):
+    """Their names are those of the placeholders that the evaluation feeds."""
+    seen = Seen()
+    trained = TensorInput(lambda: [tf.ones([4]), tf.ones([4])])
+    runner = InferenceRunner(RAGGED, seen)
+    SimpleTrainer(configure(data=trained, steps_per_epoch=2, max_epoch=2, callbacks=[runner])).train()
+    assert seen.rounds == [list(range(9))] * 2
+
+
+def test_one_flow_for_training_and_evaluation_is_refused(configure):
+    flow = WithPosition()
+    runner = InferenceRunner(flow, ScalarStats("cost"))
+    with pytest.raises(SetupError, match=r"is read by QueueInput already, and FeedInput shall"):
+        SimpleTrainer(configure(data=QueueInput(flow), steps_per_epoch=2, callbacks=[runner])).train()
+
+
+class WithPosition(Unknown):
+    """A flow with a position."""
+
+    def state_dict(self):
+        return {}
+
+    def load_state_dict(self, state):
+        """Takes nothing."""

@@ -2,6 +2,7 @@
 
 from ._argument_checks import check_choice, check_count
 from ._callback import Callback, output_directory
+from ._callback_state import load_state_of, state_of
 from ._due_schedule import DueSchedule, Ticker
 from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
 from ._loop_state import LoopState
@@ -27,5 +28,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "is_better",
+    "load_state_of",
     "output_directory",
+    "state_of",
 ]

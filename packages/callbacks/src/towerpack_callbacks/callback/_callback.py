@@ -149,7 +149,12 @@ class Callback:
         return ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that must survive a restart, as JSON values; empty: there is none."""
+        """Returns the state that must survive a restart, as JSON values; empty: there is none.
+
+        Of an object that is a flow as well, this is the state of the flow, which the training's input saves.
+        Such a callback returns its own state from `callback_state_dict()`, and takes it back by
+        `load_callback_state_dict(state)`.
+        """
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

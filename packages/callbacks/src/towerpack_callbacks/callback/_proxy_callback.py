@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._callback import Callback
+from ._callback_state import load_state_of, state_of
 from ._every import Every
 from ._step_fetch import StepFetch
 from ._trainer_protocol import TrainerProtocol
@@ -85,10 +86,10 @@ class ProxyCallback(Callback):
         return self.callback.consumes()
 
     def state_dict(self) -> dict[str, Any]:
-        return self.callback.state_dict()
+        return state_of(self.callback)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.callback.load_state_dict(state)
+        load_state_of(self.callback, state)
 
     def overrides(self, method: str) -> bool:
         own = getattr(type(self), method) is not getattr(ProxyCallback, method)

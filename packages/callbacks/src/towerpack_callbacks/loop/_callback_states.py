@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .._errors import CheckpointError
-from ..callback import Callback
+from ..callback import Callback, load_state_of, state_of
 
 __all__ = ["keyed", "load_states", "states_of"]
 
@@ -26,7 +26,7 @@ def keyed(callbacks: Iterable[Callback]) -> Iterator[tuple[str, Callback]]:
 
 def states_of(callbacks: Iterable[Callback]) -> dict[str, dict[str, Any]]:
     """Returns the states of all callbacks that have one."""
-    states = {key: cb.state_dict() for key, cb in keyed(callbacks)}
+    states = {key: state_of(cb) for key, cb in keyed(callbacks)}
     return {key: state for key, state in states.items() if state}
 
 
@@ -58,4 +58,4 @@ def load_states(
         _log.warning("%s They are left out, as is allowed.", difference)
     for key, state in states.items():
         if key in known:
-            known[key].load_state_dict(state)
+            load_state_of(known[key], state)

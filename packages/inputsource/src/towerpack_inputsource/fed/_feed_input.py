@@ -10,7 +10,19 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import SetupError
 from .._source import NO_PAUSE, InputSource
-from ..prefetch import FlowReader, Position, as_flow, checked_position, flow_size, seed_flow
+from ..prefetch import (
+    END_OF_DATA,
+    LOST_SESSION,
+    FlowReader,
+    Position,
+    as_flow,
+    ends_run_on_error,
+    flow_size,
+    flow_state,
+    loaded_position,
+    seed_flow,
+    unread_state,
+)
 from ..specs import compile_check, component_of
 from ._placeholder_input import placeholder_for
 
@@ -53,8 +65,9 @@ class FeedInput(InputSource):
         self.infinite = infinite
         self._given = False
         self._loaded: Position = None
-        # The position after the last datapoint that a finished run used; None before the first session.
-        self._consumed: dict[str, Any] | None = None
+        self._was_read = False
+        # The position after the last datapoint that a finished run used.
+        self._consumed: Position = None
 
     def seed(self, seed: int) -> None:
         """Seeds the flow, if it takes a seed."""
@@ -67,20 +80,18 @@ class FeedInput(InputSource):
     def _state(
         self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        if self._consumed is not None:
-            return dict(self._consumed)
-        if self._loaded is not None or not hasattr(self._flow, "state_dict"):
-            return {"flow": self._loaded}
-        return {"flow": self._flow.state_dict()}
+        if self._was_read:
+            return flow_state(self._flow, self._consumed)
+        return unread_state(self._flow, self._loaded)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position; None is the beginning."""
-        self._loaded = checked_position(self._flow, state)
+        self._loaded = loaded_position(self._flow, state)
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         self._placeholders = [placeholder_for(spec) for spec in specs]
         check = compile_check([component_of(spec) for spec in specs])
-        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
+        self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         if self._given:
@@ -90,6 +101,9 @@ class FeedInput(InputSource):
             )
         self._given = True
         return self._placeholders
+
+    def _flows_read(self) -> Sequence[Any]:
+        return (self._flow,)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return [_FeedHook(self)]
@@ -101,8 +115,8 @@ class FeedInput(InputSource):
         self._reader.prepare()
 
     def _start(self, position: Position) -> None:
-        self._consumed = {"flow": self._reader.restart(position)}
-        self._loaded = None
+        self._consumed = self._reader.restart(position)
+        self._was_read, self._loaded = True, None
 
     def _next_feed(self) -> dict[Any, Any]:
         try:
@@ -115,7 +129,7 @@ class FeedInput(InputSource):
         return dict(zip(self._placeholders, arrays))
 
     def _mark_consumed(self) -> None:
-        self._consumed = {"flow": self._reader.position()}
+        self._consumed = self._reader.position()
 
 
 @final
@@ -129,7 +143,8 @@ class _FeedHook(tf.train.SessionRunHook):
         self._source._prepare()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._start(self._source._loaded)
+        with ends_run_on_error(coord):
+            self._source._start(self._source._loaded)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         return tf.train.SessionRunArgs(fetches=None, feed_dict=self._source._next_feed())

@@ -76,8 +76,10 @@ class TensorInput(InputSource):
         with tf.control_dependencies(self._tick()):
             made = self._get_tensors()
             tensors = [self._checked(*pair) for pair in zip(specs, in_order_of(specs, made, "get_tensors()"))]
-            # A tensor that was made before counts as a take as well.
-            return [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
+            # A tensor that was made before counts as a take as well. In a scope of its own: the bare names
+            # are those of placeholders, which an evaluation or a predictor in this graph feeds.
+            with tf.name_scope("TensorInput"):
+                return [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
 
     def _tick(self) -> list[tf.Operation]:
         if self._count is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -12,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from .._source import NO_PAUSE, InputSource
+from ..prefetch import SessionClosedError, session_may_be_closed
 from ._dataset_iterator import DatasetIterator
 
 __all__ = ["TFDatasetInput"]
@@ -68,6 +70,7 @@ class TFDatasetInput(InputSource):
         self._loaded: dict[str, Any] = dict(_START)
         self._session: tf.Session = None
         self._final: dict[str, Any] | None = None
+        self._abandoned = False
         # Positions that are known exactly, each with the number of takes before it.
         self._known: list[tuple[int, dict[str, Any]]] = []
 
@@ -123,11 +126,17 @@ class TFDatasetInput(InputSource):
             return dict(self._final)
         if self._session is None:
             return dict(self._loaded)
+        if self._abandoned:
+            raise NotRunningError(
+                "The run ended while the dataset was busy with its next element, so its position is not "
+                "known. Call state_dict() between steps."
+            )
         with paused:
             try:
-                return self._position_after(takes)
-            except RuntimeError as error:  # of a closed session
-                raise NotRunningError(CLOSED_TOO_EARLY) from error
+                with session_may_be_closed():
+                    return self._position_after(takes)
+            except SessionClosedError as error:
+                raise NotRunningError(CLOSED_TOO_EARLY) from error.__cause__
 
     def _position_after(self, takes: int | None) -> dict[str, Any]:
         taken = int(self._session.run(self._iterator.taken))
@@ -142,14 +151,19 @@ class TFDatasetInput(InputSource):
         return {**position, "skip": position["skip"] + takes - count}
 
     def _start(self, session: tf.Session) -> None:
-        self._session, self._final = session, None
+        self._session, self._final, self._abandoned = session, None, False
         self._begin(self._loaded)
         if self._loaded["skip"]:
             _log.info("The dataset went on after reading %d elements again.", self._loaded["skip"])
         self._loaded = dict(_START)
 
+    def _abandon(self) -> None:
+        # Until the element is there, the iterator answers nothing.
+        self._abandoned = True
+
     def _finish(self) -> None:
-        self._final = self._state()
+        with contextlib.suppress(NotRunningError):
+            self._final = self._state()
 
 
 @final

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn, Protocol, final
 
-from .._errors import DatapointError, EmptyFlowError, FlowEndError
+from towerpack_dataflow import DataFlow
+
+from .._errors import DatapointError, EmptyFlowError, FlowEndError, FlowPreemptionError
 from ..specs import Array
+from ._flow_protocol import in_itself, is_live, no_state, state_of
 
-__all__ = [
-    "FlowReader",
-    "Position",
-    "Reader",
-    "as_flow",
-    "checked_position",
-    "flow_batch_size",
-    "flow_size",
-    "seed_flow",
-]
+__all__ = ["FlowReader", "Position", "Reader"]
 
 # The `state_dict()` of a flow; None for a flow that has no position.
 Position = Any
+Errors = tuple[type[Exception], ...]
 
 
 class Reader(Protocol):
@@ -50,8 +45,10 @@ class FlowReader:
             `lend_read_only` and `__len__` are used where it has them.
         infinite: start the next pass at the end of one.
         check: turns a datapoint into the arrays to feed, or raises a `DatapointError`.
-        reads_as_end: an exception that a session takes for a clean end; where a flow raises it, the reader
+        reads_as_end: exceptions that a session takes for a clean end; where a flow raises one, the reader
             raises a `FlowEndError` instead, so that nothing is lost.
+        reads_as_loss: exceptions after which a session is made anew, with new values of the variables; where
+            a flow raises one, the reader raises a `FlowPreemptionError` instead.
     """
 
     def __init__(
@@ -59,19 +56,24 @@ class FlowReader:
         flow: Iterable[Any],
         infinite: bool,
         check: Callable[[Any], list[Array]],
-        reads_as_end: type[Exception],
+        reads_as_end: Errors = (),
+        reads_as_loss: Errors = (),
     ) -> None:
         self._flow = flow
         self._reads_as_end = reads_as_end
+        self._reads_as_loss = reads_as_loss
         self._infinite = infinite
         self._check = check
-        self._save: Callable[[], Position] = getattr(flow, "state_dict", _no_position)
+        # A live flow has none: its state is asked for when a state is saved, and not with each datapoint.
+        self._save: Callable[[], Position] = no_state if is_live(flow) else state_of(flow)
         self._datapoints: Iterator[Any] = iter(())
-        self._was_read = False
         self._pass_may_be_empty = False
         self._pass_number = 0
         self._in_run = 0
         self._in_pass = 0
+
+    def __repr__(self) -> str:
+        return f"flow {self._flow!r}"
 
     def prepare(self) -> None:
         """Makes the flow ready to be read, before a session has threads.
@@ -86,19 +88,28 @@ class FlowReader:
     def restart(self, position: Position = None) -> Position:
         """Starts over: at a position, or at the first datapoint of a new pass.
 
+        Args:
+            position: a position of the flow; for a live flow, its own state.
+
         Returns:
             The position before the first datapoint; None where it is unknown.
+
+        Raises:
+            FlowEndError: the flow raised one of `reads_as_end`.
+            FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
-        if position is not None:
-            self._flow.load_state_dict(position)  # type: ignore[attr-defined]
-        # In the middle of a pass, `state_dict()` is a position in that pass, not in the one that begins.
-        origin = self._save() if position is not None or not self._was_read else None
-        self._was_read = True
+        read_in_pass = self._in_pass
         # Saved behind the last datapoint of a pass, a position has nothing left in that pass.
         self._pass_may_be_empty = position is not None
-        self._in_run = self._pass_number = 0
-        self._start_pass()
-        return origin
+        self._in_run = self._in_pass = self._pass_number = 0
+        try:
+            if position is not None:
+                self._flow.load_state_dict(position)  # type: ignore[attr-defined]
+            before = self._save()
+            self._start_pass()
+        except Exception as error:
+            self._reraise(error)
+        return self._position_of_new_pass(before, read_in_pass)
 
     def take(self) -> list[Array]:
         """Returns the next datapoint, as the arrays to feed.
@@ -107,20 +118,15 @@ class FlowReader:
             StopIteration: the pass is at its end, and the flow does not repeat.
             EmptyFlowError: the flow repeats, and a whole pass gave no datapoint.
             DatapointError: the datapoint does not fit the specs; the text has its index.
-            FlowEndError: the flow raised `reads_as_end`.
+            FlowEndError: the flow raised one of `reads_as_end`.
+            FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
         try:
             datapoint = self._next()
-        except self._reads_as_end as error:
-            raise FlowEndError(
-                f"{self._where()}: the flow raised {type(error).__name__} ({error}), "
-                "which a session takes for the end of the input. Raise another error, or just end the flow."
-            ) from error
-        except Exception as error:
-            if not isinstance(error, StopIteration):
-                with contextlib.suppress(AttributeError):  # an error of a class without settable attributes
-                    error.add_note(f"{self._where()}, read from {self._flow!r}")
+        except StopIteration:
             raise
+        except Exception as error:
+            self._reraise(error)
         try:
             arrays = self._check(datapoint)
         except DatapointError as error:
@@ -135,6 +141,32 @@ class FlowReader:
 
     def _where(self) -> str:
         return f"Datapoint {self._in_run} (number {self._in_pass} of pass {self._pass_number}, all from 0)"
+
+    def _reraise(self, error: Exception) -> NoReturn:
+        """Raises an error of the flow, with the datapoint's number; one with a meaning as another type."""
+        if isinstance(error, self._reads_as_end):
+            raise FlowEndError(
+                f"{self._where()}: the flow raised {type(error).__name__} ({error}), "
+                "which a session takes for the end of the input. Raise another error, or just end the flow."
+            ) from error
+        if isinstance(error, self._reads_as_loss):
+            raise FlowPreemptionError(
+                f"{self._where()}: the flow raised {type(error).__name__} ({error}), after which a monitored "
+                "session would make its variables anew and go on. Raise another error in the flow, or try "
+                "again there."
+            ) from error
+        with contextlib.suppress(AttributeError):  # an error of a class without settable attributes
+            error.add_note(f"{self._where()}, read from {self._flow!r}")
+        raise error
+
+    def _position_of_new_pass(self, before: Position, read_in_pass: int) -> Position:
+        """Returns the position that `iter()` has moved to; None if it may be that of the pass before.
+
+        Of other iterables, some know of a new pass with its first datapoint only.
+        """
+        position = self._save()
+        moved = isinstance(in_itself(self._flow), DataFlow) or position != before or not read_in_pass
+        return position if moved else None
 
     def _next(self) -> Any:
         try:
@@ -159,61 +191,3 @@ class FlowReader:
             f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, and the flow repeats. "
             "Look for an empty list or a filter that lets nothing through; an iterator gives one pass only."
         )
-
-
-def as_flow(flow: Any) -> Iterable[Any]:
-    """Checks that a source can read a flow again and again, and returns it.
-
-    Raises:
-        TypeError: the flow is no iterable, or gives one pass only.
-    """
-    if not hasattr(flow, "__iter__"):
-        raise TypeError(f"An input source reads a DataFlow or another iterable, but received {flow!r}.")
-    if hasattr(flow, "__next__"):
-        raise TypeError(
-            f"Received the iterator {flow!r}, which can be gone through once only. "
-            "Pass a list, or a DataFlow such as DataFromGenerator(function)."
-        )
-    return flow  # type: ignore[no-any-return]
-
-
-def seed_flow(flow: Any, seed: int) -> None:
-    """Seeds a flow that takes a seed; another iterable has nothing to seed."""
-    if hasattr(flow, "seed"):
-        flow.seed(seed)
-
-
-def flow_size(flow: Any) -> int | None:
-    """Returns the number of datapoints in a pass, or None if it is unknown."""
-    try:
-        return len(flow)
-    except (TypeError, NotImplementedError):
-        return None
-
-
-def flow_batch_size(flow: Any) -> int | None:
-    """Returns the length of the first axis of all components, or None if it is unknown."""
-    return getattr(flow, "fixed_batch_size", None)
-
-
-def checked_position(flow: Any, state: Mapping[str, Any]) -> Position:
-    """Returns the flow's position out of a source's state.
-
-    Raises:
-        ValueError: the state was not saved by a source over such a flow.
-    """
-    if set(state) != {"flow"}:
-        raise ValueError(
-            f"Received a state with {sorted(state)}, but a source that reads a flow saves ['flow']. "
-            "Was the run that saved it using another input source?"
-        )
-    if state["flow"] is not None and not hasattr(flow, "load_state_dict"):
-        raise ValueError(
-            f"The state holds a position, but {flow!r} has no load_state_dict() to restore it. "
-            "Give the kind of flow that the state was saved with."
-        )
-    return state["flow"]
-
-
-def _no_position() -> Position:
-    return None

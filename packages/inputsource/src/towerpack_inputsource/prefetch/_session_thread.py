@@ -15,6 +15,7 @@ from ._fast_callable import fast_callable
 from ._flow_reader import Position, Reader
 from ._input_status import Activity, Buffer, InputStatus
 from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
+from ._session_errors import QUEUE_CLOSED, SessionClosedError, session_may_be_closed
 
 __all__ = ["BufferOps", "SessionThread"]
 
@@ -25,10 +26,6 @@ _GRACE_SECONDS = 10.0
 # A put of 8 KB takes 6 microseconds in the thread that calls it, and 30 in TensorFlow's. (Not for steps:
 # unlike TensorFlow's own threads, Python's take their time to compute with numbers that are nearly 0.)
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
-# What a put raises when the queue, or the session, has been closed.
-_QUEUE_CLOSED: tuple[type[Exception], ...] = (tf.errors.CancelledError, tf.errors.AbortedError)
-# What any op may raise then: Session.run() itself refuses with a RuntimeError.
-_CLOSED: tuple[type[Exception], ...] = (*_QUEUE_CLOSED, RuntimeError)
 
 
 class BufferOps(Protocol):
@@ -90,10 +87,13 @@ class SessionThread:
         self._session = session
         self._coord = coord
         self._held_back = held_back
-        self._put = fast_callable(session, [ops.enqueue], ops.placeholders, options=_RUN_HERE)
+        self._enqueue = fast_callable(session, [ops.enqueue], ops.placeholders, options=_RUN_HERE)
         self._fetch_size = fast_callable(session, fetches=[ops.size], options=_RUN_HERE)
         self._activity = Activity(f"towerpack-{ops.label}")
         self._last_count: int | None = None
+        self._loop: PrefetchLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._given_up = False
         # Guards loop and thread against the coordinator's stop in the middle of a restart.
         self._lock = threading.Lock()
         self._guard = threading.Thread(
@@ -124,23 +124,35 @@ class SessionThread:
             if self._at_start and not self._count_taken():
                 return
             self._halt()
-            self._thread.join()
+            if self._thread is not None:
+                self._thread.join()
             self._coord.raise_requested_exception()
             self._session.run(self._ops.renew)
             self._begin(None)
 
-    def finish(self) -> None:
-        """Stops the threads; the position stays known."""
+    def interrupt(self) -> None:
+        """Wakes a put or a take that waits; the run is over."""
+        with self._lock:
+            self._halt()
+
+    def finish(self) -> bool:
+        """Stops the threads; the position stays known.
+
+        Returns:
+            Whether the thread has ended; one that waits for a busy flow may not have.
+        """
         self._stop()
         self._coord.request_stop()
-        self._guard.join()
+        if self._guard.ident is not None:
+            self._guard.join()
+        return not self._given_up
 
     def position(self, count: int | None = None) -> Position:
         """Returns the flow's position after the first `count` datapoints, by default all that were taken.
 
         It is None if the queue reorders.
         """
-        if not self._ops.in_order:
+        if not self._ops.in_order or self._loop is None:
             return None
         return self._loop.position(self.taken() if count is None else count)
 
@@ -152,15 +164,15 @@ class SessionThread:
         """
         try:
             return self._count_taken()
-        except _CLOSED as error:
+        except SessionClosedError as error:
             if self._last_count is None:
-                raise NotRunningError(CLOSED_TOO_EARLY) from error
+                raise NotRunningError(CLOSED_TOO_EARLY) from error.__cause__
             return self._last_count
 
     def status(self, source: str) -> InputStatus:
         """Returns the fill of the buffer and the activity of the thread; from any thread, at any time."""
         fill = None
-        with contextlib.suppress(*_CLOSED):
+        with contextlib.suppress(SessionClosedError):
             fill = self._size()
         buffer = Buffer(self._ops.label, fill, self._ops.capacity)
         return InputStatus(source, (buffer,), (self._activity.read(),))
@@ -171,7 +183,7 @@ class SessionThread:
         # Put and not consumed: a full buffer, the put that waits for room, and the datapoints held back.
         in_flight = None if self._ops.capacity is None else self._ops.capacity + 1 + self._held_back
         self._loop = loop = PrefetchLoop(
-            self._reader, origin, self._put, _QUEUE_CLOSED, in_flight, self._activity
+            self._reader, origin, self._put, (SessionClosedError,), in_flight, self._activity
         )
         self._thread = threading.Thread(target=self._run, args=(loop,), name=self._activity.name, daemon=True)
         self._thread.start()
@@ -185,7 +197,9 @@ class SessionThread:
         except BufferClosed:
             if not loop.stopping:  # something else closed the buffer: the run is over
                 self._coord.request_stop()
-        except BaseException:  # also SystemExit out of a flow: a silent thread would leave the graph waiting
+        except BaseException as error:  # also SystemExit: a silent thread would leave the graph waiting
+            if loop.stopping and isinstance(error, QUEUE_CLOSED):
+                return  # the end of the run has woken a take from another source
             # First the reason, then the wake-up: a step that wakes finds the reason there.
             self._coord.request_stop(sys.exc_info())
             self._try(self._ops.abort)
@@ -193,15 +207,24 @@ class SessionThread:
             if not loop.stopping:
                 self._try(self._ops.end)
 
+    def _put(self, *arrays: Any) -> None:
+        try:
+            self._enqueue(*arrays)
+        except Exception:  # a context around each put would cost it a third more
+            with session_may_be_closed():
+                raise
+
     def _count_taken(self) -> int:
-        return int(self._session.run(self._ops.taken))
+        with session_may_be_closed():
+            return int(self._session.run(self._ops.taken))
 
     def _size(self) -> int:
-        [size] = self._fetch_size()
+        with session_may_be_closed():
+            [size] = self._fetch_size()
         return int(size)
 
     def _is_full(self) -> bool:
-        with contextlib.suppress(*_CLOSED):
+        with contextlib.suppress(SessionClosedError):
             return self._size() == self._ops.capacity
         return False
 
@@ -212,21 +235,29 @@ class SessionThread:
     def _stop(self) -> None:
         with self._lock:
             self._halt()
-            self._thread.join(_GRACE_SECONDS)
-            if self._thread.is_alive():
-                _log.warning(
-                    "The flow %r is still busy with its next datapoint %g s after the end of the run; "
-                    "its thread will end with it.",
-                    self._reader,
-                    _GRACE_SECONDS,
-                )
-            with contextlib.suppress(*_CLOSED):
+            self._await_end()
+            with contextlib.suppress(SessionClosedError):
                 self._last_count = self._count_taken()
 
+    def _await_end(self) -> None:
+        """Waits until the thread ends, once, and not longer than a user would."""
+        if self._thread is None or self._given_up:
+            return
+        self._thread.join(_GRACE_SECONDS)
+        if self._thread.is_alive():
+            self._given_up = True
+            _log.warning(
+                "The %r is still busy with its next datapoint %g s after the end of the run; its thread will "
+                "end with it.",
+                self._reader,
+                _GRACE_SECONDS,
+            )
+
     def _halt(self) -> None:
-        self._loop.stop()
+        if self._loop is not None:
+            self._loop.stop()
         self._try(self._ops.abort)
 
     def _try(self, op: tf.Operation) -> None:
-        with contextlib.suppress(*_CLOSED):  # the session may be closed already
+        with contextlib.suppress(SessionClosedError), session_may_be_closed():
             self._session.run(op)

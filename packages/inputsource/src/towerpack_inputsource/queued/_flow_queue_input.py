@@ -11,14 +11,19 @@ import tensorflow.compat.v1 as tf
 
 from .._source import NO_PAUSE, InputSource
 from ..prefetch import (
+    END_OF_DATA,
+    LOST_SESSION,
     FlowReader,
     InputStatus,
     Position,
     SessionThread,
     as_flow,
-    checked_position,
+    ends_run_on_error,
     flow_size,
+    flow_state,
+    loaded_position,
     seed_flow,
+    unread_state,
 )
 from ..specs import compile_check, component_of
 from ._queue_ops import QueueOps
@@ -58,7 +63,7 @@ class FlowQueueInput(InputSource):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position; None is the beginning."""
-        self._loaded = checked_position(self._flow, state)
+        self._loaded = loaded_position(self._flow, state)
 
     def status(self) -> InputStatus:
         """Returns the fill of the queue and the activity of the thread; see `InputSource.status()`."""
@@ -83,7 +88,10 @@ class FlowQueueInput(InputSource):
         ):
             self._ops = QueueOps(put, self._queue, self._capacity)
         check = compile_check([component_of(spec) for spec in put])
-        self._reader = FlowReader(self._flow, self.infinite, check, tf.errors.OutOfRangeError)
+        self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
+
+    def _flows_read(self) -> Sequence[Any]:
+        return (self._flow,)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return [_QueueHook(self)]
@@ -92,10 +100,8 @@ class FlowQueueInput(InputSource):
         self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._thread is not None:
-            return {"flow": self._thread.position(self._count(takes))}
-        if self._loaded is not None or not hasattr(self._flow, "state_dict"):
-            return {"flow": self._loaded}
-        return {"flow": self._flow.state_dict()}
+            return flow_state(self._flow, self._thread.position(self._count(takes)))
+        return unread_state(self._flow, self._loaded)
 
     def _count(self, takes: int | None) -> int | None:
         assert self._thread is not None
@@ -104,6 +110,10 @@ class FlowQueueInput(InputSource):
 
     def _hold_back(self, takes: int) -> None:
         self._held_back = self._datapoints_in(takes)
+
+    def _interrupt(self) -> None:
+        if self._thread is not None:
+            self._thread.interrupt()
 
     def _reset_state(self) -> None:
         if self._thread is None:
@@ -117,7 +127,8 @@ class FlowQueueInput(InputSource):
         if self._thread is not None:
             self._thread.finish()  # the session was lost and made anew
         self._thread = SessionThread(self._ops, self._reader, session, coord, self._held_back)
-        self._thread.start(self._loaded)
+        with ends_run_on_error(coord):
+            self._thread.start(self._loaded)
         self._loaded = None
 
     def _finish(self) -> None:

@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
-import numpy.typing as npt
 
-from .._errors import DatapointError, DatapointShapeError, DatapointStructureError, DatapointTypeError
+from .._errors import DatapointShapeError, DatapointStructureError
+from ._exact_conversion import Array, NumberConversion, TextConversion
 
 __all__ = ["Array", "Component", "Shape", "compile_check", "fits"]
 
-Array = npt.NDArray[Any]
 Shape = tuple["int | None", ...] | None
 
 # TensorFlow aliases an array at such an address instead of copying it.
 _ALIASED_AT = 64
-# Types of memory that can never be written to, although NumPy does not own it.
+# Memory that nothing can write to. NumPy's own memory never is: the owner of the array, or of an older view,
+# may write to it, whatever `flags.writeable` of this array says.
 _FROZEN_OWNERS: tuple[type, ...] = (bytes,)
 # The owner of lent memory has this attribute: the lender does not write to the memory while the owner lives.
 # By name and not by type, so that any flow can lend.
@@ -42,8 +42,9 @@ class Component(NamedTuple):
 def compile_check(components: Sequence[Component]) -> Callable[[Any], list[Array]]:
     """Makes a function from a datapoint to the arrays to feed, in order, each as declared and safe to keep.
 
-    Arrays must have the declared dtype; Python numbers, strings and lists are converted, if nothing gets
-    lost. An array that may still be written to, and that TensorFlow would not copy, is copied.
+    Arrays must have the declared dtype, or one of the same kind from which each value can be converted
+    exactly; Python numbers, strings and lists are converted, if nothing gets lost. An array that may still be
+    written to, and that TensorFlow would not copy, is copied.
 
     Args:
         components: the declarations of the datapoint's components.
@@ -86,18 +87,14 @@ def _wrong_structure(datapoint: Any, names: list[str]) -> DatapointStructureErro
 
 
 def _compile_component(number: int, component: Component) -> Callable[[Any], Array]:
-    name, dtype, shape = component
-    label = f"component {number} ({name!r})"
-    is_text = dtype.kind == "O"
+    dtype, shape = component.dtype, component.shape
+    label = f"component {number} ({component.name!r})"
     exact = shape if shape is not None and None not in shape else None
+    to_dtype = TextConversion(label, number) if dtype.kind == "O" else NumberConversion(dtype, label, number)
 
     def take(value: Any) -> Array:
-        if not isinstance(value, np.ndarray):
-            value = _convert(value, dtype, label, number)
-        elif value.dtype != dtype:
-            if not is_text or value.dtype.kind not in "SU":
-                raise _wrong_dtype(value.dtype, dtype, label, number)
-            value = value.astype(object)
+        if type(value) is not np.ndarray or value.dtype != dtype or to_dtype.looks_at_each:
+            value = to_dtype(value)
         if exact is not None:
             if value.shape != exact:
                 raise _wrong_shape(value.shape, exact, label, number)
@@ -134,40 +131,10 @@ def _would_be_shared(array: Array) -> bool:
             writeable, owner = not owner.readonly, owner.obj
         if writeable:
             return True
-    return not (owner is None or isinstance(owner, _FROZEN_OWNERS) or getattr(owner, _LEASE, False))
+    return not (isinstance(owner, _FROZEN_OWNERS) or getattr(owner, _LEASE, False))
 
 
-def _convert(value: Any, dtype: np.dtype[Any], label: str, number: int) -> Array:
-    """Converts a value that is no array; a NumPy scalar must have the declared dtype, as an array must."""
-    if dtype.kind == "O":
-        return np.asarray(value, dtype=object)
-    try:
-        plain = np.asarray(value)
-    except ValueError as error:
-        raise DatapointShapeError(f"{label}: cannot make an array of the received value: {error}") from error
-    if isinstance(value, np.generic) and plain.dtype != dtype:
-        raise _wrong_dtype(plain.dtype, dtype, label, number)
-    if plain.dtype.kind not in "biufcV":
-        raise _wrong_dtype(plain.dtype, dtype, label, number)
-    with np.errstate(all="ignore"):
-        converted = plain.astype(dtype)
-    # Floats lose precision without harm; an integer that became another number is a mistake.
-    if dtype.kind in "biu" and not np.array_equal(converted, plain):
-        raise DatapointTypeError(
-            f"{label}: received {value!r}, which is not a value of the declared dtype {dtype}."
-        )
-    return converted
-
-
-def _wrong_dtype(received: np.dtype[Any], declared: np.dtype[Any], label: str, number: int) -> DatapointError:
-    wanted = "str" if declared.kind == "O" else str(declared)
-    return DatapointTypeError(
-        f"{label}: received dtype {received}, declared is {wanted}. Convert it in the flow: "
-        f"MapDataComponent(df, lambda x: np.asarray(x, {wanted!r}), {number}), or declare {received}."
-    )
-
-
-def _wrong_shape(received: tuple[int, ...], declared: Shape, label: str, number: int) -> DatapointError:
+def _wrong_shape(received: tuple[int, ...], declared: Shape, label: str, number: int) -> DatapointShapeError:
     return DatapointShapeError(
         f"{label}: received shape {received}, declared is {declared}. Change it in the flow "
         f"(MapDataComponent(df, function, {number}), BatchData), or declare None where the size varies."

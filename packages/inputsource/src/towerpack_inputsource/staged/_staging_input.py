@@ -126,6 +126,10 @@ class StagingInput(ProxyInputSource):
             return super()._state()
         return super()._state(self._thread.taken() * self._ops.towers, self._reader.paused())
 
+    def _abandon(self) -> None:
+        self._reader.abandoned = True
+        super()._abandon()
+
     def _reset_state(self) -> None:
         if self._thread is None:
             raise self._no_session("reset_state")
@@ -149,15 +153,22 @@ class StagingInput(ProxyInputSource):
         self.source._hold_back(self._held() * self._ops.towers)
 
     def _finish(self) -> None:
-        if self._thread is not None:
-            self._thread.finish()
-            with contextlib.suppress(NotRunningError):
-                self._final = self._state()
+        if self._thread is None:
+            return
+        self._interrupt()
+        if not self._thread.finish():
+            self._abandon()
+        with contextlib.suppress(NotRunningError):
+            self._final = self._state()
 
 
 @final
 class _RoundReader:
-    """The `Reader` of the thread: a take puts a round on the devices, and gives no arrays."""
+    """The `Reader` of the thread: a take puts a round on the devices, and gives no arrays.
+
+    Attributes:
+        abandoned: whether the run is over, and a take is not.
+    """
 
     def __init__(self, source: InputSource, ops: StagingOps, held: int, session: tf.Session) -> None:
         self._between_rounds = threading.Lock()
@@ -167,6 +178,10 @@ class _RoundReader:
         self._counts = session.make_callable(ops.counts) if ops.towers > 1 else None
         self._held = held
         self._began = False
+        self.abandoned = False
+
+    def __repr__(self) -> str:
+        return type(self._source).__name__
 
     def restart(self, position: Position = None) -> Position:
         if self._began:
@@ -191,10 +206,10 @@ class _RoundReader:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        if not self._between_rounds.acquire(timeout=_PAUSE_SECONDS):
+        if not self._between_rounds.acquire(timeout=0 if self.abandoned else _PAUSE_SECONDS):
             raise NotRunningError(
                 f"{type(self._source).__name__} has been busy with its next datapoint for "
-                f"{_PAUSE_SECONDS:g} s, so its position is not known."
+                f"{_PAUSE_SECONDS:g} s, or since the run ended, so its position is not known."
             )
         try:
             yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import statistics
 import time
 from collections.abc import Sequence
 from typing import final
@@ -21,13 +22,22 @@ _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
 # Steps that wait this share of their time show the data slower, though a queue filled in a pause of the
 # training (a checkpoint, an evaluation) lowers the thread's share.
 _STEPS_STARVE = 0.5
+# Of so few samples, one step that something else held up decides.
+_ENOUGH_SAMPLES = 3
+# Data that is slower leaves a queue empty. One with few places tells nothing: one datapoint half fills it.
+_IS_FILLED, _FEWEST_PLACES = 0.5, 4
 # Reading the clock twice costs each step time, and samples say as much. They are few, since a step that
 # fetches something else is another graph to TensorFlow, whose memory is in no cache, and takes longer.
 _SAMPLES_PER_EPOCH = 3
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 200  # steps from one sample to the next
 
 
-def describe_epoch(spent: InputStatus, waited: float | None = None) -> str | None:
+def describe_epoch(
+    spent: InputStatus,
+    waited: float | None = None,
+    filled: float | None = None,
+    samples: int = _ENOUGH_SAMPLES,
+) -> str | None:
     """Describes in one line which of data and model an epoch waited for; None for an input without threads.
 
     A thread that never waits for room in its queue is behind the model all the time; one that often does is
@@ -36,12 +46,16 @@ def describe_epoch(spent: InputStatus, waited: float | None = None) -> str | Non
     Args:
         spent: the input's status since the epoch began (`InputStatus.since`).
         waited: the share of the steps' time in which they waited for data; None if it was not measured.
+        filled: the share of the queue's places that were taken; None where that says nothing. From a half on
+            the data is not the slower side, whatever single steps waited for.
+        samples: number of steps in which both were measured; few of them decide nothing.
     """
     busy = [thread for thread in spent.threads if thread.seconds_in_flow + thread.seconds_in_put > 0]
     if not busy:
         return None
     share = max(thread.flow_share for thread in busy)
-    if share > _DATA_IS_SLOWER or (waited or 0.0) > _STEPS_STARVE:
+    starving = (waited or 0.0) > _STEPS_STARVE and samples >= _ENOUGH_SAMPLES
+    if (share > _DATA_IS_SLOWER or starving) and (filled or 0.0) < _IS_FILLED:
         verdict = "the data is the bottleneck"
     elif share < _MODEL_IS_SLOWER:
         verdict = "the model is the bottleneck"
@@ -56,7 +70,9 @@ class InputReport(Callback):
     """Logs after each epoch whether the data or the model was the slower one.
 
     How long a step waits for its data is measured in the graph, by two clocks before and behind the first
-    tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60.
+    tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60. With
+    them the fill of the queue is noted; the medians count. A sample may be the single step behind a call of
+    several steps, in whose gap the queue filled a little: the steps within the call waited as long or longer.
 
     Args:
         source: the training's input.
@@ -72,6 +88,7 @@ class InputReport(Callback):
         self._tensors = tensors if source.feed_free and source.hooks() else ()
         self._steps_per_run = steps_per_run
         self._waits: list[float] = []
+        self._fills: list[float] = []
 
     def _setup_graph(self) -> None:
         if not self._tensors:
@@ -90,25 +107,40 @@ class InputReport(Callback):
     def _note(self, waited: float) -> None:
         # The ops of a step begin in any order, so an input that is there may come before the first clock.
         self._waits.append(max(0.0, waited))
+        self._note_fill()
+
+    def _note_fill(self) -> None:
+        # The last of several is the one that steps take from; it is small, and those before it fill it.
+        fills = [
+            fill / places
+            for _, fill, places in self._source.status().buffers
+            if fill is not None and places is not None and places >= _FEWEST_PLACES
+        ]
+        if fills:
+            self._fills.append(fills[-1])
 
     def _before_epoch(self) -> None:
         self._waits.clear()
+        self._fills.clear()
         self._first_step = self.global_step
         self._began = time.monotonic()
         self._earlier = self._source.status()
 
     def _after_epoch(self) -> None:
-        line = describe_epoch(self._source.status().since(self._earlier), self._waited())
+        self._note_fill()
+        filled = statistics.median(self._fills) if self._fills else None
+        spent = self._source.status().since(self._earlier)
+        line = describe_epoch(spent, self._waited(), filled, len(self._waits))
         if line is not None:
             _log.info("epoch %d: %s", self.epoch_num, line)
 
     def _waited(self) -> float | None:
-        """Returns the share of a step's time that it waited, on average; None without a sample."""
+        """Returns the share of a step's time that it waited, as the median; None without a sample."""
         steps = self.global_step - self._first_step
         if not self._waits or not steps:
             return None
         per_step = (time.monotonic() - self._began) / steps
-        return min(1.0, sum(self._waits) / len(self._waits) / per_step)
+        return min(1.0, statistics.median(self._waits) / per_step)
 
 
 def sampling_period(steps_per_epoch: int, steps_per_run: int) -> int:

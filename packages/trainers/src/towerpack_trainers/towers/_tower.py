@@ -6,6 +6,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, final
 
 import attrs
@@ -16,7 +17,7 @@ from towerpack_layers import TowerContext
 
 from .._errors import ModelError, TowerRuleError
 
-__all__ = ["Tower", "TowerFunc", "check_specs"]
+__all__ = ["Tower", "TowerFunc", "check_specs", "no_moving_summaries"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -172,6 +173,11 @@ def _check_new_variables(context: TowerContext, names: Sequence[str]) -> None:
                 f"Variable {name!r} is in a scope whose name begins with 'tower'. Such scopes belong to the "
                 "replicas themselves; rename yours."
             )
+
+
+def no_moving_summaries(graph: tf.Graph) -> AbstractContextManager[None]:
+    """Keeps what an evaluation adds out of the summaries that each training step computes."""
+    return _keep_out(graph, [MOVING_SUMMARIES])
 
 
 @contextlib.contextmanager

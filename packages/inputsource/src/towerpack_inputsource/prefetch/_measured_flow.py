@@ -1,0 +1,148 @@
+"""A flow that is measured by the first datapoints it gives, and moved into a worker if they are costly."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, final
+
+from towerpack_dataflow import MultiProcessRunner
+
+__all__ = ["MeasuredFlow"]
+
+_log = logging.getLogger("towerpack_inputsource")
+
+# A thread keeps the interpreter for up to 5 ms while a step that has finished waits for it. Below this much
+# work for a datapoint a step hardly ever meets it; above, a worker's 0.1 ms for handing it over are cheaper.
+_HOLDS_UP_STEPS = 1e-3
+_SECONDS_TO_MEASURE, _MOST_TO_MEASURE = 0.1, 8
+
+
+class _Head(NamedTuple):
+    """The datapoints by which a flow was measured, to be given first.
+
+    Attributes:
+        given: each datapoint, and the flow's position behind it.
+        seconds: processor time of one of them; 0 where it is not known.
+        error: what the flow raised in place of the next; it is raised when its turn comes.
+    """
+
+    given: list[tuple[Any, Any]]
+    seconds: float
+    error: Exception | None
+
+
+@final
+class MeasuredFlow:
+    """An addressable flow; from its first few datapoints on, perhaps in a worker process.
+
+    No datapoint is made that is not given, so nothing that the flow's functions do is done twice, or shows
+    in global random numbers. The decision is made in the first pass, in the thread that begins it.
+
+    Args:
+        flow: the flow.
+        reason_to_stay: returns why a flow cannot go into a worker; None if it can.
+
+    Attributes:
+        measured: the flow.
+    """
+
+    def __init__(self, flow: Any, reason_to_stay: Callable[[Any], str | None]) -> None:
+        self.measured = flow
+        self._reason_to_stay = reason_to_stay
+        self._now = flow
+        self._lent = self._decided = False
+        self._held: Any = None  # the position, while datapoints of the head are given
+
+    def __repr__(self) -> str:
+        return repr(self._now)
+
+    def __len__(self) -> int:
+        return len(self._now)
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The size of each batch, if the flow has one."""
+        return getattr(self._now, "fixed_batch_size", None)
+
+    @property
+    def in_worker(self) -> bool:
+        """Whether the flow was moved."""
+        return self._now is not self.measured
+
+    def seed(self, seed: int) -> None:
+        """Seeds the flow."""
+        self._now.seed(seed)
+
+    def reset_state(self) -> None:
+        """Prepares the flow for iteration."""
+        self._now.reset_state()
+
+    def lend_read_only(self) -> None:
+        """Lets the flow lend its memory, in this process and in a worker."""
+        self._lent = True
+        self._now.lend_read_only()
+
+    def state_dict(self) -> Any:
+        """Returns the position behind the last datapoint given: the same with a worker as without."""
+        return self._now.state_dict() if self._held is None else self._held
+
+    def load_state_dict(self, state: Any) -> None:
+        """Makes the next pass start at a position."""
+        self._held = None
+        self._now.load_state_dict(state)
+
+    def __iter__(self) -> Iterator[Any]:
+        self._held = None
+        if self._decided:
+            return iter(self._now)
+        self._decided = True
+        rest = iter(self._now)
+        origin = self._now.state_dict()
+        head = self._measure(rest)
+        if head.error is None and head.seconds >= _HOLDS_UP_STEPS:
+            rest = self._beside_steps(rest, head.seconds)
+        self._held = origin
+        return self._pass(head, rest)
+
+    def _pass(self, head: _Head, rest: Iterator[Any]) -> Iterator[Any]:
+        for datapoint, position in head.given:
+            self._held = position
+            yield datapoint
+        if head.error is not None:
+            raise head.error
+        self._held = None
+        yield from rest
+
+    def _measure(self, datapoints: Iterator[Any]) -> _Head:
+        given: list[tuple[Any, Any]] = []
+        begin = computed = done = 0.0
+        error = None
+        try:
+            for datapoint in datapoints:
+                given.append((datapoint, self._now.state_dict()))
+                done = time.thread_time()
+                if len(given) == 1:  # it opens files and imports modules
+                    begin, computed = time.perf_counter(), done
+                if len(given) >= _MOST_TO_MEASURE or time.perf_counter() - begin > _SECONDS_TO_MEASURE:
+                    break
+        except Exception as caught:
+            error = caught
+        seconds = (done - computed) / (len(given) - 1) if len(given) > 1 else 0.0
+        return _Head(given, seconds, error)
+
+    def _beside_steps(self, rest: Iterator[Any], seconds: float) -> Iterator[Any]:
+        """Returns the rest of the pass, from a worker if that is possible."""
+        flow = self.measured
+        work = f"Each datapoint of {flow!r} takes {1e3 * seconds:.1f} ms of processor time"
+        if (reason := self._reason_to_stay(flow)) is not None:
+            _log.info("%s, which holds up training steps, but it stays in this process: %s.", work, reason)
+            return rest
+        _log.info("%s, so it runs in a worker process. data=QueueInput(flow) keeps it in this one.", work)
+        runner = MultiProcessRunner(flow, 1)
+        runner.load_state_dict(flow.state_dict())
+        if self._lent:
+            runner.lend_read_only()
+        self._now = runner
+        return iter(runner)

@@ -1,0 +1,153 @@
+"""One live session for each source, and one reader for each flow."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_dataflow import DataFlow, MultiProcessRunner
+
+from .._errors import SetupError
+from ._flow_protocol import in_itself
+
+__all__ = ["OneSession", "ends_run_on_error"]
+
+_CLAIM = "_towerpack_reader"
+_MEMBERS_LOOKED_AT = 64
+
+
+@final
+class OneSession(tf.train.SessionRunHook):
+    """Refuses a second session beside a live one, and a flow that another source reads.
+
+    A flow has one position and one generator of random numbers: with two readers, each would save the
+    position of the other. It costs a step nothing: it has no `before_run`.
+
+    Args:
+        source: name of the source, for errors.
+        flows: returns the flows that the source reads.
+    """
+
+    def __init__(self, source: str, flows: Callable[[], Sequence[Any]]) -> None:
+        self.source = source
+        self._flows = flows
+        self._coord: tf.train.Coordinator | None = None
+        self._claimed: list[Any] = []
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the source is in use; after an error, the coordinator alone tells that it no longer is."""
+        return self._coord is not None and not self._coord.should_stop()
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Claims the flows.
+
+        Raises:
+            SetupError: the source is in use by another session, or one of its flows by another source.
+        """
+        with ends_run_on_error(coord):
+            self._claim_all()
+        self._coord = coord
+
+    def _claim_all(self) -> None:
+        if self.is_live:
+            raise SetupError(
+                f"{self.source} runs in a session already, and serves one at a time: a second one would end "
+                "the first. Close the first session before, or make a graph and a source for each."
+            )
+        self._release()
+        shared = [part for flow in self._flows() for part in _with_one_reader(flow)]
+        for part in shared:
+            reader = _reader_of(part)
+            if reader is not None and reader is not self:
+                raise SetupError(
+                    f"{part!r} is read by {reader.source} already, and {self.source} shall read it at the "
+                    "same time. A flow has one position: make it twice, one for each of them."
+                )
+        self._claimed = [part for part in shared if _claim(part, self)]
+
+    def end(self, session: tf.Session) -> None:
+        """Releases the flows."""
+        self._coord = None
+        self._release()
+
+    def _release(self) -> None:
+        for part in self._claimed:
+            if _reader_of(part) in (self, None):
+                vars(part).pop(_CLAIM, None)
+        self._claimed = []
+
+
+@contextlib.contextmanager
+def ends_run_on_error(coord: tf.train.Coordinator) -> Iterator[None]:
+    """Stops the other sources of a session that cannot start: TensorFlow does not end its hooks then."""
+    try:
+        yield
+    except BaseException:
+        coord.request_stop()
+        raise
+
+
+@final
+class _Claim:
+    """The mark on a flow that a source reads. A copy of the flow is unmarked, also a worker's."""
+
+    __slots__ = ("_flow", "_reader")
+
+    def __init__(self, flow: Any, reader: OneSession) -> None:
+        self._flow = id(flow)
+        self._reader = weakref.ref(reader)
+
+    def reader(self, flow: Any) -> OneSession | None:
+        """Returns the live reader of this flow; None where there is none, or where the flow is a copy."""
+        reader = self._reader()
+        return reader if reader is not None and reader.is_live and self._flow == id(flow) else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(None), ()
+
+
+def _claim(part: Any, reader: OneSession) -> bool:
+    """Marks a flow; returns whether that is possible."""
+    if not hasattr(part, "__dict__"):
+        return False
+    vars(part)[_CLAIM] = _Claim(part, reader)
+    return True
+
+
+def _reader_of(part: Any) -> OneSession | None:
+    claim = getattr(part, "__dict__", {}).get(_CLAIM)
+    return claim.reader(part) if isinstance(claim, _Claim) else None
+
+
+def _with_one_reader(flow: Any) -> list[Any]:
+    """Returns a flow, if it has a state, and the streams below it.
+
+    An addressable flow below another one has no state in use: each datapoint is made for whoever asks. A flow
+    below a `MultiProcessRunner` is read by copies in its workers.
+    """
+    flow = in_itself(flow)
+    found = [flow] if hasattr(flow, "state_dict") else []
+    seen = {id(flow)}
+    waiting = list(_flows_below(flow))
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if not part.addressable:
+            found.append(part)
+        waiting.extend(_flows_below(part))
+    return found
+
+
+def _flows_below(flow: Any) -> Iterator[DataFlow]:
+    if isinstance(flow, MultiProcessRunner):
+        return
+    for value in list(getattr(flow, "__dict__", {}).values()):
+        members = value[:_MEMBERS_LOOKED_AT] if isinstance(value, (list, tuple)) else [value]
+        yield from (member for member in members if isinstance(member, DataFlow))
