@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, final
 
-from .._distributed_errors import PeerLostError, describe_error
+from .._distributed_errors import PeerLostError, describe_error, enumerate_names
 from ..cluster import Cluster, is_loopback, resolve_token, split_address
 from ._handshake import Handshake
 from ._heartbeat import HeartbeatMonitor, Progress
@@ -66,6 +66,11 @@ class ProcessGroup:
     def is_chief(self) -> bool:
         """Whether this process is rank 0."""
         return self.rank == 0
+
+    @property
+    def progress(self) -> dict[int, Progress]:
+        """The progress of each rank that has reported one, as its latest heartbeat says."""
+        return {**self._monitor.progress}
 
     # ---- agreeing
 
@@ -211,12 +216,12 @@ class ProcessGroup:
     def late(self) -> PeerLostError:
         """Returns the error of a process that waits in vain for others that live."""
         progress = {rank: self._monitor.progress.get(rank, Progress(0, False)) for rank in range(self.size)}
-        far = ", ".join(
-            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
-            for rank, (steps, in_step) in progress.items()
-        )
         absent = [rank for rank, (_, in_step) in progress.items() if rank != self.rank and not in_step]
-        names = " and ".join(self.names[rank] for rank in absent) or "Another process"
+        far = enumerate_names(
+            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
+            for rank, (steps, in_step) in sorted(progress.items(), key=lambda item: item[0] not in absent)
+        )
+        names = enumerate_names(self.names[rank] for rank in absent) or "Another process"
         return PeerLostError(
             f"{names} did not come to an exchange in time, though all send heartbeats. Does a callback "
             f"wait there, or the data? As last reported: {far}. The time allowed is step_timeout=.",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 
-from .._distributed_errors import RendezvousError
+from .._distributed_errors import RendezvousError, enumerate_names
 from ._connection import LARGEST, Connection, connect, encode, listen
 from ._handshake import LARGEST_HELLO, PURPOSES, Handshake
 from ._reception import Connections, Reception, check_open_files
@@ -57,8 +57,8 @@ def receive_calls(
             missing = [names[rank] for rank in reception.wait_for_all(deadline)]
             if missing:
                 raise RendezvousError(
-                    f"{', '.join(missing)} did not join within {timeout:g} s. Was every process started, "
-                    f"with the same cluster, and can it reach {names[0]}?"
+                    f"{enumerate_names(missing)} did not join within {timeout:g} s. Was every process "
+                    f"started, with the same cluster, and can it reach {names[0]}?"
                 )
         except BaseException:
             connections.close()
