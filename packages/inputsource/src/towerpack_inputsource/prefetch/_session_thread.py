@@ -25,8 +25,12 @@ _GRACE_SECONDS = 10.0
 # A put of 8 KB takes 6 microseconds in the thread that calls it, and 30 in TensorFlow's. (Not for steps:
 # unlike TensorFlow's own threads, Python's take their time to compute with numbers that are nearly 0.)
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
-# What a put raises when the queue, or the session, has been closed.
-_QUEUE_CLOSED: tuple[type[Exception], ...] = (tf.errors.CancelledError, tf.errors.AbortedError)
+# What a put raises when the queue, or the session, has been closed; the last, if the session is a server's.
+_QUEUE_CLOSED: tuple[type[Exception], ...] = (
+    tf.errors.CancelledError,
+    tf.errors.AbortedError,
+    tf.errors.FailedPreconditionError,
+)
 # What any op may raise then: Session.run() itself refuses with a RuntimeError.
 _CLOSED: tuple[type[Exception], ...] = (*_QUEUE_CLOSED, RuntimeError)
 
