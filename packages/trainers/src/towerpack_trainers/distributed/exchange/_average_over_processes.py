@@ -157,9 +157,9 @@ def _check_statistics(size: int) -> None:
     layers = sorted(set(tf.get_collection(_UNSYNCHRONIZED)))
     if layers and size > 1:
         raise ConfigError(
-            f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise by its "
-            "own batch, since statistics are not exchanged between processes. Leave sync_statistics out, or "
-            "train several towers in one process."
+            f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise by "
+            "its own batch, since statistics are not exchanged between processes. Leave sync_statistics out, "
+            "or train several towers in one process."
         )
 
 
