@@ -74,9 +74,11 @@ class Others:
             return True
         if "challenge" in message:
             connection.post(encode(self.handshake.hello(message, rank, purpose)))
-        elif "welcome" not in message:
+            return False
+        if "welcome" not in message:
             sys.exit(f"rank {rank}: {message}")
-        elif purpose == "control":
+        connection.post(encode(self.handshake.JOINED))
+        if purpose == "control":
             self._call(rank, "heartbeat")
         else:
             self.heartbeats[rank] = connection

@@ -228,8 +228,10 @@ def test_numbers_are_checked(arguments, message):
 
 
 def test_a_program_that_is_not_there():
-    with pytest.raises(LaunchError, match="/no/such/program cannot be started"):
-        launch(["/no/such/program"], 1)
+    with pytest.raises(LaunchError, match="'/no/such/program 5' cannot be started: there is no program"):
+        launch(["/no/such/program", "5"], 1)
+    with pytest.raises(LaunchError, match="there is no program ''"):
+        launch([], 1)
 
 
 def test_exit_codes():

@@ -166,11 +166,21 @@ def test_who_gave_up_before_the_answer_may_try_again():
         assert_all_meet(addresses, future)
 
 
+def test_who_is_welcome_and_says_no_more_has_not_joined():
+    with chief(timeout=1.0) as (addresses, future), contextlib.ExitStack() as left:
+        for purpose in ("control", "heartbeat"):
+            connection = left.enter_context(contextlib.closing(introduce(addresses, 1, purpose)))
+            assert connection.receive(5)["welcome"]
+        with pytest.raises(RendezvousError, match=r"^rank 1 .* did not join within 1 s"):
+            future.result(20)
+
+
 def test_who_had_joined_and_died_may_come_again():
     with chief(size=3) as (addresses, future):
         for purpose in ("control", "heartbeat"):
             with contextlib.closing(introduce(addresses, 2, purpose)) as connection:
                 assert connection.receive(5)["welcome"]
+                connection.send("joined")
         assert_all_meet(addresses, future)
 
 

@@ -78,8 +78,9 @@ def launch(
         LaunchError: a number is out of range, or the command cannot be started.
     """
     _check(processes, max_restarts, min_processes)
-    if not shutil.which(command[0]):
-        raise LaunchError(f"{' '.join(command)} cannot be started: there is no program {command[0]!r}.")
+    program = next(iter(command), "")
+    if not shutil.which(program):
+        raise LaunchError(f"{' '.join(command)!r} cannot be started: there is no program {program!r}.")
     for restarts in range(max_restarts + 1):
         count = processes_of_try(restarts, processes, min_processes)
         code, again = _Try(command, count, grace).run()

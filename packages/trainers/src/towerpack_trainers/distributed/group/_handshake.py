@@ -4,6 +4,7 @@
 chief   {"challenge": c}                                       as soon as somebody has connected
 caller  {"rank", "size", "purpose", "cluster", "nonce": n, "proof": HMAC of "caller", c and all of this}
 chief   {"welcome": true, "proof": HMAC of "chief", c and n}   or {"refused": the reason}
+caller  "joined"                                               which a caller that has given up does not say
 ```
 """
 
@@ -43,6 +44,8 @@ class Handshake:
     names: Sequence[str]
     fingerprint: str
     token: str = attrs.field(default="", repr=False)
+
+    JOINED = "joined"
 
     def challenge(self) -> dict[str, Any]:
         """Returns what the chief says first: a number used once."""

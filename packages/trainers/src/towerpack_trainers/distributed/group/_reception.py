@@ -25,6 +25,7 @@ _log = logging.getLogger("towerpack_trainers")
 _HELLO_SECONDS = 10.0
 # Callers beside those that are expected. A health check or a scanner leaves no more than a few.
 _MOST_STRANGERS = 1024
+_MOST_AT_ONCE = 256  # so that a flood of them leaves time for those that have been accepted
 _SPARE_FILES = 64
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -51,7 +52,7 @@ class Connections:
 @final
 @attrs.frozen(eq=False)
 class _Caller:
-    """A connection whose other side has not said yet who it is.
+    """A connection whose other side has not joined yet.
 
     Attributes:
         challenge: what the chief has sent it.
@@ -67,7 +68,7 @@ class Reception:
     """Waits until all other processes have called, and never for one caller alone.
 
     Whatever a caller does (silence, a byte now and then, damaged messages, a reset) ends that caller. One
-    that was admitted and is gone again before all have come makes room for its next try.
+    that has joined and is gone again before all have come makes room for its next try.
 
     Args:
         listener: where they call.
@@ -80,7 +81,9 @@ class Reception:
         self._listener, self._handshake = listener, handshake
         self._others = len(handshake.names) - 1
         self._callers: dict[Connection, _Caller] = {}  # in the order in which they came
-        self._admitted: dict[Connection, tuple[dict[int, Connection], int]] = {}
+        # Of those that are welcome, joined or still callers: where its connection is, besides here.
+        self._places: dict[Connection, tuple[dict[int, Connection], int]] = {}
+        self._joined: set[Connection] = set()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
 
@@ -91,22 +94,22 @@ class Reception:
             The ranks that did not come. `connections` has those that did.
         """
         try:
-            while len(self._admitted) < 2 * self._others and (left := deadline - time.monotonic()) > 0:
+            while len(self._joined) < 2 * self._others and (left := deadline - time.monotonic()) > 0:
                 for key, _ in self._selector.select(min(left, self._until_next_expiry())):
                     if isinstance(key.fileobj, Connection):
                         self._attend(key.fileobj)
                     else:
-                        self._accept_all()
+                        self._accept_some()
                 self._expire()
-            complete = self.connections.control.keys() & self.connections.heartbeat.keys()
-            return [rank for rank in range(1, self._others + 1) if rank not in complete]
         finally:
             for connection in list(self._callers):
                 self._drop(connection)
             self._selector.close()
+        complete = self.connections.control.keys() & self.connections.heartbeat.keys()
+        return [rank for rank in range(1, self._others + 1) if rank not in complete]
 
-    def _accept_all(self) -> None:
-        while True:
+    def _accept_some(self) -> None:
+        for _ in range(_MOST_AT_ONCE):
             try:
                 sock, _ = self._listener.accept()
             except BlockingIOError:
@@ -144,16 +147,22 @@ class Reception:
         try:
             messages = connection.receive_pending()
             if messages:
-                [hello] = messages
-                self._answer(connection, self._callers[connection], hello)
+                [message] = messages
+                self._answer(connection, self._callers[connection], message)
         except Exception as error:  # a stranger may do anything, and must not end more than its own call
             _log.debug("A caller at the rendezvous is dropped: %s", describe_error(error))
             self._drop(connection)
 
     def _answer(self, connection: Connection, caller: _Caller, hello: Any) -> None:
+        if connection in self._places and hello == self._handshake.JOINED:
+            del self._callers[connection]
+            self._joined.add(connection)
+            return
         refusal = self._handshake.refusal(caller.challenge, hello)
         if refusal is None:
             place, rank = getattr(self.connections, hello["purpose"]), hello["rank"]
+            if rank in place and place[rank] not in self._joined:
+                self._drop(place[rank])  # an earlier call of the same process, which it has given up
             if rank in place:
                 refusal = f"another process has joined as rank {rank} already."
         if refusal is not None:
@@ -161,14 +170,14 @@ class Reception:
             self._drop(connection)
             return
         connection.post(encode(self._handshake.welcome(caller.challenge, hello)))
-        del self._callers[connection]
         place[rank] = connection
-        self._admitted[connection] = (place, rank)
+        self._places[connection] = (place, rank)
 
     def _drop(self, connection: Connection) -> None:
         self._callers.pop(connection, None)
-        if connection in self._admitted:
-            place, rank = self._admitted.pop(connection)
+        self._joined.discard(connection)
+        if connection in self._places:
+            place, rank = self._places.pop(connection)
             del place[rank]
         self._selector.unregister(connection)
         connection.close()

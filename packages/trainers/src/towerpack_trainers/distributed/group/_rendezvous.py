@@ -155,6 +155,7 @@ def _introduce(connection: Connection, rank: int, purpose: str, handshake: Hands
     hello = handshake.hello(challenge, rank, purpose)
     connection.send(hello, timeout)
     handshake.check_answer(challenge, hello, connection.receive(timeout))
+    connection.send(handshake.JOINED, timeout)
 
 
 def _wait_for_all(control: Connection, deadline: float, name: str) -> None:
