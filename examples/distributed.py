@@ -5,7 +5,8 @@ On this machine, with two processes that are started again from their checkpoint
     python -m towerpack_trainers launch --processes 2 --max-restarts 3 distributed.py
 
 The same file runs unchanged under SLURM (`srun python distributed.py`), as a TFJob of Kubernetes, by hand
-with TF_CONFIG set on each host, and with `--mpi` under `mpiexec`.
+with TF_CONFIG set on each host (these three with the same TOWERPACK_TOKEN in all processes, the output of one
+`openssl rand -hex 16`), and with `--mpi` under `mpiexec`.
 """
 
 import argparse

@@ -76,10 +76,36 @@ class Step(Callback):
                 raise StopTraining("it has seen enough")
             if args.fail:
                 raise ValueError("a mistake in the user's code")
+            if args.end_of_own_data:
+                raise tf.errors.OutOfRangeError(None, None, "the callback's own data has ended")
             if args.block:
                 threading.Event().wait()
             if args.signal:
                 os.kill(os.getpid(), getattr(signal, args.signal))
+
+
+class KilledBeside(Callback):
+    """Kills this process from a thread beside the training, so that no callback observes its steps."""
+
+    chief_only = False
+
+    def __init__(self, args, rank):
+        self.args, self.rank = args, rank
+
+    def _before_train(self):
+        print(f"started at {self.global_step}", flush=True)
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.watch, daemon=True)
+        if self.rank == self.args.victim and self.global_step == 0:
+            self.thread.start()
+
+    def watch(self):
+        while not self.over.wait(0.001):
+            if self.trainer.loop.global_step >= self.args.at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def _after_train(self):
+        self.over.set()
 
 
 class Weights(Callback):
@@ -120,7 +146,7 @@ def data(args, rank, size):
     return BatchData(MapData(ShardData(flow, rank, size), seen), TOTAL // size)
 
 
-def main():
+def main(arguments=None):
     """Runs what the command line asks for."""
     parser = argparse.ArgumentParser()
     parser.add_argument("log_dir", type=Path)
@@ -137,7 +163,9 @@ def main():
     parser.add_argument("--block", action="store_true")
     parser.add_argument("--rich", action="store_true")
     parser.add_argument("--shard-batches", action="store_true")
-    args = parser.parse_args()
+    parser.add_argument("--unobserved", action="store_true", help="no callback acts on a step")
+    parser.add_argument("--end-of-own-data", action="store_true", help="the victim's callback raises it")
+    args = parser.parse_args(arguments)
     times = {"peer_timeout": args.peer_timeout, "step_timeout": args.step_timeout, "start_timeout": 90}
     communicator = None
     if args.engine == "tf":
@@ -148,10 +176,10 @@ def main():
     config = TrainConfig(
         model=Model(plain=not args.rich),
         # Not dataflow=: that makes a few datapoints to measure them, and `Seen` would note those, too.
-        data=QueueInput(data(args, rank, size)),
+        data=QueueInput(data(args, rank, size), infinite=not args.end_of_own_data),
         callbacks=[
             PeriodicTrigger(ModelSaver(), every_k_steps=args.save),
-            Step(args, rank),
+            KilledBeside(args, rank) if args.unobserved else Step(args, rank),
             Weights(args.log_dir.with_name(f"{args.log_dir.name}-rank{rank}.npz")),
         ],
         max_epoch=args.max_epoch,

@@ -1,6 +1,7 @@
 """Training in several processes: real ones, really killed, stopped, cut off, with a limit on every wait."""
 
 import contextlib
+import importlib.util
 import json
 import os
 import re
@@ -90,6 +91,32 @@ def test_three_processes_end_as_one_alone(undisturbed):
     assert_close(three[0], alone)
 
 
+@pytest.mark.timeout(300)
+def test_two_processes_one_killed(tmp_path, launched):
+    """A small form of the tests below, with no callback that observes a step, and quick."""
+    options = ("--victim", 1, "--at", 12, "--unobserved")
+    code, output = launched(2, SCRIPT, "run", *options, max_restarts=1)
+    assert code == 0, output
+    assert "[launch] rank 1 was killed by SIGKILL" in output
+    assert named_by(output, (0,), lost=1)
+    first, second = (int(step) for step in re.findall(r"^\[0\] started at (\d+)$", output, re.MULTILINE))
+    assert first == 0
+    assert second >= 10
+    assert second % 5 == 0
+    assert_equal(weights(tmp_path, "run"), weights(tmp_path, "run", 1))
+    assert weights(tmp_path, "run")["global_step"] == 40
+    assert_close(weights(tmp_path, "run"), trained_alone(tmp_path))
+
+
+def trained_alone(directory):
+    """The end of the same training in this process."""
+    spec = importlib.util.spec_from_file_location("distributed_training", SCRIPT)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    script.main([str(directory / "alone"), "--engine", "simple"])
+    return weights(directory, "alone")
+
+
 # ---- faults
 
 
@@ -153,6 +180,18 @@ def test_a_failing_process_is_named_with_its_error(tmp_path, launched):
     assert "[2] ValueError: a mistake in the user's code" in output
     assert named_by(output, (0, 1), lost=2)
     assert output.count("it failed: ValueError: a mistake in the user's code") >= 2
+    for rank in (0, 1):
+        last = re.findall(rf"^\[{rank}\] (\S.*)$", output, re.MULTILINE)[-1]
+        assert "PeerLostError: rank 2 (" in last, last
+
+
+def test_a_callback_whose_own_data_ends_fails_by_its_own_error(tmp_path, launched):
+    """The training's input is finite, too, and has not ended."""
+    code, output = launched(2, SCRIPT, "run", "--victim", 1, "--at", 7, "--end-of-own-data")
+    assert code == 1
+    assert re.search(r"^\[1\] .*OutOfRangeError: the callback's own data has ended", output, re.MULTILINE)
+    assert named_by(output, (0,), lost=1)
+    assert "it failed: OutOfRangeError: the callback's own data has ended" in output
 
 
 def test_a_process_that_lives_and_does_not_come_is_named(tmp_path, launched):
@@ -249,7 +288,7 @@ def test_a_cut_network_is_noticed_on_both_sides(tmp_path, network):
                         cwd=tmp_path,
                         stdout=output,
                         stderr=subprocess.STDOUT,
-                        env={**os.environ, "TF_CONFIG": json.dumps(task), "TF_CPP_MIN_LOG_LEVEL": "2"},
+                        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", **cluster_environment(task)},
                     )
                 )
         wait_for(lambda: latest_checkpoint(tmp_path / "run") is not None, processes)
@@ -268,6 +307,11 @@ def test_a_cut_network_is_noticed_on_both_sides(tmp_path, network):
     # What comes on top of the time-out is the end of three Python processes.
     assert took < PEER_TIMEOUT + 60
     assert_only_whole_steps(tmp_path / "run", before=10**9)
+
+
+def cluster_environment(task):
+    """What tells a process of the cluster who it is, and lets it in."""
+    return {"TF_CONFIG": json.dumps(task), "TOWERPACK_TOKEN": "known to these processes alone"}
 
 
 def wait_for(condition, processes):
@@ -346,10 +390,15 @@ def test_mpi_does_not_hang(tmp_path, mpiexec, number):
     )
     code, output = run(tmp_path, mpiexec, "-n", 3, sys.executable, SCRIPT, "run", *options)
     assert code != 0
-    # When a process dies, mpiexec itself kills the others, who may not come to say anything.
-    assert "PeerLostError: rank 1 (" in output or number == "SIGKILL"
-    if number == "SIGSTOP" or all_checkpoints(tmp_path / "run"):  # the one of step 5 may not be written yet
+    assert output.count("step 7\n") >= 1
+    if number == "SIGSTOP":
+        assert "PeerLostError: rank 1 (" in output
         assert_only_whole_steps(tmp_path / "run", before=7)
+        return
+    # When a process dies, mpiexec itself kills the others, who may not come to say anything; then it says so.
+    assert "PeerLostError: rank 1 (" in output or re.search(r"KILLED BY SIGNAL: 9|EXIT CODE: 9", output, re.I)
+    for path in all_checkpoints(tmp_path / "run"):  # the one of step 5 may not be written yet
+        assert read_checkpoint(path).variables["global_step"] <= 7
 
 
 # ---- the example

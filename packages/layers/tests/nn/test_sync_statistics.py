@@ -89,6 +89,15 @@ def test_towers_that_nobody_connects(graph: tf.Graph) -> None:
         BatchNorm("bn", tf.ones([4, 2]), sync_statistics=True)
 
 
+def test_a_tower_that_is_alone_says_what_is_not_synchronised(graph: tf.Graph) -> None:
+    with TowerContext("", is_training=True):
+        BatchNorm("bn0", tf.ones([4, 2]), sync_statistics=True)
+        BatchNorm("bn1", tf.ones([4, 2]))
+    with TowerContext("evaluation", is_training=False, reuse=True):
+        BatchNorm("bn0", tf.ones([4, 2]), sync_statistics=True)
+    assert graph.get_collection("UNSYNCHRONIZED_STATISTICS") == ["BatchNorm('bn0')"]
+
+
 def test_outside_any_tower(graph: tf.Graph) -> None:
     with pytest.raises(TowerError, match="sync_statistics needs the towers to be connected"):
         BatchNorm("bn", tf.ones([4, 2]), training=True, sync_statistics=True)

@@ -8,7 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, Callbacks, CheckpointError, LoopState, StopTraining
 from towerpack_callbacks.checkpoint import write_checkpoint
-from towerpack_trainers import ConfigError, SimpleTrainer, SingleCostTrainer
+from towerpack_layers import BatchNorm
+from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, SingleCostTrainer
 from towerpack_trainers.distributed import (
     Communicator,
     PeerLostError,
@@ -110,6 +111,31 @@ def test_updates_that_no_process_averages_are_refused(configure):
     with pytest.raises(ConfigError, match=r"has not averaged any gradient .*exchange=processes.gradient_"):
         Apart(configure(), processes=strategy).train()
     assert strategy.communicator.group.calls[-1][0] == "close"
+
+
+class Synchronised(ModelDesc):
+    """Asks for the statistics of all batches of a step."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+    def build_graph(self, x, y):
+        normal = BatchNorm("bn", x[:, None], sync_statistics=True)
+        return tf.reduce_mean(tf.square(tf.get_variable("slope", []) * normal[:, 0] - y))
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(0.1)
+
+
+def test_statistics_that_no_process_exchanges_are_refused(configure):
+    """They would be each process's own, and the weights other ones than asked for."""
+    strategy = processes()
+    with pytest.raises(
+        ConfigError, match=r"sync_statistics=True of BatchNorm\('bn'\): each of the 2 processes"
+    ):
+        SimpleTrainer(configure(model=Synchronised()), processes=strategy)
+    assert strategy.communicator.group.calls[-1][0] == "close"
+    SimpleTrainer(configure(model=Synchronised()), processes=processes(0, 1)).train()
 
 
 def test_a_trained_model_of_one_process_and_of_many_that_are_equal(kit, configure):

@@ -14,7 +14,7 @@ from ..tower import get_current_tower_context, graph_notes, in_nested_graph, res
 from ._kernel_and_bias import resolve_initializer
 from ._layer_arguments import check_channels, check_data_format, check_rank, is_number, layer_label
 from ._moving_averages import MovingAverages
-from ._sync_statistics import CrossTowerSum, normalize, statistics_of_all_towers
+from ._sync_statistics import UNSYNCHRONIZED_STATISTICS, CrossTowerSum, normalize, statistics_of_all_towers
 
 __all__ = ["BatchNorm"]
 
@@ -75,7 +75,8 @@ def BatchNorm(
             `tf.while_loop`. `skip`: not at all.
         sync_statistics: in training, use the statistics of all towers' batches together, each example
             counting alike, as one tower with all of them would. The towers then wait for one another twice
-            in this layer and twice in its gradient.
+            in this layer and twice in its gradient. Where there is one tower, the layer's label is in the
+            collection `UNSYNCHRONIZED_STATISTICS`: what trains that tower in several processes refuses it.
 
     Returns:
         Tensor of the input's shape and dtype; `.variables` holds `gamma`, `beta`, `mean` and
@@ -180,6 +181,8 @@ def _cross_tower_sum(call: str) -> CrossTowerSum | None:
             f"{call}: towers cannot be connected inside tf.cond, tf.while_loop or tf.function. Move the "
             f"layer out, or leave sync_statistics out."
         )
+    if tower.cross_tower_sum is None:
+        tf.add_to_collection(UNSYNCHRONIZED_STATISTICS, call)
     return tower.cross_tower_sum
 
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["CrossTowerSum", "normalize", "statistics_of_all_towers"]
+__all__ = ["UNSYNCHRONIZED_STATISTICS", "CrossTowerSum", "normalize", "statistics_of_all_towers"]
+
+# Collection of the labels of layers that shall synchronise their statistics, in a model of one tower. What
+# trains such a tower in several processes reads it.
+UNSYNCHRONIZED_STATISTICS = "UNSYNCHRONIZED_STATISTICS"
 
 CrossTowerSum = Callable[[tf.Tensor], tf.Tensor]
 

@@ -16,6 +16,8 @@ ImportError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 __all__ = [
     "ClusterError",
     "LaunchError",
@@ -24,7 +26,10 @@ __all__ = [
     "RanksDifferError",
     "RendezvousError",
     "describe_error",
+    "enumerate_names",
 ]
+
+_MOST_NAMES = 10
 
 
 class ClusterError(ValueError):
@@ -72,3 +77,14 @@ def describe_error(error: BaseException) -> str:
     """Returns an exception's type and text in one line of at most about 300 characters."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+
+
+def enumerate_names(names: Iterable[str]) -> str:
+    """Returns some names in one line, and how many more there are.
+
+    Example:
+        >>> enumerate_names(["rank 1", "rank 2"])
+        'rank 1, rank 2'
+    """
+    first, rest = (every := list(names))[:_MOST_NAMES], every[_MOST_NAMES:]
+    return ", ".join(first) + (f" and {len(rest)} more" if rest else "")

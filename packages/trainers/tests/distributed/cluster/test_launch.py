@@ -140,6 +140,45 @@ def test_handlers_of_before_are_back(script):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_each_start_has_a_token_of_its_own(script, tmp_path):
+    command = script("""
+        with open(f"token{rank}", "a") as file:
+            file.write(os.environ["TOWERPACK_TOKEN"] + "\\n")
+        sys.exit(len(open(f"token{rank}").readlines()) == 1)
+    """)
+    assert launch(command, 2, max_restarts=1) == 0
+    tokens = [(tmp_path / f"token{rank}").read_text().split() for rank in range(2)]
+    assert tokens[0] == tokens[1]
+    assert len(set(tokens[0])) == 2
+    assert all(len(token) == 32 for token in tokens[0])
+
+
+def test_the_command_finds_signals_as_a_shell_leaves_them(script, capfd):
+    assert launch(script("sys.exit(0)"), 1) == 0
+    assert launch(["/bin/sh", "-c", "grep SigIgn /proc/self/status"], 1) == 0
+    ignored = int(capfd.readouterr().out.split()[-1], 16)
+    assert not ignored & 1 << (signal.SIGPIPE - 1)
+
+
+@pytest.mark.parametrize("end", ["wait", "exit 3"])
+def test_what_a_shell_has_started_ends_with_it(tmp_path, monkeypatch, end):
+    """Of rank 0, a shell that waits; of rank 1, one that has failed already."""
+    monkeypatch.chdir(tmp_path)
+    rank = "$(echo $TF_CONFIG | grep -o '\"index\": [0-9]*' | grep -o '[0-9]*')"
+    ending = f"if [ {rank} = 0 ]; then {end}; else exit 3; fi"
+    command = ["bash", "-c", f"sleep 1000 & echo $! > pid{rank}; {ending}"]
+    assert launch(command, 2, grace=2) == 3
+    _wait_for_the_end_of([int((tmp_path / f"pid{number}").read_text()) for number in range(2)])
+
+
+def test_a_program_that_the_kernel_cannot_start(tmp_path, capfd):
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF and nothing more")
+    program.chmod(0o755)
+    assert launch([str(program)], 1) == 1
+    assert f"[0] {program} cannot be started: " in capfd.readouterr().err
+
+
 @pytest.mark.slow
 def test_processes_die_with_a_killed_launcher(script, tmp_path):
     command = script("count('ready'); print(os.getpid(), flush=True); wait_for_ever()")
@@ -148,10 +187,14 @@ def test_processes_die_with_a_killed_launcher(script, tmp_path):
         pids = [int(process.stdout.readline().split()[1]) for _ in range(2)]
         process.kill()
         process.wait()
-        deadline = time.monotonic() + 20
-        while any(os.path.exists(f"/proc/{pid}") and not _is_zombie(pid) for pid in pids):
-            assert time.monotonic() < deadline, "a process has outlived its launcher"
-            threading.Event().wait(0.05)
+        _wait_for_the_end_of(pids)
+
+
+def _wait_for_the_end_of(pids):
+    deadline = time.monotonic() + 20
+    while any(os.path.exists(f"/proc/{pid}") and not _is_zombie(pid) for pid in pids):
+        assert time.monotonic() < deadline, "a process has outlived its launcher"
+        threading.Event().wait(0.05)
 
 
 def _is_zombie(pid):
@@ -185,8 +228,10 @@ def test_numbers_are_checked(arguments, message):
 
 
 def test_a_program_that_is_not_there():
-    with pytest.raises(LaunchError, match="/no/such/program cannot be started"):
-        launch(["/no/such/program"], 1)
+    with pytest.raises(LaunchError, match="'/no/such/program 5' cannot be started: there is no program"):
+        launch(["/no/such/program", "5"], 1)
+    with pytest.raises(LaunchError, match="there is no program ''"):
+        launch([], 1)
 
 
 def test_exit_codes():

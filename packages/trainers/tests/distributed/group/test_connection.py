@@ -2,12 +2,13 @@
 
 import contextlib
 import socket
+import threading
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towerpack_trainers.distributed.group import Connection, connect, listen
+from towerpack_trainers.distributed.group import Connection, connect, encode, listen
 
 
 @contextlib.contextmanager
@@ -61,3 +62,72 @@ def test_another_protocol():
         sending.sendall(b"GET / HTTP/1.1\r\n")
         with pytest.raises(ValueError, match="not of this protocol"):
             receiver.receive(5)
+
+
+def test_one_time_limit_for_a_message_in_pieces():
+    with connected() as (receiver, sending):
+        over = threading.Event()
+
+        def drip():
+            with contextlib.suppress(OSError):
+                for byte in encode("x" * 500):
+                    sending.sendall(bytes([byte]))
+                    if over.wait(0.05):
+                        return
+
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        try:
+            with pytest.raises(TimeoutError, match=r"no whole message came within 0.3 s|timed out"):
+                receiver.receive(0.3)
+        finally:
+            over.set()
+            dripping.join()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"[" * 50_000, "nested too deeply"),
+        (b"\xff\xfe", "codec can't decode"),
+        (b"rank", "Expecting value"),
+        (b'"' + b"x" * 70_000 + b'"', "received a message of 70002 bytes; at most 65536 are expected"),
+    ],
+)
+def test_damaged_messages(body, message):
+    with connected() as (receiver, sending):
+        receiver.largest = 1 << 16
+        sending.sendall(b"TWP1" + len(body).to_bytes(4, "big") + body)
+        with pytest.raises(ValueError, match=message):
+            receiver.receive(5)
+
+
+def test_what_is_too_large_is_refused_by_its_header():
+    with connected() as (receiver, sending):
+        receiver.largest = 1000
+        sending.sendall(b"TWP1" + (1 << 29).to_bytes(4, "big"))
+        with pytest.raises(ValueError, match="received a message of 536870912 bytes"):
+            receiver.receive(5)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.lists(st.integers(0, 300_000), max_size=20))
+def test_posts_wait_for_nobody_and_arrive_whole(sizes):
+    """Whoever does not read yet gets all of it later, in order."""
+    with connected() as (sender, receiving), contextlib.closing(Connection(receiving)) as receiver:
+        for number, size in enumerate(sizes):
+            sender.post(encode([number, "x" * size]))
+        messages = []
+        while len(messages) < len(sizes):
+            sender.post()
+            messages += receiver.receive_pending()
+        assert not sender.unsent
+        assert [[number, len(text)] for number, text in messages] == [list(pair) for pair in enumerate(sizes)]
+
+
+def test_a_post_to_a_closed_connection():
+    with connected() as (sender, receiving):
+        receiving.close()
+        with pytest.raises(OSError, match=r"Broken pipe|reset"):
+            for _ in range(100):
+                sender.post(encode("x" * 100_000))

@@ -1,7 +1,6 @@
 """Processes that find one another, agree, and notice who is lost. Threads stand in for processes here."""
 
 import contextlib
-import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,13 +12,16 @@ from towerpack_trainers.distributed.cluster import free_addresses
 from towerpack_trainers.distributed.group import (
     Connection,
     Connections,
+    Handshake,
     call_chief,
+    encode,
     join_cluster,
     listen,
     receive_calls,
 )
 
 QUICK = 1.0  # seconds of silence that count as death
+PATIENT = 30.0  # the same, where nothing is silent: a busy machine must not make it so
 
 
 class Wire:
@@ -27,6 +29,7 @@ class Wire:
 
     def __init__(self, connection, dead):
         self.connection, self.dead = connection, dead
+        self.reads, self.works = True, True
 
     def fileno(self):
         return self.connection.fileno()
@@ -35,11 +38,21 @@ class Wire:
         if not self.dead:  # nor tells a dead process one neighbour about the end of its wire to another
             self.connection.send(message, timeout)
 
+    @property
+    def unsent(self):
+        return self.connection.unsent
+
+    def post(self, frame=b""):
+        if not self.works:
+            raise ZeroDivisionError("broken")
+        if not self.dead:
+            self.connection.post(frame)
+
     def receive(self, timeout=None):
         return self.connection.receive(timeout)
 
     def receive_pending(self):
-        return self.connection.receive_pending()
+        return self.connection.receive_pending() if self.reads else []
 
     def close(self):
         self.connection.close()
@@ -58,6 +71,18 @@ class Process:
         )
         self.group = ProcessGroup(rank, names, self._wires, peer_timeout)
 
+    def send_heartbeat(self, rank, message):
+        """Sends whatever it is where heartbeats are expected."""
+        self._wires.heartbeat[rank].connection.post(encode(message))
+
+    def stop_reading(self):
+        for wire in self._wires.heartbeat.values():
+            wire.reads = False
+
+    def break_heartbeats(self):
+        for wire in self._wires.heartbeat.values():
+            wire.works = False
+
     def die(self):
         """What the kernel does to the connections of a process that is killed."""
         self._dead.append(True)
@@ -65,16 +90,17 @@ class Process:
 
 
 @contextlib.contextmanager
-def processes(size, peer_timeout=QUICK):
+def processes(size, peer_timeout=PATIENT):
     """The processes of all ranks, which have met."""
     addresses = free_addresses(size)
     names = [f"rank {rank} ({address})" for rank, address in enumerate(addresses)]
+    handshake = Handshake(names, "test")
     port = int(addresses[0].rpartition(":")[2])
 
     def meet(rank):
         if rank == 0:
-            return receive_calls(port, names, "test", 20)
-        return call_chief(["127.0.0.1"], port, rank, names, "test", 20)
+            return receive_calls(port, handshake, 20)
+        return call_chief(["127.0.0.1"], port, rank, handshake, 20)
 
     with ThreadPoolExecutor(size) as pool:
         met = list(pool.map(meet, range(size)))
@@ -87,7 +113,7 @@ def processes(size, peer_timeout=QUICK):
 
 
 @contextlib.contextmanager
-def joined(size, peer_timeout=QUICK):
+def joined(size, peer_timeout=PATIENT):
     """The groups of all ranks of a cluster."""
     addresses = free_addresses(size)
     with ThreadPoolExecutor(size) as pool:
@@ -134,7 +160,7 @@ def test_a_group_of_one():
 
 
 def test_a_dead_process_is_named_by_all_others():
-    with processes(3, peer_timeout=30) as [chief, other, third]:
+    with processes(3) as [chief, other, third]:
         time_of_death = time.monotonic()
         third.die()
         errors = [wait_for_error(process.group) for process in (chief, other)]
@@ -168,7 +194,7 @@ def test_a_failure_is_told_with_its_reason():
 
 
 def test_leaving_is_no_failure():
-    with joined(3) as groups:
+    with joined(3, QUICK) as groups:
         together(groups, ProcessGroup.barrier)
         groups[2].close()
         together(groups[:2], lambda group: group.wait_for_lost_peer(QUICK * 1.5))
@@ -179,25 +205,23 @@ def test_silence_is_death():
     """A chief that accepts calls and then says nothing more, as a stopped process."""
     addresses = free_addresses(1)
     with contextlib.closing(listen(int(addresses[0].split(":")[1]))) as listener:
-        connections = []
+        connections, handshake = [], Handshake(["rank 0", "rank 1"], "test")
 
         def answer():
             for _ in range(2):
                 connection = Connection(listener.accept()[0])
-                connection.receive(10)
-                connection.send({"welcome": True})
+                connection.send(challenge := handshake.challenge())
+                connection.send(handshake.welcome(challenge, connection.receive(10)))
                 connections.append(connection)
             connections[0].send("all are here")
 
         thread = threading.Thread(target=answer)
         thread.start()
         cluster = Cluster.of([addresses[0], "127.0.0.1:1"], 1)
-        began = time.monotonic()
         with join_cluster(cluster, 20, QUICK) as group:
             error = wait_for_error(group)
             assert error.rank == 0
             assert "it sent no heartbeat for 1 s" in str(error)
-            assert time.monotonic() - began < QUICK * 3
         thread.join()
         for connection in connections:
             connection.close()
@@ -247,6 +271,88 @@ def test_a_block_that_takes_too_long_is_interrupted():
             group.interruptible(3, cancelled.set),
         ):
             assert cancelled.wait(20)
+
+
+def test_a_cancelled_block_fails_with_who_was_lost():
+    """Whatever it raises: a session that is closed under a step raises errors of many kinds."""
+    with processes(2) as [chief, other]:
+        cancelled, broken = threading.Event(), RuntimeError("Session is closed.")
+        with (
+            pytest.raises(PeerLostError, match=r"rank 1 .* it failed: KeyError") as caught,
+            chief.group.interruptible(3, cancelled.set),
+        ):
+            other.group.close("KeyError: 'a'")
+            assert cancelled.wait(20)
+            raise broken
+        assert caught.value.__cause__ is broken
+
+
+def test_an_error_of_a_block_that_nobody_cancelled_stays():
+    with processes(2) as [chief, _], pytest.raises(KeyError), chief.group.interruptible(3, list):
+        raise KeyError("own")
+
+
+def test_a_cancellation_that_fails_ends_no_heartbeats():
+    def fail():
+        raise OSError("it cannot be cancelled")
+
+    with (
+        processes(3) as [chief, other, third],
+        pytest.raises(PeerLostError, match="rank 2"),
+        chief.group.interruptible(3, fail),
+    ):
+        third.die()
+        wait_for_error(other.group)  # which the chief told
+        wait_for_error(chief.group)
+
+
+# ---- heartbeats that are no such
+
+
+DAMAGED = {
+    "a number": 5,
+    "a list": [],
+    "nothing": None,
+    "progress": {"progress": 5},
+    "a step": {"progress": [[2, "many", True]]},
+    "a rank": {"progress": [[7, 1, True]]},
+    "a rank that is none": {"progress": [[{}, 1, True]]},
+    "too large": {"stops": "x" * 100_000},
+}
+
+
+@pytest.mark.parametrize("message", DAMAGED.values(), ids=DAMAGED)
+@pytest.mark.parametrize("sender", [0, 1])
+def test_damaged_heartbeats_end_who_sent_them(sender, message):
+    with processes(3) as started:
+        receiver = 1 - sender
+        started[sender].send_heartbeat(receiver, message)
+        error = wait_for_error(started[receiver].group)
+        assert error.rank == sender
+        assert "its heartbeats are damaged: " in str(error)
+        if receiver == 0:  # its thread goes on, and tells the others
+            assert wait_for_error(started[2].group).rank == 1
+
+
+def test_the_end_of_the_thread_is_told():
+    """No heartbeat is followed any more, so the training must not wait for one."""
+    with processes(2) as [chief, other]:
+        chief.break_heartbeats()
+        error = wait_for_error(chief.group)
+        assert "cannot follow the heartbeats any more (ZeroDivisionError: broken)" in str(error)
+        assert wait_for_error(other.group).rank == 0
+
+
+def test_who_does_not_read_delays_nobody():
+    """Its connection fills up; then it misses heartbeats, and the others do not."""
+    with processes(3) as [chief, other, third]:
+        third.stop_reading()
+        for number in range(5000):
+            chief.group.announce_stop(f"{number} {'x' * 900}")
+        other.group.announce_stop("the others go on")
+        assert "the others go on" in chief.group.reason_of_stop(10)
+        third.die()
+        assert [wait_for_error(process.group).rank for process in (chief, other)] == [2, 2]
 
 
 def test_reasons_to_stop_are_told():
@@ -300,23 +406,6 @@ def test_a_taken_port_is_named():
         port = taken.getsockname()[1]
         with pytest.raises(RendezvousError, match=rf"cannot listen on port {port}"):
             join_cluster(Cluster.of([f"127.0.0.1:{port}", "127.0.0.1:1"], 0), 0.3)
-
-
-def test_strangers_at_the_port_do_not_matter():
-    addresses = free_addresses(2)
-    port = int(addresses[0].rpartition(":")[2])
-    with ThreadPoolExecutor(1) as pool:
-        chief = pool.submit(join_cluster, Cluster.of(addresses, 0), 20)
-        while True:
-            try:
-                stranger = socket.create_connection(("127.0.0.1", port), 5)
-                break
-            except OSError:
-                threading.Event().wait(0.05)
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        with join_cluster(Cluster.of(addresses, 1), 20), chief.result(20) as group:
-            assert group.size == 2
-        stranger.close()
 
 
 def test_time_outs_are_checked():

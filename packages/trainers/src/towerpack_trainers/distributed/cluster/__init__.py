@@ -3,14 +3,19 @@
 from ._cluster import Cluster, resolve_cluster, split_address
 from ._launch import exit_code, free_addresses, launch, processes_of_try
 from ._launch_on_ray import launch_on_ray
+from ._token import TOKEN_VARIABLE, is_loopback, make_token, resolve_token
 
 __all__ = [
+    "TOKEN_VARIABLE",
     "Cluster",
     "exit_code",
     "free_addresses",
+    "is_loopback",
     "launch",
     "launch_on_ray",
+    "make_token",
     "processes_of_try",
     "resolve_cluster",
+    "resolve_token",
     "split_address",
 ]

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import json
 import os
 import queue
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any, BinaryIO, final
 
 import attrs
 
 from .._distributed_errors import LaunchError
+from ._token import TOKEN_VARIABLE, make_token
 
 __all__ = ["exit_code", "free_addresses", "launch", "processes_of_try"]
 
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_PR_SET_PDEATHSIG = 1
+
+# Becomes the command once the kernel has been told to kill it with the launcher. It is a program of its own,
+# since what Popen runs between fork and exec may wait for ever for a lock that another thread of the launcher
+# held. Workers of towerpack_dataflow do the same by code of their own: this wheel does not import that.
+_DIE_WITH_LAUNCHER = """
+import ctypes, os, signal, sys
+launcher, *command = sys.argv[1:]
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+if os.getppid() != int(launcher):
+    sys.exit(1)
+for ignored_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(ignored_by_python, signal.SIG_DFL)
+try:
+    os.execvp(command[0], command)
+except OSError as error:
+    sys.exit(f"{command[0]} cannot be started: {error}")
+"""
 
 
 def launch(
@@ -36,12 +55,14 @@ def launch(
 ) -> int:
     """Runs a command in several processes that train together, until all have ended.
 
-    Each finds the cluster in `TF_CONFIG`. Its lines are passed on with its rank in front. When one fails, the
-    others get `grace` seconds to end by themselves and are killed; with restarts left, all start again. The
-    command itself goes on from its checkpoint, by `TrainConfig(resume="auto")`.
+    Each finds the cluster in `TF_CONFIG`, and in `TOWERPACK_TOKEN` a secret that is made for this start. Its
+    lines are passed on with its rank in front. When one fails, the others get `grace` seconds to end by
+    themselves and are killed; with restarts left, all start again. The command itself goes on from its
+    checkpoint, by `TrainConfig(resume="auto")`.
 
-    Call it in the main thread: it forwards signals. It ends all processes when it is told to end, and they
-    end with it if it is killed.
+    Call it in the main thread: it forwards signals, to the command itself and not to what that has started,
+    so let a shell script end in `exec python ...`. When all commands have ended, it kills what they have left
+    in their process groups. If it is killed itself, the commands are killed with it.
 
     Args:
         command: a program and its arguments.
@@ -57,6 +78,9 @@ def launch(
         LaunchError: a number is out of range, or the command cannot be started.
     """
     _check(processes, max_restarts, min_processes)
+    program = next(iter(command), "")
+    if not shutil.which(program):
+        raise LaunchError(f"{' '.join(command)!r} cannot be started: there is no program {program!r}.")
     for restarts in range(max_restarts + 1):
         count = processes_of_try(restarts, processes, min_processes)
         code, again = _Try(command, count, grace).run()
@@ -109,8 +133,8 @@ class _Try:
 
     def __init__(self, command: Sequence[str], count: int, grace: float) -> None:
         self._command, self._count, self._grace = list(command), count, grace
-        # Each event is the rank of a process that has ended, or a signal, as a negative number.
-        self._events: queue.SimpleQueue[int] = queue.SimpleQueue()
+        # Each event is a signal, or the rank and the return code of a process that has ended.
+        self._events: queue.SimpleQueue[int | tuple[int, int]] = queue.SimpleQueue()
         self._writing = threading.Lock()
         self._children: list[_Child] = []
 
@@ -121,30 +145,30 @@ class _Try:
             self._start_all()
             return self._wait()
         finally:
+            self._kill(range(len(self._children)))
             for child in self._children:
-                child.process.kill()
                 child.process.wait()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._events.put(-number)
+        self._events.put(number)
 
     def _start_all(self) -> None:
-        addresses = free_addresses(self._count)
+        addresses, token = free_addresses(self._count), make_token()
+        starter = [sys.executable, "-I", "-S", "-c", _DIE_WITH_LAUNCHER, str(os.getpid())]
         for rank in range(self._count):
             task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
-            env = {**os.environ, "TF_CONFIG": json.dumps(task), "PYTHONUNBUFFERED": "1"}
+            settings = {"TF_CONFIG": json.dumps(task), TOKEN_VARIABLE: token, "PYTHONUNBUFFERED": "1"}
             try:
                 process = subprocess.Popen(
-                    self._command,
-                    env=env,
+                    [*starter, *self._command],
+                    env={**os.environ, **settings},
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     # A group of its own, so that Ctrl-C in a terminal reaches it once, through us.
                     start_new_session=True,
-                    preexec_fn=_die_with_parent,
                 )
             except OSError as error:
                 raise LaunchError(f"{' '.join(self._command)} cannot be started: {error}.") from error
@@ -161,8 +185,11 @@ class _Try:
         return thread
 
     def _report_end(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        process.wait()
-        self._events.put(rank)
+        # Not reaped: until all have ended, no other process can get its number or that of its group.
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+        self._events.put((rank, code))
 
     def _pump(self, rank: int, source: BinaryIO, sink: Any) -> None:
         with source:
@@ -180,26 +207,29 @@ class _Try:
         while running:
             event = self._next_event(deadline)
             if event is None:
+                for rank in sorted(running):
+                    _say(f"rank {rank} did not end by itself within {self._grace:g} s and is killed")
                 self._kill(running)
                 deadline = None
-            elif event < 0:
-                self._forward(-event, running)
-                if -event in _ENDING:
-                    told_to_end, deadline = -event, deadline or time.monotonic() + self._grace
+            elif isinstance(event, int):
+                self._forward(event, running)
+                if event in _ENDING:
+                    told_to_end, deadline = event, deadline or time.monotonic() + self._grace
             else:
-                running.discard(event)
-                code = self._children[event].process.returncode
+                rank, code = event
+                running.discard(rank)
                 if code and failed is None:
                     failed, deadline = exit_code(code), deadline or time.monotonic() + self._grace
-                    _say(f"rank {event} {_ending(code)}" + (", the others shall stop" if running else ""))
+                    _say(f"rank {rank} {_ending(code)}" + (", the others shall stop" if running else ""))
+        self._kill(range(self._count))
         for child in self._children:
             for pump in child.pumps:
-                pump.join(5)  # a process of its own that it left behind may hold the other end
+                pump.join(5)  # a process that has left the group may hold the other end
         if told_to_end is not None:
             return failed or 128 + told_to_end, False
         return failed or 0, True
 
-    def _next_event(self, deadline: float | None) -> int | None:
+    def _next_event(self, deadline: float | None) -> int | tuple[int, int] | None:
         try:
             return self._events.get(timeout=None if deadline is None else max(deadline - time.monotonic(), 0))
         except queue.Empty:
@@ -207,18 +237,13 @@ class _Try:
 
     def _forward(self, number: int, running: set[int]) -> None:
         for rank in running:
-            self._children[rank].process.send_signal(number)
+            os.kill(self._children[rank].process.pid, number)
 
-    def _kill(self, running: set[int]) -> None:
-        for rank in sorted(running):
-            _say(f"rank {rank} did not end by itself within {self._grace:g} s and is killed")
-            self._children[rank].process.kill()
-
-
-def _die_with_parent() -> None:
-    # However the launcher ends, nothing of the training is left behind. Workers of towerpack_dataflow do the
-    # same by code of their own: this wheel does not import that one.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    def _kill(self, ranks: Iterable[int]) -> None:
+        """Kills processes and all that they have started in their groups, such as a shell's command."""
+        for rank in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._children[rank].process.pid, signal.SIGKILL)
 
 
 def _ending(returned: int) -> str:

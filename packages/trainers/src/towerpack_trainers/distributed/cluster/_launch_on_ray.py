@@ -11,6 +11,7 @@ from typing import Any, final
 
 from .._distributed_errors import LaunchError, MissingExtraError, describe_error
 from ._launch import free_addresses, processes_of_try
+from ._token import TOKEN_VARIABLE, make_token
 
 __all__ = ["launch_on_ray"]
 
@@ -27,10 +28,10 @@ def launch_on_ray(
 ) -> list[Any]:
     """Runs a function in several processes of a Ray cluster that train together. Needs the extra `ray`.
 
-    Each finds the cluster in `TF_CONFIG`, so `resolve_cluster()` and `DistributedTrainer` work in it as
-    anywhere. When a process fails, the others get `grace` seconds to end, and with restarts left all start
-    again. The function itself goes on from its checkpoint, by `TrainConfig(resume="auto")`; its directory
-    must be reachable from every host where the chief may be.
+    Each finds the cluster in `TF_CONFIG` and its secret in `TOWERPACK_TOKEN`, so `resolve_cluster()` and
+    `DistributedTrainer` work in it as anywhere. When a process fails, the others get `grace` seconds to end,
+    and with restarts left all start again. The function itself goes on from its checkpoint, by
+    `TrainConfig(resume="auto")`; its directory must be reachable from every host where the chief may be.
 
     Args:
         train: what each process runs; it travels by cloudpickle.
@@ -79,9 +80,10 @@ class _Process:
         (address,) = free_addresses(1, ray.util.get_node_ip_address())
         return address
 
-    def run(self, train: Callable[[], Any], addresses: list[str], rank: int) -> Any:
+    def run(self, train: Callable[[], Any], addresses: list[str], rank: int, token: str) -> Any:
         task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
         os.environ["TF_CONFIG"] = json.dumps(task)
+        os.environ[TOKEN_VARIABLE] = token
         return train()
 
 
@@ -102,7 +104,10 @@ def _run_once(
     actors = [actor.remote() for _ in range(count)]
     try:
         addresses = ray.get([process.address.remote() for process in actors])
-        running = {process.run.remote(train, addresses, rank): rank for rank, process in enumerate(actors)}
+        token = make_token()
+        running = {
+            process.run.remote(train, addresses, rank, token): rank for rank, process in enumerate(actors)
+        }
         return _collect(ray, running, grace)
     except ray.exceptions.RayError as error:
         return [], error

@@ -9,6 +9,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
+from ..._errors import ConfigError
 from ...towers._cost_gradients import Pairs
 from ...towers._tensor_buckets import Buckets
 from ._communicator import Communicator
@@ -25,6 +26,9 @@ __all__ = [
 _log = logging.getLogger("towerpack_trainers")
 
 STOPPED = "towerpack: another process stops here"
+
+# A convention with layers: the labels of those whose statistics should be those of more than this tower.
+_UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
 
 # The types that TensorFlow's collectives carry. Others travel as a wider type, which holds all their values.
 _CARRIED = {tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64}
@@ -86,7 +90,12 @@ def average_over_processes(pairs: Pairs, communicator: Communicator) -> Averaged
         pairs: gradients and variables of this process. Sparse gradients are made dense, with a warning:
             processes touch different rows.
         communicator: carries them.
+
+    Raises:
+        ConfigError: a layer of the graph asks for statistics of all batches of a step, which would be those
+            of this process alone.
     """
+    _check_statistics(communicator.size)
     gradients = [_make_dense(gradient, variable) for gradient, variable in pairs]
     # In front, so that it is the first element of the first bucket.
     going_on = tf.zeros([1])
@@ -142,6 +151,16 @@ def exchange_packed(
     shapes, dtypes = [tensor.shape for tensor in tensors], [tensor.dtype for tensor in tensors]
     buckets = Buckets.by_size(shapes, dtypes, limit)
     return buckets.unpack(tf.tuple(list(exchange(buckets.pack(tensors)))))
+
+
+def _check_statistics(size: int) -> None:
+    layers = sorted(set(tf.get_collection(_UNSYNCHRONIZED)))
+    if layers and size > 1:
+        raise ConfigError(
+            f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise by "
+            "its own batch, since statistics are not exchanged between processes. Leave sync_statistics out, "
+            "or train several towers in one process."
+        )
 
 
 def _make_dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:

@@ -37,9 +37,11 @@ class CollectiveCommunicator(Communicator):
         peer_timeout: seconds of silence after which one counts as lost.
         step_timeout: seconds that one exchange may take. It includes waiting for the slowest process, so it
             must be longer than the chief's longest evaluation between two steps.
+        token: a secret by which the processes know one another; None: `TOWERPACK_TOKEN` of the environment,
+            which launchers set. Processes that meet at a loopback address need none.
 
     Raises:
-        ClusterError: an unknown hint.
+        ClusterError: an unknown hint; or there is no token, and the processes meet over a network.
         RendezvousError: a process did not come.
     """
 
@@ -50,6 +52,7 @@ class CollectiveCommunicator(Communicator):
         start_timeout: float = 600.0,
         peer_timeout: float = 30.0,
         step_timeout: float = 1800.0,
+        token: str | None = None,
     ) -> None:
         if hint not in ("auto", "ring", "nccl"):
             raise ClusterError(f'hint={hint!r}: expected "auto", "ring" or "nccl".')
@@ -58,7 +61,7 @@ class CollectiveCommunicator(Communicator):
         self._keys = itertools.count(1)
         self._latest: list[int] = []
         self._server: tf.distribute.Server | None = None
-        self.group = join_cluster(cluster, start_timeout, peer_timeout, step_timeout)
+        self.group = join_cluster(cluster, start_timeout, peer_timeout, step_timeout, token)
 
     def all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         self._latest = [next(self._keys) for _ in tensors]

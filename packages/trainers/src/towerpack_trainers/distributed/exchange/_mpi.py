@@ -10,8 +10,9 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._distributed_errors import MissingExtraError
-from ..group import Connections, ProcessGroup, call_chief, check_times, receive_calls
+from .._distributed_errors import MissingExtraError, RendezvousError
+from ..cluster import make_token
+from ..group import Connections, Handshake, ProcessGroup, call_chief, check_times, receive_calls
 from ._communicator import Communicator
 from ._recycled_arrays import RecycledArrays
 
@@ -145,15 +146,25 @@ def _join(
     names = [f"rank {number} ({host})" for number, host in enumerate(hosts)]
     if size == 1:
         return ProcessGroup(0, names, Connections({}, {}), peer_timeout, step_timeout)
-    key = f"mpi of {size}"
+    # The token travels as all else does that MPI carries.
+    handshake = Handshake(names, f"mpi of {size}", comm.bcast(make_token() if rank == 0 else None))
     if rank == 0:
+        told: list[int | None] = []
 
-        def tell(port: int) -> None:
+        def tell(port: int | None) -> None:
+            told.append(port)
             comm.bcast(port)
 
-        connections = receive_calls(0, names, key, start_timeout, ready=tell)
+        try:
+            connections = receive_calls(0, handshake, start_timeout, ready=tell)
+        except BaseException:
+            if not told:  # else the others wait for ever
+                tell(None)
+            raise
     else:
         port = comm.bcast(None)
+        if port is None:
+            raise RendezvousError(f"{names[0]} cannot be called; its own error says why.")
         local = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
-        connections = call_chief([*local, hosts[0]], port, rank, names, key, start_timeout)
+        connections = call_chief([*local, hosts[0]], port, rank, handshake, start_timeout)
     return ProcessGroup(rank, names, connections, peer_timeout, step_timeout)

@@ -1,7 +1,8 @@
 """JSON messages over TCP: all that processes send one another besides tensors.
 
-Nothing that arrives is unpickled. The connections are neither encrypted nor authenticated, and TensorFlow's
-own server takes the port over later: train on a network that you trust.
+Nothing that arrives is unpickled, and no message is larger than its reader allows. The connections are not
+encrypted, and TensorFlow's own server, which takes the port over later, runs any graph that it is sent: train
+on a network that you trust.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ import contextlib
 import json
 import socket
 import struct
+import time
 from typing import Any, final
 
-__all__ = ["Connection", "connect", "listen"]
+__all__ = ["LARGEST", "Connection", "connect", "encode", "listen"]
 
 _HEADER = struct.Struct(">4sI")
 _MAGIC = b"TWP1"
-_LARGEST = 1 << 30
+# Bytes of a message from a process that belongs to the cluster.
+LARGEST = 1 << 30
 
 
 @final
@@ -25,10 +28,17 @@ class Connection:
 
     Args:
         sock: the connected socket.
+        largest: bytes of the largest message that is read; 1 GiB by default.
+
+    Attributes:
+        largest: may be changed between two messages.
+        unsent: bytes that `post` has not sent yet.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, largest: int = LARGEST) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.largest = largest
+        self.unsent = bytearray()
         self._sock = sock
         self._received = bytearray()
 
@@ -41,25 +51,31 @@ class Connection:
 
         Args:
             message: JSON values.
-            timeout: seconds; None waits without limit.
+            timeout: seconds for all of it; None waits without limit.
 
         Raises:
             OSError: the connection is broken, or the time is over (TimeoutError).
         """
-        body = json.dumps(message).encode()
         self._sock.settimeout(timeout)
-        self._sock.sendall(_HEADER.pack(_MAGIC, len(body)) + body)
+        self._sock.sendall(encode(message))
 
     def receive(self, timeout: float | None = None) -> Any:
         """Waits for one message.
+
+        Args:
+            timeout: seconds for all of it, however it is cut into packets; None waits without limit.
 
         Raises:
             EOFError: the other side has closed the connection.
             ValueError: the received bytes are not of this protocol.
             OSError: the connection is broken, or the time is over (TimeoutError).
         """
+        deadline = None if timeout is None else time.monotonic() + timeout
         while (message := self._next()) is None:
-            self._sock.settimeout(timeout)
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"no whole message came within {timeout:g} s")
+            self._sock.settimeout(left)
             self._read()
         return message[0]
 
@@ -67,20 +83,45 @@ class Connection:
         """Returns the messages that are complete after one read; to be called when the socket is readable.
 
         Raises:
-            EOFError, ValueError, OSError: as `receive`.
+            EOFError, ValueError, OSError: as `receive`; it never waits.
         """
-        self._sock.settimeout(5.0)
-        self._read()
+        self._never_wait()
+        with contextlib.suppress(BlockingIOError):
+            self._read()
         messages = []
         while (message := self._next()) is not None:
             messages += message
         return messages
+
+    def post(self, frame: bytes = b"") -> None:
+        """Sends what `encode` has made, and what was posted before, as far as that needs no waiting.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        self._never_wait()
+        waiting = bool(self.unsent)
+        if waiting:
+            self.unsent += frame
+        rest = self.unsent if waiting else frame
+        sent = 0
+        with contextlib.suppress(BlockingIOError):
+            while sent < len(rest):
+                sent += self._sock.send(memoryview(rest)[sent:])
+        if waiting:
+            del self.unsent[:sent]
+        elif sent < len(frame):
+            self.unsent += frame[sent:]
 
     def close(self) -> None:
         """Closes the connection, and wakes the threads that wait on either side of it."""
         with contextlib.suppress(OSError):  # the other side has closed it already
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
+
+    def _never_wait(self) -> None:
+        if self._sock.gettimeout() != 0:
+            self._sock.settimeout(0)
 
     def _read(self) -> None:
         chunk = self._sock.recv(1 << 16)
@@ -93,28 +134,40 @@ class Connection:
         if len(self._received) < _HEADER.size:
             return None
         magic, length = _HEADER.unpack_from(self._received)
-        if magic != _MAGIC or length > _LARGEST:
+        if magic != _MAGIC:
             raise ValueError(f"received {bytes(self._received[:8])!r}, which is not of this protocol")
+        if length > self.largest:
+            raise ValueError(f"received a message of {length} bytes; at most {self.largest} are expected")
         end = _HEADER.size + length
         if len(self._received) < end:
             return None
         body = bytes(self._received[_HEADER.size : end])
         del self._received[:end]
-        return [json.loads(body)]
+        try:
+            return [json.loads(body.decode())]
+        except RecursionError as error:
+            raise ValueError("received a message that is nested too deeply") from error
 
 
-def listen(port: int) -> socket.socket:
-    """Makes a socket that listens on all interfaces; port 0 takes a free one.
+def encode(message: Any) -> bytes:
+    """Returns a message of JSON values as the bytes that are sent."""
+    body = json.dumps(message).encode()
+    return _HEADER.pack(_MAGIC, len(body)) + body
+
+
+def listen(port: int, host: str = "") -> socket.socket:
+    """Makes a socket that listens on one interface, or on all; port 0 takes a free one.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is taken, or no interface has this address.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     # TensorFlow's server takes the port over while the accepted connections live on.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("", port))
-        listener.listen(128)
+        listener.bind((host, port))
+        # The kernel cuts it to its own limit. Whoever finds the queue full tries again a second later.
+        listener.listen(4096)
     except OSError:
         listener.close()
         raise

@@ -18,11 +18,15 @@ from typing import Any, NamedTuple, final
 
 import attrs
 
-from ._connection import Connection
+from .._distributed_errors import describe_error
+from ._connection import Connection, encode
 
 __all__ = ["HeartbeatMonitor", "LostPeer", "Progress"]
 
 _log = logging.getLogger("towerpack_trainers")
+
+# How long a process that leaves waits for others to take its last message.
+_FAREWELL_SECONDS = 3.0
 
 
 @final
@@ -104,43 +108,65 @@ class HeartbeatMonitor:
     def send(self, **message: Any) -> None:
         """Sends all others a message, without waiting for the next heartbeat."""
         self._outbox.append({"from": self._rank, **message})
-        with contextlib.suppress(OSError):  # the thread has ended, so no process is left to be told
-            self._wake.send(b".")
+        self._wake_up()
 
     def leave(self, failure: str | None = None) -> None:
         """Announces that this process leaves, in good order or because of a failure, and ends the thread."""
         if self._thread.is_alive():
-            self._leaving = True
-            self.send(**({"left": True} if failure is None else {"failed": failure}))
+            message = {"left": True} if failure is None else {"failed": failure}
+            self._outbox.append({"from": self._rank, **message})
+            self._leaving = True  # after the message: the thread ends when nothing is left to be sent
+            self._wake_up()
             self._thread.join(10)
         self._wake.close()
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(OSError):  # the thread has ended, so no process is left to be told
+            self._wake.send(b".")
 
     # ---- the thread
 
     def _run(self) -> None:
+        try:
+            self._watch()
+            self._flush(time.monotonic() + _FAREWELL_SECONDS)
+        except BaseException as error:  # the training must not wait for a thread that is gone
+            _log.exception("The thread of the heartbeats has failed")
+            reason = f"this process cannot follow the heartbeats any more ({describe_error(error)})"
+            self.lost_peer = self.lost_peer or LostPeer(None, reason)
+            self.peer_lost.set()
+            self._call_back(self._on_lost_peer)
+        finally:
+            self._selector.close()
+            for connection in self._connections.values():
+                connection.close()
+            self._woken.close()
+
+    def _watch(self) -> None:
         next_heartbeat = 0.0
-        while True:
-            if time.monotonic() >= next_heartbeat:
-                self._send_all(self._heartbeat())
-                self._on_heartbeat()
+        while not self._leaving or self._outbox:
+            is_due = time.monotonic() >= next_heartbeat
+            if is_due:
+                self._post_all(self._heartbeat())
+                self._call_back(self._on_heartbeat)
                 next_heartbeat = time.monotonic() + self._interval
-            ready = self._selector.select(max(next_heartbeat - time.monotonic(), 0))
+            wait = 0 if is_due else max(next_heartbeat - time.monotonic(), 0)
+            for key, events in self._selector.select(wait):
+                self._attend(key.data, events)
             # Messages are read before silence counts: this process itself may have been stopped meanwhile.
-            for key, _ in ready:
-                if key.data is None:
-                    self._woken.recv(1 << 10)
-                elif key.data in self._connections:
-                    self._last_seen[key.data] = time.monotonic()
-                    self._read(key.data)
-            self._check_heartbeats()
+            if is_due:
+                self._check_heartbeats()
             while self._outbox:
-                self._send_all(self._outbox.pop(0))
-            if self._leaving and not self._outbox:
-                break
-        self._selector.close()
-        for connection in self._connections.values():
-            connection.close()
-        self._woken.close()
+                self._post_all(self._outbox.pop(0))
+
+    def _attend(self, rank: int | None, events: int) -> None:
+        if rank is None:
+            self._woken.recv(1 << 10)
+            return
+        if rank in self._connections and events & selectors.EVENT_READ:
+            self._read(rank)
+        if rank in self._connections and events & selectors.EVENT_WRITE:
+            self._post(rank, b"")
 
     def _heartbeat(self) -> dict[str, Any]:
         known = {**self.progress}
@@ -148,63 +174,98 @@ class HeartbeatMonitor:
         return {"from": self._rank, "progress": [[rank, *progress] for rank, progress in told.items()]}
 
     def _read(self, rank: int) -> None:
+        self._last_seen[rank] = time.monotonic()
         try:
-            messages = self._connections[rank].receive_pending()
+            for message in self._connections[rank].receive_pending():
+                self._handle(rank, message)
         except (OSError, EOFError) as error:
             self._report_lost(rank, f"its process has ended, or was cut off ({_text(error)})")
-            return
-        except ValueError as error:
-            self._report_lost(rank, f"its heartbeats are damaged: {error}")
-            return
-        for message in messages:
-            self._handle(rank, message)
+        except Exception as error:  # whatever it has sent, this thread has to go on for the others
+            self._report_lost(rank, f"its heartbeats are damaged: {describe_error(error)}")
 
-    def _handle(self, rank: int, message: dict[str, Any]) -> None:
-        sender = message.get("from", rank)
+    def _handle(self, rank: int, message: Any) -> None:
+        if not isinstance(message, dict):
+            raise ValueError(f"received {repr(message)[:60]} instead of an object")
+        # The chief alone passes on what others have said.
+        sender = rank if self._rank == 0 else self._known(message.get("from", rank))
         for who, steps, in_step in message.get("progress", ()):
-            if who != self._rank:
-                self.progress[who] = Progress(steps, in_step)
+            if self._known(who) != self._rank:
+                self.progress[who] = Progress(int(steps), bool(in_step))
         if "stops" in message:
-            self.stop_reasons[sender] = message["stops"]
-        if "lost" in message:
-            self._report_lost(message["lost"], message["why"], sender=rank)
+            self.stop_reasons[sender] = str(message["stops"])
+        if "lost" in message and self._rank != 0:
+            lost = message["lost"]
+            self._report_lost(None if lost is None else self._known(lost), str(message["why"]), sender=rank)
         if "failed" in message:
             self._report_lost(sender, f"it failed: {message['failed']}", sender=rank)
         if "stops" in message and self._rank == 0:
-            self._outbox.append(message)
+            self._outbox.append({"from": sender, "stops": self.stop_reasons[sender]})
         if "left" in message:
             self._drop(rank)
 
-    def _check_heartbeats(self) -> None:
-        now = time.monotonic()
-        for rank in list(self._connections):
-            if now - self._last_seen[rank] > self._timeout:
-                self._report_lost(
-                    rank, f"it sent no heartbeat for {self._timeout:g} s: it hangs, or the network does"
-                )
+    def _known(self, rank: Any) -> int:
+        if type(rank) is not int or not 0 <= rank < len(self._names):
+            raise ValueError(f"received {repr(rank)[:60]} instead of a rank below {len(self._names)}")
+        return rank
 
-    def _report_lost(self, rank: int, reason: str, sender: int | None = None) -> None:
+    def _check_heartbeats(self) -> None:
+        latest = time.monotonic() - self._timeout
+        for rank in [rank for rank in self._connections if self._last_seen[rank] < latest]:
+            self._report_lost(
+                rank, f"it sent no heartbeat for {self._timeout:g} s: it hangs, or the network does"
+            )
+
+    def _report_lost(self, rank: int | None, reason: str, sender: int | None = None) -> None:
         """Reports a lost process. Only the first one counts: losses after it are its consequences."""
         if self.lost_peer is None:
             self.lost_peer = LostPeer(rank, reason)
             if self._rank == 0:
-                self._send_all({"from": 0, "lost": rank, "why": reason})
+                self._post_all({"from": 0, "lost": rank, "why": reason})
             self.peer_lost.set()
-            self._on_lost_peer()
-        if sender is None:
+            self._call_back(self._on_lost_peer)
+        if sender is None and rank is not None:
             self._drop(rank)
 
-    def _send_all(self, message: dict[str, Any]) -> None:
+    def _call_back(self, function: Callable[[], None]) -> None:
+        try:
+            function()
+        except Exception:
+            _log.exception("What a lost process should have interrupted was not")
+
+    def _post_all(self, message: dict[str, Any]) -> None:
+        frame, may_wait = encode(message), "progress" not in message
         for rank, connection in list(self._connections.items()):
-            if message["from"] == rank:
-                continue
-            try:
-                connection.send(message, self._interval)
-            except TimeoutError:
-                pass  # a process that does not read will be silent, too
-            except OSError as error:
-                # Its last messages may still be unread, and say more than this error.
-                _log.debug("%s cannot be told %s: %s", self._names[rank], message, error)
+            # A process that does not read gets one heartbeat when it reads again, not all that it missed.
+            if message["from"] != rank and (may_wait or not connection.unsent):
+                self._post(rank, frame)
+
+    def _post(self, rank: int, frame: bytes) -> None:
+        connection = self._connections[rank]
+        waited = bool(connection.unsent)
+        try:
+            connection.post(frame)
+        except OSError as error:
+            # Its last messages may still be unread, and say more than this error.
+            _log.debug("%s cannot be told %s: %s", self._names[rank], frame, error)
+            connection.unsent.clear()
+        waits = bool(connection.unsent)
+        if waits != waited:
+            write = selectors.EVENT_WRITE if waits else 0
+            self._selector.modify(connection, selectors.EVENT_READ | write, rank)
+
+    def _flush(self, deadline: float) -> None:
+        """Waits until the last messages are sent, such as why this process leaves, and reads no others."""
+        self._selector.unregister(self._woken)
+        for rank, connection in list(self._connections.items()):
+            if connection.unsent:
+                self._selector.modify(connection, selectors.EVENT_WRITE, rank)
+            else:
+                self._drop(rank)
+        while self._connections and (left := deadline - time.monotonic()) > 0:
+            for key, _ in self._selector.select(left):
+                self._post(key.data, b"")
+                if not self._connections[key.data].unsent:
+                    self._drop(key.data)
 
     def _drop(self, rank: int) -> None:
         connection = self._connections.pop(rank, None)

@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, final
 
-from .._distributed_errors import PeerLostError, describe_error
-from ..cluster import Cluster, split_address
+from .._distributed_errors import PeerLostError, describe_error, enumerate_names
+from ..cluster import Cluster, is_loopback, resolve_token, split_address
+from ._handshake import Handshake
 from ._heartbeat import HeartbeatMonitor, Progress
-from ._rendezvous import Connections, call_chief, receive_calls
+from ._reception import Connections
+from ._rendezvous import call_chief, receive_calls
 
 __all__ = ["ProcessGroup", "check_times", "join_cluster"]
 
 _log = logging.getLogger("towerpack_trainers")
+
+_LONGEST_REASON = 1000  # characters; a heartbeat has room for more, and no reader does
 
 
 @final
@@ -49,6 +53,7 @@ class ProcessGroup:
         self.peer_timeout, self.step_timeout = peer_timeout, step_timeout
         self._control = connections.control
         self._cancel: Callable[[], None] | None = None
+        self._cancelled = False
         self._cancelling = threading.Lock()
         self._since = 0.0
         self._late: PeerLostError | None = None
@@ -61,6 +66,11 @@ class ProcessGroup:
     def is_chief(self) -> bool:
         """Whether this process is rank 0."""
         return self.rank == 0
+
+    @property
+    def progress(self) -> dict[int, Progress]:
+        """The progress of each rank that has reported one, as its latest heartbeat says."""
+        return {**self._monitor.progress}
 
     # ---- agreeing
 
@@ -122,24 +132,46 @@ class ProcessGroup:
             cancel: called in another thread, and only while the block runs.
 
         Raises:
-            PeerLostError: one was lost before, or while, the block ran; or the time was over.
+            PeerLostError: one was lost before, or while, the block ran; or the time was over. What the
+                cancelled block has raised is its cause.
         """
         self._since = time.monotonic()
         self._monitor.note_progress(step, in_step=True)
-        self._cancel = cancel
+        self._cancelled, self._cancel = False, cancel
         try:
             self.check()
             yield
+        except Exception as broken:
+            # A cancelled block fails with errors of many kinds, such as that its session is closed.
+            if self._end_of_block() and not isinstance(broken, PeerLostError):
+                self._raise_loss(broken)
+            raise
         finally:
-            with self._cancelling:
-                self._cancel = None
+            self._end_of_block()
         self._monitor.note_progress(step + 1, in_step=False)
         self.check()
+
+    def _end_of_block(self) -> bool:
+        """Lets nothing be cancelled from now on; returns whether the block was."""
+        with self._cancelling:
+            self._cancel = None
+            return self._cancelled
+
+    def _raise_loss(self, broken: Exception) -> None:
+        try:
+            self.check()
+        except PeerLostError as lost:
+            raise lost from broken
+
+    def _cancel_block(self) -> None:
+        assert self._cancel is not None
+        self._cancelled = True
+        self._cancel()
 
     def _on_lost_peer(self) -> None:
         with self._cancelling:
             if self._cancel is not None:
-                self._cancel()
+                self._cancel_block()
         for connection in list(self._control.values()):
             connection.close()
 
@@ -148,8 +180,7 @@ class ProcessGroup:
             waiting = self._cancel is not None and self._late is None
             if waiting and time.monotonic() - self._since > self.step_timeout:
                 self._late = self.late()
-                assert self._cancel is not None
-                self._cancel()
+                self._cancel_block()
 
     def wait_for_lost_peer(self, timeout: float | None = None) -> None:
         """Waits until the lost process is known that a failed exchange was caused by.
@@ -185,12 +216,12 @@ class ProcessGroup:
     def late(self) -> PeerLostError:
         """Returns the error of a process that waits in vain for others that live."""
         progress = {rank: self._monitor.progress.get(rank, Progress(0, False)) for rank in range(self.size)}
-        far = ", ".join(
-            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
-            for rank, (steps, in_step) in progress.items()
-        )
         absent = [rank for rank, (_, in_step) in progress.items() if rank != self.rank and not in_step]
-        names = " and ".join(self.names[rank] for rank in absent) or "Another process"
+        far = enumerate_names(
+            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
+            for rank, (steps, in_step) in sorted(progress.items(), key=lambda item: item[0] not in absent)
+        )
+        names = enumerate_names(self.names[rank] for rank in absent) or "Another process"
         return PeerLostError(
             f"{names} did not come to an exchange in time, though all send heartbeats. Does a callback "
             f"wait there, or the data? As last reported: {far}. The time allowed is step_timeout=.",
@@ -201,7 +232,7 @@ class ProcessGroup:
 
     def announce_stop(self, reason: str) -> None:
         """Tells the others why this process is about to stop in good order."""
-        self._monitor.send(stops=reason)
+        self._monitor.send(stops=reason[:_LONGEST_REASON])
 
     def reason_of_stop(self, timeout: float = 2.0) -> str:
         """Returns why another process has stopped in good order."""
@@ -217,7 +248,7 @@ class ProcessGroup:
         """Leaves the group; with a failure, the others stop and name it."""
         if not self._closed:
             self._closed = True
-            self._monitor.leave(failure)
+            self._monitor.leave(failure and failure[:_LONGEST_REASON])
             for connection in self._control.values():
                 connection.close()
 
@@ -241,7 +272,11 @@ class ProcessGroup:
 
 
 def join_cluster(
-    cluster: Cluster, start_timeout: float = 600.0, peer_timeout: float = 30.0, step_timeout: float = math.inf
+    cluster: Cluster,
+    start_timeout: float = 600.0,
+    peer_timeout: float = 30.0,
+    step_timeout: float = math.inf,
+    token: str | None = None,
 ) -> ProcessGroup:
     """Waits until all processes of a cluster are there.
 
@@ -250,21 +285,28 @@ def join_cluster(
         start_timeout: seconds to wait for all of them.
         peer_timeout: seconds of silence after which one counts as lost, from then on.
         step_timeout: seconds that an exchange may take.
+        token: a secret that all of them have; None: `TOWERPACK_TOKEN` of the environment. Processes that
+            meet at a loopback address need none.
 
     Raises:
+        ClusterError: there is no token, and there has to be.
         RendezvousError: a process is not there in time.
     """
     check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
     names = [f"rank {rank} ({address})" for rank, address in enumerate(cluster.addresses)]
-    host, port = split_address(cluster.addresses[0])
-    if cluster.size == 1:
-        connections = Connections({}, {})
-    elif cluster.is_chief:
-        connections = receive_calls(port, names, cluster.fingerprint, start_timeout)
-    else:
-        connections = call_chief([host], port, cluster.rank, names, cluster.fingerprint, start_timeout)
+    connections = Connections({}, {}) if cluster.size == 1 else _meet(cluster, names, start_timeout, token)
     _log.info("Rank %d of %d; all processes are there.", cluster.rank, cluster.size)
     return ProcessGroup(cluster.rank, names, connections, peer_timeout, step_timeout)
+
+
+def _meet(cluster: Cluster, names: Sequence[str], timeout: float, token: str | None) -> Connections:
+    hosts = [split_address(address)[0] for address in cluster.addresses]
+    handshake = Handshake(names, cluster.fingerprint, resolve_token(token, hosts))
+    host, port = split_address(cluster.addresses[0])
+    if not cluster.is_chief:
+        return call_chief([host], port, cluster.rank, handshake, timeout)
+    # Where all are on this host, no other one can call.
+    return receive_calls(port, handshake, timeout, host=host if all(map(is_loopback, hosts)) else "")
 
 
 def check_times(**times: float) -> None:

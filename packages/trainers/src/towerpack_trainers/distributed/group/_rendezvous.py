@@ -6,118 +6,107 @@ needed. Each process keeps two connections to it: one for control messages in tu
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, final
 
-import attrs
+from .._distributed_errors import RendezvousError, enumerate_names
+from ._connection import LARGEST, Connection, connect, encode, listen
+from ._handshake import LARGEST_HELLO, PURPOSES, Handshake
+from ._reception import Connections, Reception, check_open_files
 
-from .._distributed_errors import RendezvousError
-from ._connection import Connection, connect, listen
+__all__ = ["call_chief", "receive_calls"]
 
-__all__ = ["Connections", "call_chief", "receive_calls"]
-
-_PURPOSES = ("control", "heartbeat")
 _RETRY = 0.2
-
-
-@final
-@attrs.frozen
-class Connections:
-    """The connections of one process by the other side's rank: a chief has all, the others have 0.
-
-    Attributes:
-        control: for messages in turn.
-        heartbeat: for heartbeats.
-    """
-
-    control: dict[int, Connection]
-    heartbeat: dict[int, Connection]
-
-    def close(self) -> None:
-        """Closes all of them."""
-        for connection in (*self.control.values(), *self.heartbeat.values()):
-            connection.close()
+# What a listener makes of a call that is not at a rendezvous: the server of an earlier try that is ending.
+_NOT_THE_CHIEF = (OSError, EOFError, ValueError)
+# A heartbeat has the progress of every process.
+_LARGEST_HEARTBEAT, _LARGEST_PROGRESS = 1 << 16, 64
 
 
 def receive_calls(
     port: int,
-    names: Sequence[str],
-    fingerprint: str,
+    handshake: Handshake,
     timeout: float,
     ready: Callable[[int], None] | None = None,
+    host: str = "",
 ) -> Connections:
     """Waits, as the chief, until all others have called.
 
     Args:
         port: where to listen; 0 takes a free one.
-        names: the name of each rank in errors.
-        fingerprint: a string that all processes of this cluster have in common.
+        handshake: what all processes of this cluster have in common.
         timeout: seconds until all must be there.
         ready: called with the port once it can be called.
+        host: the address to listen on; all of this host's by default.
 
     Raises:
         RendezvousError: the port is taken, or a process did not call in time.
     """
-    deadline = time.monotonic() + timeout
-    connections = Connections({}, {})
-    with closing(_listen(port, deadline, names[0])) as listener:
+    deadline, names = time.monotonic() + timeout, handshake.names
+    check_open_files(len(names))
+    with closing(_listen(port, host, deadline, names[0])) as listener:
         if ready is not None:
             ready(listener.getsockname()[1])
+        reception = Reception(listener, handshake)
+        connections = reception.connections
         try:
-            for connection, call in _calls(listener, deadline):
-                _admit(connections, connection, call, names, fingerprint)
-                if len(connections.control) == len(connections.heartbeat) == len(names) - 1:
-                    break
+            missing = [names[rank] for rank in reception.wait_for_all(deadline)]
+            if missing:
+                raise RendezvousError(
+                    f"{enumerate_names(missing)} did not join within {timeout:g} s. Was every process "
+                    f"started, with the same cluster, and can it reach {names[0]}?"
+                )
         except BaseException:
             connections.close()
             raise
-    complete = connections.control.keys() & connections.heartbeat.keys()
-    missing = [names[rank] for rank in range(1, len(names)) if rank not in complete]
-    if missing:
-        connections.close()
-        raise RendezvousError(
-            f"{', '.join(missing)} did not join within {timeout:g} s. Was every process started, with the "
-            f"same cluster, and can it reach {names[0]}?"
-        )
     for connection in connections.control.values():
-        connection.send("all are here", 10)
-    return connections
+        with contextlib.suppress(OSError):  # gone already, which the heartbeats will tell
+            connection.post(encode("all are here"))
+    return _for_training(connections, len(names))
 
 
 def call_chief(
-    hosts: Sequence[str], port: int, rank: int, names: Sequence[str], fingerprint: str, timeout: float
+    hosts: Sequence[str], port: int, rank: int, handshake: Handshake, timeout: float
 ) -> Connections:
     """Calls the chief, and waits until all others have called it.
 
     Args:
         hosts: names of the chief's host to try, in their order.
-        port, rank, names, fingerprint, timeout: as for `receive_calls`.
+        port, handshake, timeout: as for `receive_calls`.
+        rank: this process.
 
     Raises:
         RendezvousError: the chief does not answer, or refuses this process.
     """
-    deadline = time.monotonic() + timeout
+    deadline, chief = time.monotonic() + timeout, handshake.names[0]
     opened: dict[str, Connection] = {}
     try:
-        for purpose in _PURPOSES:
-            hello = {"rank": rank, "size": len(names), "purpose": purpose, "cluster": fingerprint}
-            opened[purpose] = _call(hosts, port, hello, deadline, names[0], timeout)
-        _wait_for_all(opened["control"], deadline, names[0])
+        for purpose in PURPOSES:
+            opened[purpose] = _call(hosts, port, rank, purpose, handshake, deadline, timeout)
+        _wait_for_all(opened["control"], deadline, chief)
     except BaseException:
         for connection in opened.values():
             connection.close()
         raise
-    return Connections({0: opened["control"]}, {0: opened["heartbeat"]})
+    return _for_training(Connections({0: opened["control"]}, {0: opened["heartbeat"]}), len(handshake.names))
 
 
-def _listen(port: int, deadline: float, name: str) -> socket.socket:
+def _for_training(connections: Connections, size: int) -> Connections:
+    for connection in connections.control.values():
+        connection.largest = LARGEST
+    for connection in connections.heartbeat.values():
+        connection.largest = _LARGEST_HEARTBEAT + _LARGEST_PROGRESS * size
+    return connections
+
+
+def _listen(port: int, host: str, deadline: float, name: str) -> socket.socket:
     while True:
         try:
-            return listen(port)
+            return listen(port, host)
         except OSError as error:
             # The process of an earlier try may not have ended yet.
             if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
@@ -128,80 +117,52 @@ def _listen(port: int, deadline: float, name: str) -> socket.socket:
         time.sleep(_RETRY)
 
 
-def _calls(listener: socket.socket, deadline: float) -> Iterator[tuple[Connection, Any]]:
-    while (left := deadline - time.monotonic()) > 0:
-        listener.settimeout(left)
-        try:
-            connection = Connection(listener.accept()[0])
-        except TimeoutError:
-            return
-        try:
-            yield connection, connection.receive(min(10.0, left))
-        except (OSError, EOFError, ValueError):
-            connection.close()  # a port scanner, or a health check
-
-
-def _admit(
-    connections: Connections, connection: Connection, call: Any, names: Sequence[str], fingerprint: str
-) -> None:
-    refusal = _refusal(call, connections, names, fingerprint)
-    connection.send({"refused": refusal} if refusal else {"welcome": True}, 10)
-    if refusal:
-        connection.close()
-        return
-    getattr(connections, call["purpose"])[call["rank"]] = connection
-
-
-def _refusal(call: Any, connections: Connections, names: Sequence[str], fingerprint: str) -> str | None:
-    if not isinstance(call, dict) or call.get("purpose") not in _PURPOSES:
-        return "this call is not understood; do all processes run the same version of towerpack-trainers?"
-    if call.get("cluster") != fingerprint or call.get("size") != len(names):
-        return (
-            f"it has another cluster: {call.get('size')} processes where the chief has {len(names)}, or "
-            "other addresses. All processes must be given the same cluster, in the same order."
-        )
-    if call.get("rank") not in range(1, len(names)):
-        return f"there is no rank {call.get('rank')} besides the chief in a cluster of {len(names)}."
-    if call["rank"] in getattr(connections, call["purpose"]):
-        return f"another process has joined as rank {call['rank']} already."
-    return None
-
-
 def _call(
-    hosts: Sequence[str], port: int, hello: dict[str, Any], deadline: float, name: str, timeout: float
+    hosts: Sequence[str],
+    port: int,
+    rank: int,
+    purpose: str,
+    handshake: Handshake,
+    deadline: float,
+    timeout: float,
 ) -> Connection:
     reason: Exception = TimeoutError("no time was left")
-    while time.monotonic() < deadline:
+    while (left := deadline - time.monotonic()) > 0:
         for host in hosts:
             try:
-                connection = connect(host, port, min(5.0, timeout))
+                connection = connect(host, port, min(5.0, left))
             except OSError as error:
                 reason = error
                 continue
             try:
-                connection.send(hello, 10)
-                answer = connection.receive(10)
-            except (OSError, EOFError, ValueError) as error:
-                # The listener is not at the rendezvous: it is the server of an earlier try that is ending.
-                reason = error
-                connection.close()
-                continue
-            if answer == {"welcome": True}:
+                _introduce(connection, rank, purpose, handshake, min(10.0, left))
                 return connection
-            connection.close()
-            raise RendezvousError(f"{name} refused this process: {answer.get('refused', answer)}")
+            except BaseException as error:
+                connection.close()
+                if isinstance(error, RendezvousError) or not isinstance(error, _NOT_THE_CHIEF):
+                    raise
+                reason = error
         time.sleep(_RETRY)
     raise RendezvousError(
-        f"{name} could not be joined within {timeout:g} s; the last try ended with {type(reason).__name__}: "
-        f"{reason}. Was it started, and is its address right?"
+        f"{handshake.names[0]} could not be joined within {timeout:g} s; the last try ended with "
+        f"{type(reason).__name__}: {reason}. Was it started, and is its address right?"
     ) from reason
+
+
+def _introduce(connection: Connection, rank: int, purpose: str, handshake: Handshake, timeout: float) -> None:
+    connection.largest = LARGEST_HELLO
+    challenge = connection.receive(timeout)
+    hello = handshake.hello(challenge, rank, purpose)
+    connection.send(hello, timeout)
+    handshake.check_answer(challenge, hello, connection.receive(timeout))
+    connection.send(handshake.JOINED, timeout)
 
 
 def _wait_for_all(control: Connection, deadline: float, name: str) -> None:
     try:
         # The chief gives up at its own deadline, which may be a little later, and closes the connection.
         control.receive(max(deadline - time.monotonic(), 0) + 10)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, ValueError) as error:
         raise RendezvousError(
             f"{name} gave up before all processes had joined. Its own error names those that are missing."
         ) from error
