@@ -11,7 +11,7 @@ from typing import Any
 
 from ._errors import ArgumentError
 
-__all__ = ["count", "one_of"]
+__all__ = ["count", "one_of", "seconds"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
@@ -33,6 +33,19 @@ def count(name: str, value: Any, least: int = 1, instead: str = "") -> int:
     if number < least or isinstance(value, bool):
         raise ArgumentError(f"{name} is an integer from {least} up{instead}; received {value!r}")
     return number
+
+
+def seconds(name: str, value: Any) -> float:
+    """Checks that `value` is a number of seconds above 0, infinity included; returns it as a `float`.
+
+    Raises:
+        ArgumentError: `value` is something else.
+    """
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__") or not float(value) > 0:
+        raise ArgumentError(
+            f"{name} is a number of seconds above 0, or None for no limit; received {value!r}"
+        )
+    return float(value)
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -29,7 +29,9 @@ def copied_containers(flow: Node, datapoints: Iterator[Any]) -> Iterator[Any]:
     """Copies the lists and dicts among datapoints of a user's code, whose errors then name `flow`."""
     try:
         for datapoint in datapoints:
-            yield datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
+            if type(datapoint) in _CONTAINERS:
+                datapoint = datapoint.copy()  # and no reference to the other one, by which arrays seem shared
+            yield datapoint
     except Exception as error:
         blame(error, flow)
         raise

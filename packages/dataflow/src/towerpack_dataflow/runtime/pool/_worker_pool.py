@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import select
 import threading
 from collections import deque
 from collections.abc import Iterator
 from itertools import count
+from math import inf
+from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerDiedError
-from ..transport import Failure, PeerGoneError, ReceivedMessage, WorkerPayload, unpack_error
+from ..transport import Failure, PeerGoneError, ReceivedMessage, WorkerPayload, pack_error, unpack_error
 from ..worker._task_handler import TaskHandler
 from ..worker._task_messages import TaskResult
 from ..worker._worker_process import end_all, interrupts_blocked
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk
 from ._worker_handle import PoolOptions, WorkerHandle, start_worker
+from ._worker_poll import LONGEST_WAIT, WorkerPoll
 
 __all__ = ["WorkerPool"]
 
@@ -35,7 +37,8 @@ class WorkerPool:
     """Starts workers, gives them tasks, and ends them. Several passes may run at a time.
 
     There is no thread here: everything happens while a consumer waits for its next datapoint. Workers go on
-    in the meantime with the tasks they have.
+    in the meantime with the tasks they have. Of several consumers one waits for the workers, and the others
+    for it; none holds the lock while it waits, nor while it reads the inputs of its pass.
 
     Args:
         options: see there.
@@ -50,8 +53,11 @@ class WorkerPool:
         self._left: deque[ActivePass] = deque()
         self._ahead: ActivePass | None = None
         self._lock = threading.RLock()
+        self._arrived = threading.Condition(self._lock)
+        self._waiting = False  # whether a thread waits for the workers
         self._owner = os.getpid()
-        self._poll: Any = None
+        self._poll: WorkerPoll | None = None
+        self._handler: TaskHandler | None = None
         self._payload: WorkerPayload | None = None
 
     @property
@@ -66,27 +72,38 @@ class WorkerPool:
             SendError: the handler cannot be sent.
             OSError: the system has no room for more processes or files.
         """
-        for worker in self._workers:  # those of the process that this one is a fork of: only copies
-            worker.channel.close()
-            worker.process.close()
+        if self._owner != os.getpid():
+            # This process is a fork: these are only copies, and a thread that had the lock is not in it.
+            for worker in self._workers:
+                worker.channel.close()
+                worker.process.close()
+            self._lock = threading.RLock()
+            self._arrived = threading.Condition(self._lock)
+            self._waiting = False
+        with self._lock:
+            if not self.running:
+                self._start(handler)
+
+    def _start(self, handler: TaskHandler) -> None:
         self._forget()
         self._owner = os.getpid()
-        self._poll = select.poll()
+        self._handler = handler
         options = self._options
         init = options.worker_init_fn
-        contents = {**handler.contents(), "worker_init_fn": init}
-        payload = WorkerPayload((init, handler), contents) if options.start_method == "spawn" else None
-        self._payload = payload
+        number = 0
         try:
+            self._poll = WorkerPoll()
+            if options.start_method == "spawn":
+                contents = {**handler.contents(), "worker_init_fn": init}
+                self._payload = WorkerPayload((init, handler), contents)
             for number in range(options.num_workers):
-                self._workers.append(start_worker(options, number, handler, payload, self._workers))
-                self._watch(self._workers[-1])
+                self._workers.append(start_worker(options, number, handler, self._payload, self._workers))
+                self._poll.watch(self._workers[-1])
         except BaseException as error:
             self.close()
             if isinstance(error, OSError):
                 raise OSError(
-                    error.errno,
-                    f"cannot start worker {len(self._workers)} of {options.num_workers}: {error.strerror}",
+                    error.errno, f"cannot start worker {number} of {options.num_workers}: {error.strerror}"
                 ) from error
             raise
 
@@ -96,10 +113,13 @@ class WorkerPool:
             return
         with self._lock, interrupts_blocked():
             workers, self._workers = self._workers, []
+            if self._poll is not None:
+                self._poll.wake()
+            self._arrived.notify_all()
             for worker in workers:
                 worker.channel.close()
             end_all([worker.process for worker in workers])
-            if workers and self._payload is not None:
+            if self._payload is not None:
                 self._payload.close()
             self._forget()
 
@@ -112,9 +132,11 @@ class WorkerPool:
         this = self._begin(this)
         try:
             while True:
-                chunk = this.dispatcher.take()
+                with self._lock:
+                    chunk = this.dispatcher.take()
                 if chunk is not None:
                     yield chunk
+                    del chunk
                     self._give_back(_LARGE)
                 elif this.dispatcher.finished:
                     break
@@ -146,25 +168,44 @@ class WorkerPool:
 
     def _advance(self, this: ActivePass) -> None:
         """Hands out tasks while there is room, then waits until a result is there."""
-        with self._lock:
-            if this.number not in self._passes or not self.running:
-                raise WorkerDiedError("the workers of this pass were ended while it was being read")
-            with self._exclusively():
-                self._close_left_passes()
-                self._hand_out(this)
-                if not (this.dispatcher.ready or this.dispatcher.finished):
-                    self._give_back(_MUCH)
-                    self._wait(this)
+        with self._exclusively():
+            self._check(this)
+            self._close_left_passes()
+            poll = self._poll
+            assert poll is not None
+        with self._closing_if_interrupted():
+            self._hand_out(this)
+            with self._lock:
+                self._check(this)
+                if this.dispatcher.ready or this.dispatcher.finished:
+                    return
+                self._give_back(_MUCH)
+                if self._waiting:
+                    poll.wake()  # that thread waits for what is sent from now on, too
+                    if not self._arrived.wait(min(self._options.stall_warning, LONGEST_WAIT)):
+                        self._warn(this)
+                    return
+                self._waiting = True
+                poll.watch_sends(self._workers)
+            self._wait(this, poll)
+
+    def _check(self, this: ActivePass) -> None:
+        if this.number not in self._passes or not self.running:
+            raise WorkerDiedError("the workers of this pass were ended while it was being read")
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
         """Lets one thread in at a time; an interruption in the middle ends the pool."""
-        with self._lock:
-            try:
-                yield
-            except BaseException:  # Ctrl-C may come anywhere: nothing that was under way can be trusted
-                self.close()
-                raise
+        with self._lock, self._closing_if_interrupted():
+            yield
+
+    @contextlib.contextmanager
+    def _closing_if_interrupted(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # Ctrl-C may come anywhere: nothing that was under way can be trusted
+            self.close()
+            raise
 
     def _give_back(self, least: int) -> None:
         """Returns slots that the consumer has let go of early, if they have `least` bytes."""
@@ -189,47 +230,93 @@ class WorkerPool:
         self._hand_out_of(this, self._options.prefetch_bytes)
         if not this.dispatcher.exhausted or this.follower is None:
             return
-        if this.next is None:
-            make = this.follower()
-            if make is None:
-                return
-            this.next = self._ahead = make(this)
-            self._register(this.next)
-        if self._ahead is this.next:
+        with self._lock:
+            if this.next is None:
+                make = this.follower()
+                if make is None:
+                    return
+                this.next = self._ahead = make(this)
+                self._register(this.next)
+            ahead = this.next if self._ahead is this.next else None
             left = self._options.prefetch_bytes - int(this.dispatcher.held_bytes())
-            self._hand_out_of(this.next, left)
+        if ahead is not None:
+            self._hand_out_of(ahead, left)
 
     def _hand_out_of(self, this: ActivePass, budget: int) -> None:
-        dispatcher = this.dispatcher
+        inputs = None
         while True:
-            pace = dispatcher.pace
-            depth = int(min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST))
-            worker = self._free_worker(this, depth)
-            if worker is None:
-                return
-            stretch = dispatcher.hand_out(budget)
+            with self._lock:
+                stretch = None if self._free_worker(this) is None else this.dispatcher.hand_out(budget)
             if stretch is None:
                 return
-            self._assign(worker, this, *stretch)
+            begin, end = stretch
+            if this.source is not None:
+                # Not under the lock: the flow that is read here may take its time.
+                inputs = this.inputs(begin, end, self._options.start_method == "thread")
+            with self._lock:
+                if not self.running:
+                    return
+                self._assign(this, begin, end, inputs)
 
-    def _free_worker(self, this: ActivePass, depth: int) -> WorkerHandle | None:
-        workers = self._workers if this.pinned is None else [self._workers[this.pinned]]
-        worker = min(workers, key=lambda worker: worker.load)
-        return worker if worker.load < depth else None
+    def _free_worker(self, this: ActivePass) -> WorkerHandle | None:
+        pace = this.dispatcher.pace
+        depth = int(min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST))
+        worker = self._least_busy(this)
+        return worker if worker is not None and worker.load < depth else None
 
-    def _assign(self, worker: WorkerHandle, this: ActivePass, begin: int, end: int) -> None:
-        inputs = None
-        if this.source is not None:
-            inputs = this.inputs(begin, end)
+    def _least_busy(self, this: ActivePass) -> WorkerHandle | None:
+        workers = self._workers if this.pinned is None else self._workers[this.pinned : this.pinned + 1]
+        return min(workers, key=lambda worker: worker.load, default=None)
+
+    def _assign(self, this: ActivePass, begin: int, end: int, inputs: list[Any] | None) -> None:
+        if inputs is not None:
             if not inputs:
                 this.add_result(TaskResult(this.number, begin, begin), None)
                 return
             end = begin + len(inputs)
+        worker = self._least_busy(this)
+        assert worker is not None
         if this.number not in worker.open_passes:
             worker.open_passes.add(this.number)
             self._send(worker, ("open", this.number, tuple(this.spec)))
-        worker.begin(this.number, begin, end, this.spec.epoch)
+        try:
+            self._give(worker, this, begin, end, inputs)
+        except (WorkerDiedError, PeerGoneError):
+            raise
+        except Exception:  # whatever the pickling of a user's objects raises
+            if inputs is None:
+                raise
+            this.dispatcher.divide(begin)
+            for number, datapoint in enumerate(inputs, begin):
+                if not self._given(worker, this, number, datapoint):
+                    return
+
+    def _give(
+        self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: list[Any] | None
+    ) -> None:
         self._send(worker, ("task", this.number, begin, end), inputs)
+        worker.begin(this.number, begin, end, this.spec.epoch, inputs if self._options.timeout else None)
+
+    def _given(self, worker: WorkerHandle, this: ActivePass, number: int, datapoint: Any) -> bool:
+        """Sends one input; if it cannot be sent, puts into its place what `on_error` says."""
+        try:
+            self._give(worker, this, number, number + 1, [datapoint])
+        except (WorkerDiedError, PeerGoneError):
+            raise
+        except Exception as error:
+            return self._fail(this, number, pack_error(error))
+        return True
+
+    def _fail(self, this: ActivePass, number: int, failure: Failure) -> bool:
+        """Puts an error into the place of a datapoint, or leaves it out; returns whether the pass goes on."""
+        if self._options.on_error == "skip":
+            assert self._handler is not None
+            skipped = ((number, failure.summary),)
+            result = TaskResult(this.number, number, number + 1, skipped=skipped)
+            this.add_result(result, InProcessMessage(self._handler.in_place_of_skipped()))
+            return True
+        this.add_result(TaskResult(this.number, number, number, failure=failure), None)
+        return False
 
     def _send(self, worker: WorkerHandle, head: Any, value: Any = None) -> None:
         try:
@@ -238,18 +325,35 @@ class WorkerPool:
             # Its earlier messages come first: perhaps one of them says why it has gone.
             self._receive(worker)
 
-    def _wait(self, this: ActivePass) -> None:
-        events = self._poll.poll(self._options.stall_warning * 1000)
-        if not events:
-            self._warn(this)
-        for number in {self._numbers_by_descriptor[descriptor] for descriptor, _ in events}:
-            self._receive(self._workers[number])
+    def _wait(self, this: ActivePass, poll: WorkerPoll) -> None:
+        """Waits for news without holding the lock, then deals with the news."""
+        stall = self._options.stall_warning
+        begin = monotonic()
+        news: list[int] | None = []
+        try:
+            news = poll.wait(min(self._time_left(), stall))
+        finally:
+            with self._lock:
+                self._waiting = False
+                self._arrived.notify_all()
+                if self._poll is poll:
+                    for number in news or ():
+                        self._receive(self._workers[number])
+                    late = [worker for worker in self._workers if self._late(worker)]
+                    for worker in late:
+                        self._give_up(worker)
+                    if news is None and not late and monotonic() - begin >= stall:
+                        self._warn(this)
 
     def _receive(self, worker: WorkerHandle) -> None:
         """Reads all messages of this worker."""
         try:
+            worker.channel.flush()
             while (received := worker.channel.receive(wait=False)) is not None:
                 head, message = received
+                if head is None:
+                    worker.be_ready()
+                    continue
                 if isinstance(head, Failure):
                     raise unpack_error(head)
                 self._accept(worker, TaskResult(*head), message)
@@ -278,10 +382,34 @@ class WorkerPool:
             "; ".join(busy) or "no worker was given anything to do",
         )
 
-    def _watch(self, worker: WorkerHandle) -> None:
-        for descriptor in worker.descriptors:
-            self._poll.register(descriptor, select.POLLIN)
-            self._numbers_by_descriptor[descriptor] = worker.number
+    def _time_left(self) -> float:
+        """Returns the seconds until a datapoint has taken too long."""
+        timeout = self._options.timeout
+        if timeout is None:
+            return inf
+        return min((worker.busy_since + timeout for worker in self._workers), default=inf) - monotonic()
+
+    def _late(self, worker: WorkerHandle) -> bool:
+        return monotonic() > worker.busy_since + (self._options.timeout or inf)
+
+    def _give_up(self, worker: WorkerHandle) -> None:
+        """Puts a new worker into the place of one that takes too long."""
+        assert self._poll is not None and self._handler is not None
+        self._poll.forget(worker)
+        tasks = worker.abandon()
+        others = [other for other in self._workers if other is not worker]
+        new = start_worker(self._options, worker.number, self._handler, self._payload, others)
+        self._workers[worker.number] = new
+        self._poll.watch(new)
+        for place, task in enumerate(tasks):
+            this = self._passes.get(task.number)
+            if this is None:
+                continue
+            first = place == 0
+            if first and not this.may_retry(task.begin, self._options.on_error):
+                self._fail(this, task.begin, pack_error(worker.too_slow(task, self._options.timeout)))
+            else:
+                this.take_back(task.begin, task.inputs)
 
     def _forget(self) -> None:
         self._workers = []
@@ -289,5 +417,5 @@ class WorkerPool:
         self._left = deque()
         self._ahead = None
         self._logged: set[str] = set()
-        self._numbers_by_descriptor: dict[int, int] = {}
+        self._poll = None
         self._payload = None

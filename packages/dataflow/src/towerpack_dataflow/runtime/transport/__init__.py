@@ -6,14 +6,16 @@ from ._large_copies import CopyThread, StagedRows, bypass_environment, caches_ar
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
-from ._small_datapoints import ColumnTable, from_table, to_table
+from ._small_datapoints import ColumnTable, DatapointList, QuickList, from_table, to_table
 
 __all__ = [
     "Channel",
     "ColumnTable",
     "CopyThread",
+    "DatapointList",
     "Failure",
     "PeerGoneError",
+    "QuickList",
     "ReceivedMessage",
     "SlotBlock",
     "SlotPool",

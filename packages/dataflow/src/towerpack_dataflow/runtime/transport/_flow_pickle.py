@@ -14,7 +14,7 @@ import numpy as np
 from ..._errors import SendError
 from ...flow._flow import DataFlow
 from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
-from ._channel import dump_out_of_band
+from ._out_of_band_pickle import dump_out_of_band
 
 __all__ = ["WorkerPayload", "load_payload"]
 
