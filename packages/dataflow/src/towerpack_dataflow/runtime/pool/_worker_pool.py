@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from math import inf
 from time import monotonic
@@ -29,6 +29,7 @@ _log = logging.getLogger("towerpack_dataflow")
 
 _QUEUED = 0.016  # seconds of work that may wait at a worker while the consumer is busy elsewhere
 _MUCH, _LARGE = 2**20, 2**22  # bytes worth a message of their own: to a worker that may be idle, or busy
+_LONG = 0.5  # seconds at one task, after which another one does not queue up behind it
 _FEWEST, _MOST = 2, 8  # tasks of a worker: it must not wait for the parent, and its socket must not fill up
 
 
@@ -173,6 +174,8 @@ class WorkerPool:
             self._close_left_passes()
             poll = self._poll
             assert poll is not None
+            if not self._waiting and any(map(_is_stuck, self._workers)):
+                self._read(poll.wait(0.0) or ())  # perhaps it has only not been asked for some time
         with self._closing_if_interrupted():
             self._hand_out(this)
             with self._lock:
@@ -262,11 +265,13 @@ class WorkerPool:
         pace = this.dispatcher.pace
         depth = int(min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST))
         worker = self._least_busy(this)
-        return worker if worker is not None and worker.load < depth else None
+        if worker is None or worker.load >= depth or (this.pinned is None and _is_stuck(worker)):
+            return None
+        return worker
 
     def _least_busy(self, this: ActivePass) -> WorkerHandle | None:
         workers = self._workers if this.pinned is None else self._workers[this.pinned : this.pinned + 1]
-        return min(workers, key=lambda worker: worker.load, default=None)
+        return min(workers, key=lambda worker: (_is_stuck(worker), worker.load), default=None)
 
     def _assign(self, this: ActivePass, begin: int, end: int, inputs: list[Any] | None) -> None:
         if inputs is not None:
@@ -337,8 +342,7 @@ class WorkerPool:
                 self._waiting = False
                 self._arrived.notify_all()
                 if self._poll is poll:
-                    for number in news or ():
-                        self._receive(self._workers[number])
+                    self._read(news or ())
                     late = [worker for worker in self._workers if self._late(worker)]
                     for worker in late:
                         self._give_up(worker)
@@ -382,6 +386,10 @@ class WorkerPool:
             "; ".join(busy) or "no worker was given anything to do",
         )
 
+    def _read(self, news: Iterable[int]) -> None:
+        for number in news:
+            self._receive(self._workers[number])
+
     def _time_left(self) -> float:
         """Returns the seconds until a datapoint has taken too long."""
         timeout = self._options.timeout
@@ -419,3 +427,7 @@ class WorkerPool:
         self._logged: set[str] = set()
         self._poll = None
         self._payload = None
+
+
+def _is_stuck(worker: WorkerHandle) -> bool:
+    return monotonic() - worker.busy_since > _LONG
