@@ -1,4 +1,4 @@
-"""Several threads read one parallel flow; none waits for another one, and neither does the end of the process."""
+"""Several threads read one parallel flow; none waits for another, and neither does the end of the process."""
 
 import subprocess
 import sys
@@ -63,7 +63,7 @@ def test_a_pass_does_not_wait_for_the_slow_datapoint_of_another_one():
             release.wait(60)
         return dp
 
-    flow = MultiThreadRunner(MapData(numbers(30), wait), 4)
+    flow = MultiThreadRunner(MapData(numbers(30), wait), 4, prefetch_bytes=1)  # nothing is begun ahead
     slow = threading.Thread(target=lambda: next(iter(flow)), daemon=True)
     slow.start()
     stuck.wait(60)

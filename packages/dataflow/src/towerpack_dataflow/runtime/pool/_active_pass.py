@@ -9,7 +9,7 @@ from weakref import WeakMethod
 
 from ...flow._resume_marks import Marks, as_lists
 from ...storage import snapshot
-from ..transport import ReceivedMessage
+from ..transport import Failure, ReceivedMessage
 from ..worker._task_handler import ATTEMPTS
 from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
 from ..worker._worker_thread import InProcessMessage
@@ -105,6 +105,23 @@ class ActivePass:
         if self.source_marks:
             self._marks_before[begin] = marks_throughout(before, self.source_marks)
         return inputs
+
+    def fail(self, number: int, failure: Failure, in_its_place: list[Any] | None) -> bool:
+        """Puts an error into the place of a datapoint, or leaves it out; returns whether the pass goes on.
+
+        Args:
+            number: of the datapoint.
+            failure: the error.
+            in_its_place: what takes its place if it is left out; `None` if it is not.
+        """
+        if in_its_place is None:
+            self.add_result(TaskResult(self.number, number, number, failure=failure), None)
+            return False
+        skipped = ((number, failure.summary),)
+        self.add_result(
+            TaskResult(self.number, number, number + 1, skipped=skipped), InProcessMessage(in_its_place)
+        )
+        return True
 
     def may_retry(self, begin: int, on_error: str) -> bool:
         """Counts an attempt that took too long; says whether there is to be another one."""

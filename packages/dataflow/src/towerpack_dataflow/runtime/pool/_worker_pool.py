@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count
-from math import inf
 from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerDiedError
-from ..transport import Failure, PeerGoneError, ReceivedMessage, WorkerPayload, pack_error, unpack_error
+from ..transport import Failure, PeerGoneError, ReceivedMessage, pack_error, unpack_error
 from ..worker._task_handler import TaskHandler
 from ..worker._task_messages import TaskResult
-from ..worker._worker_process import end_all, interrupts_blocked
+from ..worker._worker_process import interrupts_blocked
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk
-from ._worker_handle import PoolOptions, WorkerHandle, start_worker
+from ._worker_group import WorkerGroup, is_stuck
+from ._worker_handle import PoolOptions, WorkerHandle
 from ._worker_poll import LONGEST_WAIT, WorkerPoll
 
 __all__ = ["WorkerPool"]
@@ -29,7 +28,6 @@ _log = logging.getLogger("towerpack_dataflow")
 
 _QUEUED = 0.016  # seconds of work that may wait at a worker while the consumer is busy elsewhere
 _MUCH, _LARGE = 2**20, 2**22  # bytes worth a message of their own: to a worker that may be idle, or busy
-_LONG = 0.5  # seconds at one task, after which another one does not queue up behind it
 _FEWEST, _MOST = 2, 8  # tasks of a worker: it must not wait for the parent, and its socket must not fill up
 
 
@@ -48,23 +46,27 @@ class WorkerPool:
     def __init__(self, options: PoolOptions) -> None:
         """Starts nothing."""
         self._options = options
-        self._workers: list[WorkerHandle] = []
+        self._group = WorkerGroup(options)
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._arrived = threading.Condition(self._lock)
+        self._waiting = False  # whether a thread waits for the workers
         self._passes: dict[int, ActivePass] = {}
         self._numbers = count()
         self._left: deque[ActivePass] = deque()
         self._ahead: ActivePass | None = None
-        self._lock = threading.RLock()
-        self._arrived = threading.Condition(self._lock)
-        self._waiting = False  # whether a thread waits for the workers
-        self._owner = os.getpid()
-        self._poll: WorkerPoll | None = None
-        self._handler: TaskHandler | None = None
-        self._payload: WorkerPayload | None = None
+        self._logged: set[str] = set()
+
+    @property
+    def _workers(self) -> list[WorkerHandle]:
+        return self._group.workers
 
     @property
     def running(self) -> bool:
         """Whether there are workers, and this process has started them."""
-        return bool(self._workers) and self._owner == os.getpid()
+        return bool(self._workers) and self._group.is_ours
 
     def start(self, handler: TaskHandler) -> None:
         """Starts the workers, which get `handler`.
@@ -73,56 +75,25 @@ class WorkerPool:
             SendError: the handler cannot be sent.
             OSError: the system has no room for more processes or files.
         """
-        if self._owner != os.getpid():
-            # This process is a fork: these are only copies, and a thread that had the lock is not in it.
-            for worker in self._workers:
-                worker.channel.close()
-                worker.process.close()
+        if not self._group.is_ours:  # a thread that had the lock is not in this fork
+            self._group.forget_copies()
             self._lock = threading.RLock()
-            self._arrived = threading.Condition(self._lock)
-            self._waiting = False
-        with self._lock:
+            self._forget()
+        with self._lock, self._closing_if_interrupted():
             if not self.running:
-                self._start(handler)
-
-    def _start(self, handler: TaskHandler) -> None:
-        self._forget()
-        self._owner = os.getpid()
-        self._handler = handler
-        options = self._options
-        init = options.worker_init_fn
-        number = 0
-        try:
-            self._poll = WorkerPoll()
-            if options.start_method == "spawn":
-                contents = {**handler.contents(), "worker_init_fn": init}
-                self._payload = WorkerPayload((init, handler), contents)
-            for number in range(options.num_workers):
-                self._workers.append(start_worker(options, number, handler, self._payload, self._workers))
-                self._poll.watch(self._workers[-1])
-        except BaseException as error:
-            self.close()
-            if isinstance(error, OSError):
-                raise OSError(
-                    error.errno, f"cannot start worker {number} of {options.num_workers}: {error.strerror}"
-                ) from error
-            raise
+                self._group.start(handler)
 
     def close(self) -> None:
         """Ends all workers; views that consumers hold stay valid."""
-        if self._owner != os.getpid():  # a forked copy of the parent does not own the workers
+        if not self._group.is_ours:  # a forked copy of the parent does not own the workers
             return
         with self._lock, interrupts_blocked():
-            workers, self._workers = self._workers, []
-            if self._poll is not None:
-                self._poll.wake()
+            self._group.close()
+            self._passes = {}
+            self._left = deque()
+            self._ahead = None
+            self._logged = set()
             self._arrived.notify_all()
-            for worker in workers:
-                worker.channel.close()
-            end_all([worker.process for worker in workers])
-            if self._payload is not None:
-                self._payload.close()
-            self._forget()
 
     def chunks(self, this: ActivePass) -> Iterator[Chunk]:
         """Yields the results of a pass, in the order that its dispatcher keeps.
@@ -169,12 +140,12 @@ class WorkerPool:
 
     def _advance(self, this: ActivePass) -> None:
         """Hands out tasks while there is room, then waits until a result is there."""
-        with self._exclusively():
+        with self._lock, self._closing_if_interrupted():
             self._check(this)
             self._close_left_passes()
-            poll = self._poll
+            poll = self._group.poll
             assert poll is not None
-            if not self._waiting and any(map(_is_stuck, self._workers)):
+            if not self._waiting and any(map(is_stuck, self._workers)):
                 self._read(poll.wait(0.0) or ())  # perhaps it has only not been asked for some time
         with self._closing_if_interrupted():
             self._hand_out(this)
@@ -186,7 +157,7 @@ class WorkerPool:
                 if self._waiting:
                     poll.wake()  # that thread waits for what is sent from now on, too
                     if not self._arrived.wait(min(self._options.stall_warning, LONGEST_WAIT)):
-                        self._warn(this)
+                        self._group.warn(this.dispatcher.due, this.spec.epoch)
                     return
                 self._waiting = True
                 poll.watch_sends(self._workers)
@@ -195,12 +166,6 @@ class WorkerPool:
     def _check(self, this: ActivePass) -> None:
         if this.number not in self._passes or not self.running:
             raise WorkerDiedError("the workers of this pass were ended while it was being read")
-
-    @contextlib.contextmanager
-    def _exclusively(self) -> Iterator[None]:
-        """Lets one thread in at a time; an interruption in the middle ends the pool."""
-        with self._lock, self._closing_if_interrupted():
-            yield
 
     @contextlib.contextmanager
     def _closing_if_interrupted(self) -> Iterator[None]:
@@ -214,7 +179,11 @@ class WorkerPool:
         """Returns slots that the consumer has let go of early, if they have `least` bytes."""
         for worker in self._workers:
             if worker.channel.owed >= least and self.running:
-                with self._exclusively(), contextlib.suppress(PeerGoneError):  # the poll will report it
+                with (
+                    self._lock,
+                    self._closing_if_interrupted(),
+                    contextlib.suppress(PeerGoneError),
+                ):  # the poll will report it
                     worker.channel.give_back()
 
     def _close_left_passes(self) -> None:
@@ -249,7 +218,7 @@ class WorkerPool:
         inputs = None
         while True:
             with self._lock:
-                stretch = None if self._free_worker(this) is None else this.dispatcher.hand_out(budget)
+                stretch = None if not self._has_room(this) else this.dispatcher.hand_out(budget)
             if stretch is None:
                 return
             begin, end = stretch
@@ -261,17 +230,13 @@ class WorkerPool:
                     return
                 self._assign(this, begin, end, inputs)
 
-    def _free_worker(self, this: ActivePass) -> WorkerHandle | None:
+    def _has_room(self, this: ActivePass) -> bool:
         pace = this.dispatcher.pace
-        depth = int(min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST))
-        worker = self._least_busy(this)
-        if worker is None or worker.load >= depth or (this.pinned is None and _is_stuck(worker)):
-            return None
-        return worker
-
-    def _least_busy(self, this: ActivePass) -> WorkerHandle | None:
-        workers = self._workers if this.pinned is None else self._workers[this.pinned : this.pinned + 1]
-        return min(workers, key=lambda worker: (_is_stuck(worker), worker.load), default=None)
+        depth = min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST)
+        worker = self._group.least_busy(this.pinned)
+        return (
+            worker is not None and worker.load < int(depth) and not (this.pinned is None and is_stuck(worker))
+        )
 
     def _assign(self, this: ActivePass, begin: int, end: int, inputs: list[Any] | None) -> None:
         if inputs is not None:
@@ -279,7 +244,7 @@ class WorkerPool:
                 this.add_result(TaskResult(this.number, begin, begin), None)
                 return
             end = begin + len(inputs)
-        worker = self._least_busy(this)
+        worker = self._group.least_busy(this.pinned)
         assert worker is not None
         if this.number not in worker.open_passes:
             worker.open_passes.add(this.number)
@@ -309,19 +274,8 @@ class WorkerPool:
         except (WorkerDiedError, PeerGoneError):
             raise
         except Exception as error:
-            return self._fail(this, number, pack_error(error))
+            return this.fail(number, pack_error(error), self._group.in_place_of_skipped())
         return True
-
-    def _fail(self, this: ActivePass, number: int, failure: Failure) -> bool:
-        """Puts an error into the place of a datapoint, or leaves it out; returns whether the pass goes on."""
-        if self._options.on_error == "skip":
-            assert self._handler is not None
-            skipped = ((number, failure.summary),)
-            result = TaskResult(this.number, number, number + 1, skipped=skipped)
-            this.add_result(result, InProcessMessage(self._handler.in_place_of_skipped()))
-            return True
-        this.add_result(TaskResult(this.number, number, number, failure=failure), None)
-        return False
 
     def _send(self, worker: WorkerHandle, head: Any, value: Any = None) -> None:
         try:
@@ -336,18 +290,18 @@ class WorkerPool:
         begin = monotonic()
         news: list[int] | None = []
         try:
-            news = poll.wait(min(self._time_left(), stall))
+            news = poll.wait(min(self._group.seconds_left(), stall))
         finally:
             with self._lock:
                 self._waiting = False
                 self._arrived.notify_all()
-                if self._poll is poll:
+                if self._group.poll is poll:
                     self._read(news or ())
-                    late = [worker for worker in self._workers if self._late(worker)]
+                    late = self._group.late()
                     for worker in late:
-                        self._give_up(worker)
+                        self._give_up(worker, poll)
                     if news is None and not late and monotonic() - begin >= stall:
-                        self._warn(this)
+                        self._group.warn(this.dispatcher.due, this.spec.epoch)
 
     def _receive(self, worker: WorkerHandle) -> None:
         """Reads all messages of this worker."""
@@ -376,58 +330,21 @@ class WorkerPool:
         if this is not None:
             this.add_result(result, message)
 
-    def _warn(self, this: ActivePass) -> None:
-        busy = [doing for worker in self._workers if (doing := worker.doing())]
-        _log.warning(
-            "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d, and %s",
-            self._options.stall_warning,
-            this.dispatcher.due,
-            this.spec.epoch,
-            "; ".join(busy) or "no worker was given anything to do",
-        )
-
     def _read(self, news: Iterable[int]) -> None:
         for number in news:
             self._receive(self._workers[number])
 
-    def _time_left(self) -> float:
-        """Returns the seconds until a datapoint has taken too long."""
-        timeout = self._options.timeout
-        if timeout is None:
-            return inf
-        return min((worker.busy_since + timeout for worker in self._workers), default=inf) - monotonic()
-
-    def _late(self, worker: WorkerHandle) -> bool:
-        return monotonic() > worker.busy_since + (self._options.timeout or inf)
-
-    def _give_up(self, worker: WorkerHandle) -> None:
+    def _give_up(self, worker: WorkerHandle, poll: WorkerPoll) -> None:
         """Puts a new worker into the place of one that takes too long."""
-        assert self._poll is not None and self._handler is not None
-        self._poll.forget(worker)
+        poll.forget(worker)
         tasks = worker.abandon()
-        others = [other for other in self._workers if other is not worker]
-        new = start_worker(self._options, worker.number, self._handler, self._payload, others)
-        self._workers[worker.number] = new
-        self._poll.watch(new)
+        self._group.replace(worker)
+        error = pack_error(worker.too_slow(tasks[0], self._options.timeout))
         for place, task in enumerate(tasks):
             this = self._passes.get(task.number)
             if this is None:
                 continue
-            first = place == 0
-            if first and not this.may_retry(task.begin, self._options.on_error):
-                self._fail(this, task.begin, pack_error(worker.too_slow(task, self._options.timeout)))
+            if place == 0 and not this.may_retry(task.begin, self._options.on_error):
+                this.fail(task.begin, error, self._group.in_place_of_skipped())
             else:
                 this.take_back(task.begin, task.inputs)
-
-    def _forget(self) -> None:
-        self._workers = []
-        self._passes = {}
-        self._left = deque()
-        self._ahead = None
-        self._logged: set[str] = set()
-        self._poll = None
-        self._payload = None
-
-
-def _is_stuck(worker: WorkerHandle) -> bool:
-    return monotonic() - worker.busy_since > _LONG
