@@ -338,8 +338,16 @@ STREAMING = "glibc.cpu.x86_non_temporal_threshold"
 )
 def test_workers_stream_large_blocks_unless_told_otherwise(monkeypatch, own, workers):
     monkeypatch.setenv("GLIBC_TUNABLES", own)
-    flow = MultiProcessRunner(MapData(numbers(1), lambda dp: [os.environ["GLIBC_TUNABLES"]]), 1)
-    assert list(flow) == [[workers]]
+
+    def see(dp):
+        at_start = Path("/proc/self/environ").read_text().split("\0")
+        return [
+            [entry for entry in at_start if entry.startswith("GLIBC_TUNABLES")],
+            os.environ["GLIBC_TUNABLES"],
+        ]
+
+    flow = MultiProcessRunner(MapData(numbers(1), see), 1)
+    assert list(flow) == [[[f"GLIBC_TUNABLES={workers}"], own]]  # what a worker starts has the user's own
 
 
 def test_logging_in_workers_does_not_reach_the_library_twice(caplog):

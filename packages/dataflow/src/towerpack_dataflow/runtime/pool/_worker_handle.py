@@ -183,7 +183,7 @@ def start_worker(
     ours, theirs = socket.socketpair()
     try:
         if payload is not None:
-            process = spawn(theirs, payload.descriptor, payload.sizes, number, options.num_workers)
+            process = spawn(theirs, payload.descriptor, number, options.num_workers)
         else:
             foreign = [ours, *(other.channel.socket for other in others)]
             process = _forked(options, number, handler, theirs, foreign)

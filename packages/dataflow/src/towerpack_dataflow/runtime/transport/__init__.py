@@ -2,7 +2,14 @@
 
 from ._channel import Channel, PeerGoneError, ReceivedMessage
 from ._flow_pickle import WorkerPayload, load_payload
-from ._large_copies import CopyThread, StagedRows, bypass_environment, caches_are_bypassed
+from ._large_copies import (
+    CopyThread,
+    StagedRows,
+    bypass_environment,
+    caches_are_bypassed,
+    environment_before,
+    restore_environment,
+)
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
@@ -25,9 +32,11 @@ __all__ = [
     "WorkerTraceback",
     "bypass_environment",
     "caches_are_bypassed",
+    "environment_before",
     "from_table",
     "load_payload",
     "pack_error",
+    "restore_environment",
     "to_table",
     "unpack_error",
 ]

@@ -27,6 +27,7 @@ from ..transport import (
     from_table,
     load_payload,
     pack_error,
+    restore_environment,
 )
 from ._single_sends import SingleSends
 from ._task_handler import TaskHandler
@@ -58,10 +59,12 @@ class WorkerStart(NamedTuple):
 
 
 def main(
-    connection: int, payload: int, sizes: str, number: int, total: int, parent: int, guarded: int
+    connection: int, payload: int, number: int, total: int, parent: int, guarded: int, tunables: str | None
 ) -> None:
     """Runs a worker in a fresh interpreter; see `_worker_process.spawn` for the arguments."""
     _ignore_interrupts()
+    _open_standard_streams()
+    restore_environment(tunables)
     _keep_freed_memory()
     end = socket.socket(fileno=connection)
     _die_with(parent, end, bool(guarded))
@@ -69,7 +72,7 @@ def main(
     info = WorkerInfo(number, total)
 
     def arrive() -> WorkerStart:
-        init, handler = load_payload(payload, [int(size) for size in sizes.split(",")])
+        init, handler = load_payload(payload)
         return WorkerStart(info, init, handler)
 
     _run(channel, arrive)
@@ -78,6 +81,7 @@ def main(
 def main_forked(end: socket.socket, parent: int, guarded: bool, start: WorkerStart) -> None:
     """Runs a worker in a copy of the parent."""
     _ignore_interrupts()
+    _open_standard_streams()
     _die_with(parent, end, guarded)
     _run(Channel(end, slots=SlotPool(CopyThread())), lambda: start)
 
@@ -255,6 +259,13 @@ def _ignore_interrupts() -> None:
     # starts this process, so that it cannot hit the interpreter's own start either.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _open_standard_streams() -> None:
+    # If the parent has none, a slot would get such a number, and what C libraries print would go there.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
 
 
 def _die_with(parent: int, end: socket.socket, guarded: bool) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -10,11 +12,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from time import monotonic
 from typing import Any, final
 
-from ..transport import bypass_environment
+from ..transport import bypass_environment, environment_before
 from ._worker_thread import WorkerThread
 
 __all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "spawn"]
@@ -43,6 +44,7 @@ class WorkerProcess:
         """Takes over a process that has just been started."""
         self.pid = pid
         self._code: int | None = None
+        self._stolen = False  # whether other code of this process has waited for it first
         try:
             self.sentinel = os.pidfd_open(pid)
         except (AttributeError, OSError):
@@ -72,6 +74,11 @@ class WorkerProcess:
 
     def how_it_ended(self) -> str:
         """Describes the end of the process, for messages."""
+        if self._stolen:
+            return (
+                "has ended, and nothing is known about how: other code of this process waited for it first, "
+                "with os.wait() or a handler of SIGCHLD"
+            )
         code = self._code or 0
         if code >= 0:
             return f"ended by itself with exit code {code}"
@@ -90,38 +97,58 @@ class WorkerProcess:
         try:
             pid, status = os.waitpid(self.pid, flags)
         except ChildProcessError:  # a waitpid(-1) elsewhere in this process has reaped it
-            self._code = 0
+            self._code, self._stolen = 0, True
             return
         if pid:
             self._code = os.waitstatus_to_exitcode(status)
 
 
-def spawn(end: socket.socket, payload: int, sizes: Sequence[int], number: int, total: int) -> WorkerProcess:
+def spawn(end: socket.socket, payload: int, number: int, total: int) -> WorkerProcess:
     """Starts a fresh interpreter, which never runs the user's main module.
 
     Args:
         end: its end of the connection.
         payload: descriptor of its `WorkerPayload`.
-        sizes: of the parts in the payload.
         number: of the worker.
         total: how many workers there are.
     """
     guarded = int(threading.current_thread() is threading.main_thread())
-    arguments = (end.fileno(), payload, ",".join(map(str, sizes)), number, total, os.getpid(), guarded)
-    code = (
-        f"import sys; sys.path[:] = {sys.path!r}; "
-        f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"
-    )
-    flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)()
-    with interrupts_blocked():
-        popen = subprocess.Popen(
-            [sys.executable, *flags, "-c", code],
-            stdin=subprocess.DEVNULL,
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **bypass_environment()},
-            pass_fds=(end.fileno(), payload),
+    passed: list[int] = []
+    try:
+        # Where this process has no standard streams, other files have their numbers, which Popen uses itself.
+        passed += [fcntl.fcntl(found, fcntl.F_DUPFD_CLOEXEC, 3) for found in (end.fileno(), payload)]
+        arguments = (*passed, number, total, os.getpid(), guarded, environment_before())
+        code = (
+            f"import sys; sys.path[:] = {_search_path()!r}; "
+            f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"
         )
-        popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
+        flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)()
+        with interrupts_blocked():
+            popen = subprocess.Popen(
+                [sys.executable, *flags, "-c", code],
+                stdin=subprocess.DEVNULL,
+                env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **bypass_environment()},
+                pass_fds=passed,
+            )
+            popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
+    finally:
+        for found in passed:
+            os.close(found)
     return WorkerProcess(popen.pid)
+
+
+def _search_path() -> list[str]:
+    """Returns the places where this process finds modules, whatever its working directory is by now.
+
+    The import system passes over what is no string, and remembers what a relative path was when it was first
+    used.
+    """
+    found = []
+    for entry in sys.path:
+        if isinstance(entry, str):
+            known = getattr(sys.path_importer_cache.get(entry), "path", entry)
+            found.append(os.path.abspath(known) if entry and isinstance(known, str) else entry)
+    return found
 
 
 def fork(
@@ -137,7 +164,8 @@ def fork(
     parent = os.getpid()
     guarded = threading.current_thread() is threading.main_thread()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or there is none
+            stream.flush()
     with interrupts_blocked():
         pid = os.fork()
         if pid == 0:
@@ -159,7 +187,7 @@ def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float =
         process.close()
 
 
-@contextmanager
+@contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
     """Blocks Ctrl-C while inside.
 
