@@ -246,7 +246,7 @@ def test_a_worker_killed_from_outside_is_noticed_at_once():
         WorkerDiedError, match=rf"process {pid}\) was killed by SIGKILL.*datapoint 1 of epoch 0"
     ):
         next(iterator)
-    assert perf_counter() - begin < 0.2 + 0.5
+    assert perf_counter() - begin < 10  # it would wait for ever
 
 
 def test_a_worker_that_hangs_is_named(caplog):

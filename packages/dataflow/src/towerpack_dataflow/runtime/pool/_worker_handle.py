@@ -185,7 +185,8 @@ def start_worker(
         if payload is not None:
             process = spawn(theirs, payload.descriptor, number, options.num_workers)
         else:
-            foreign = [ours, *(other.channel.socket for other in others)]
+            foreign = [ours.fileno(), *(other.channel.socket.fileno() for other in others)]
+            foreign += [file for other in others for file in getattr(other.process, "lifeline", ())]
             process = _forked(options, number, handler, theirs, foreign)
     except BaseException:
         ours.close()
@@ -198,10 +199,10 @@ def start_worker(
 
 
 def _forked(
-    options: PoolOptions, number: int, handler: TaskHandler, end: socket.socket, foreign: list[socket.socket]
+    options: PoolOptions, number: int, handler: TaskHandler, end: socket.socket, foreign: list[int]
 ) -> WorkerProcess:
     start = WorkerStart(WorkerInfo(number, options.num_workers), options.worker_init_fn, handler)
-    return fork(end, foreign, lambda parent, guarded: main_forked(end, parent, guarded, start))
+    return fork(end, foreign, lambda parent, alive: main_forked(end, parent, alive, start))
 
 
 def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHandle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import logging
 import os
 import select
@@ -59,7 +60,7 @@ class WorkerStart(NamedTuple):
 
 
 def main(
-    connection: int, payload: int, number: int, total: int, parent: int, guarded: int, tunables: str | None
+    connection: int, payload: int, number: int, total: int, parent: int, lifeline: int, tunables: str | None
 ) -> None:
     """Runs a worker in a fresh interpreter; see `_worker_process.spawn` for the arguments."""
     _ignore_interrupts()
@@ -67,7 +68,7 @@ def main(
     restore_environment(tunables)
     _keep_freed_memory()
     end = socket.socket(fileno=connection)
-    _die_with(parent, end, bool(guarded))
+    _die_with(parent, end, lifeline)
     channel = Channel(end, slots=SlotPool(CopyThread()))
     info = WorkerInfo(number, total)
 
@@ -78,11 +79,11 @@ def main(
     _run(channel, arrive)
 
 
-def main_forked(end: socket.socket, parent: int, guarded: bool, start: WorkerStart) -> None:
+def main_forked(end: socket.socket, parent: int, lifeline: int, start: WorkerStart) -> None:
     """Runs a worker in a copy of the parent."""
     _ignore_interrupts()
     _open_standard_streams()
-    _die_with(parent, end, guarded)
+    _die_with(parent, end, lifeline)
     _run(Channel(end, slots=SlotPool(CopyThread())), lambda: start)
 
 
@@ -268,13 +269,18 @@ def _open_standard_streams() -> None:
     os.close(descriptor)
 
 
-def _die_with(parent: int, end: socket.socket, guarded: bool) -> None:
+def _die_with(parent: int, end: socket.socket, lifeline: int) -> None:
     """Ends this process when the parent is gone, even in the middle of a datapoint.
 
     The kernel's own signal works even inside C code that never returns, but it is sent when the *thread*
-    ends that started this process; so it is requested only if that was the main thread.
+    ends that started this process; so it is requested only if that was the main thread. Else the end of a
+    pipe, whose other end only the parent has, sends the same signal.
     """
-    if guarded and sys.platform == "linux":
+    if lifeline >= 0:
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    elif sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

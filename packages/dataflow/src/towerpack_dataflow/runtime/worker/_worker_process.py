@@ -18,7 +18,7 @@ from typing import Any, final
 from ..transport import bypass_environment, environment_before
 from ._worker_thread import WorkerThread
 
-__all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "spawn"]
+__all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "lifeline", "spawn"]
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -38,11 +38,13 @@ class WorkerProcess:
         pid: its number.
         sentinel: a descriptor that becomes readable when it ends; -1 where the system has none, and the end
             of its connection has to do.
+        lifeline: this process's end of the pipe that keeps it alive, if there is one.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, lifeline: Sequence[int] = ()) -> None:
         """Takes over a process that has just been started."""
         self.pid = pid
+        self.lifeline = list(lifeline)
         self._code: int | None = None
         self._stolen = False  # whether other code of this process has waited for it first
         try:
@@ -67,7 +69,9 @@ class WorkerProcess:
             self._reap(0)
 
     def close(self) -> None:
-        """Closes the descriptor, once the process has ended."""
+        """Closes the descriptors, once the process has ended."""
+        _close_all(self.lifeline)
+        self.lifeline = []
         if self.sentinel >= 0:
             os.close(self.sentinel)
             self.sentinel = -1
@@ -112,12 +116,14 @@ def spawn(end: socket.socket, payload: int, number: int, total: int) -> WorkerPr
         number: of the worker.
         total: how many workers there are.
     """
-    guarded = int(threading.current_thread() is threading.main_thread())
+    ends = lifeline()
+    files = [end.fileno(), payload, *ends[:1]]
     passed: list[int] = []
     try:
         # Where this process has no standard streams, other files have their numbers, which Popen uses itself.
-        passed += [fcntl.fcntl(found, fcntl.F_DUPFD_CLOEXEC, 3) for found in (end.fileno(), payload)]
-        arguments = (*passed, number, total, os.getpid(), guarded, environment_before())
+        passed += [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3) for file in files]
+        alive = passed[2] if ends else -1
+        arguments = (*passed[:2], number, total, os.getpid(), alive, environment_before())
         code = (
             f"import sys; sys.path[:] = {_search_path()!r}; "
             f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"
@@ -131,10 +137,27 @@ def spawn(end: socket.socket, payload: int, number: int, total: int) -> WorkerPr
                 pass_fds=passed,
             )
             popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
+    except BaseException:
+        _close_all(ends[1:])
+        raise
     finally:
-        for found in passed:
-            os.close(found)
-    return WorkerProcess(popen.pid)
+        _close_all([*passed, *ends[:1]])
+    return WorkerProcess(popen.pid, ends[1:])
+
+
+def lifeline() -> list[int]:
+    """Returns the ends of a pipe by which the kernel ends a worker when this process is gone.
+
+    None is needed in the main thread: the kernel has a signal for the end of the *thread* that started a
+    process, and the main thread ends with the process.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    return [] if in_main or sys.platform != "linux" else list(os.pipe())
+
+
+def _close_all(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _search_path() -> list[str]:
@@ -151,31 +174,29 @@ def _search_path() -> list[str]:
     return found
 
 
-def fork(
-    end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[int, bool], None]
-) -> WorkerProcess:
+def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], None]) -> WorkerProcess:
     """Starts a copy of this process, which inherits all of its memory.
 
     Args:
         end: its end of the connection.
         foreign: this process's ends of its workers' connections, which the copy must not keep open.
-        live: runs in the copy; does not return.
+        live: runs in the copy, with this process and its end of the lifeline or -1; does not return.
     """
     parent = os.getpid()
-    guarded = threading.current_thread() is threading.main_thread()
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or there is none
             stream.flush()
+    ends = lifeline()
     with interrupts_blocked():
         pid = os.fork()
         if pid == 0:
             try:
-                for other in foreign:
-                    other.close()
-                live(parent, guarded)
+                _close_all([*foreign, *ends[1:]])
+                live(parent, ends[0] if ends else -1)
             finally:
                 os._exit(1)
-    return WorkerProcess(pid)
+    _close_all(ends[:1])
+    return WorkerProcess(pid, ends[1:])
 
 
 def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float = 0.5) -> None:
