@@ -14,7 +14,7 @@ import numpy as np
 
 from ._errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["count", "flag", "one_of", "position"]
+__all__ = ["count", "flag", "one_of", "position", "seconds"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
@@ -39,6 +39,19 @@ def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | 
     if most is not None and number > most:
         raise ArgumentError(f"{name} is an integer up to {most}{instead}; received {value!r}")
     return number
+
+
+def seconds(name: str, value: Any) -> float:
+    """Checks that `value` is a number of seconds above 0, infinity included; returns it as a `float`.
+
+    Raises:
+        ArgumentError: `value` is something else.
+    """
+    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__") or not float(value) > 0:
+        raise ArgumentError(
+            f"{name} is a number of seconds above 0, or None for no limit; received {value!r}"
+        )
+    return float(value)
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

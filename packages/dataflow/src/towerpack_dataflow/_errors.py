@@ -10,6 +10,7 @@ __all__ = [
     "BatchError",
     "ComponentError",
     "DataFlowError",
+    "DatapointTimeoutError",
     "EmptyFlowError",
     "ExhaustedError",
     "FlowDefinitionError",
@@ -42,6 +43,7 @@ class DataFlowError(Exception):
         ├── StateError           (ValueError)    a state that cannot be restored
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
+            ├── DatapointTimeoutError  (TimeoutError)  a datapoint took longer than it may
             └── WorkerDiedError                  a worker process is gone
 
     Example:
@@ -110,6 +112,10 @@ class UnknownLengthError(DataFlowError, TypeError):
 
 class WorkerError(DataFlowError, RuntimeError):
     """A worker failed, and the exception itself could not be sent."""
+
+
+class DatapointTimeoutError(WorkerError, TimeoutError):
+    """A worker took longer for a datapoint than `timeout` allows."""
 
 
 class WorkerDiedError(WorkerError):

@@ -39,10 +39,19 @@ pytestmark = pytest.mark.slow
 
 
 class OddError(Exception):
-    """Cannot be rebuilt from what it keeps."""
+    """Its constructor takes other arguments than it keeps."""
 
     def __init__(self, one, two):
         super().__init__(one)
+        self.two = two
+
+
+class LockedError(Exception):
+    """Holds what cannot be sent."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
 
 
 def numbers(count):
@@ -114,13 +123,26 @@ def test_an_error_in_a_stream_comes_after_what_was_made_before():
         assert type(error) is OSError and error.errno == 5
 
 
-def test_an_error_that_cannot_travel_is_named():
+@pytest.mark.parametrize("method", ["fork", "thread"])
+def test_an_error_with_a_constructor_of_its_own_keeps_its_type(method):
     def odd(dp):
         raise OddError(1, 2)
 
-    _, error = read_until_error(forked(MapData(numbers(1), odd), 1))
-    assert isinstance(error, WorkerError) and "OddError" in str(error)
+    flow = MultiProcessRunner(MapData(numbers(1), odd), 1, start_method=method)
+    _, error = read_until_error(flow)
+    assert (type(error), error.args, error.two) == (OddError, (1,), 2)
     assert "in odd" in str(error.__cause__)
+
+
+def test_an_error_that_cannot_travel_is_named():
+    def locked(dp):
+        raise LockedError("mine")
+
+    _, error = read_until_error(forked(MapData(numbers(1), locked), 1))
+    assert isinstance(error, WorkerError) and "LockedError: mine" in str(error)
+    assert "in locked" in str(error.__cause__)
+    _, error = read_until_error(MultiThreadMapData(numbers(1), 1, locked))
+    assert type(error) is LockedError and error.lock is not None
 
 
 def test_a_datapoint_that_cannot_travel_is_an_error_there():
@@ -224,7 +246,7 @@ def test_a_worker_killed_from_outside_is_noticed_at_once():
         WorkerDiedError, match=rf"process {pid}\) was killed by SIGKILL.*datapoint 1 of epoch 0"
     ):
         next(iterator)
-    assert perf_counter() - begin < 0.2 + 0.5
+    assert perf_counter() - begin < 10  # it would wait for ever
 
 
 def test_a_worker_that_hangs_is_named(caplog):
@@ -316,8 +338,16 @@ STREAMING = "glibc.cpu.x86_non_temporal_threshold"
 )
 def test_workers_stream_large_blocks_unless_told_otherwise(monkeypatch, own, workers):
     monkeypatch.setenv("GLIBC_TUNABLES", own)
-    flow = MultiProcessRunner(MapData(numbers(1), lambda dp: [os.environ["GLIBC_TUNABLES"]]), 1)
-    assert list(flow) == [[workers]]
+
+    def see(dp):
+        at_start = Path("/proc/self/environ").read_text().split("\0")
+        return [
+            [entry for entry in at_start if entry.startswith("GLIBC_TUNABLES")],
+            os.environ["GLIBC_TUNABLES"],
+        ]
+
+    flow = MultiProcessRunner(MapData(numbers(1), see), 1)
+    assert list(flow) == [[[f"GLIBC_TUNABLES={workers}"], own]]  # what a worker starts has the user's own
 
 
 def test_logging_in_workers_does_not_reach_the_library_twice(caplog):

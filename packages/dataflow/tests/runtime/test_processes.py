@@ -181,7 +181,7 @@ def test_a_script_needs_no_main_guard(run, tmp_path, as_file):
     assert errors == ""
     assert output.splitlines() == [*SEEN, "[['a'], ['b'], ['c']]"]
     assert running.popen.returncode == 0
-    assert running.gone_after(0.1)
+    assert running.gone_after(1.0)
 
 
 def test_leaving_with_an_error_or_exit_takes_the_workers_along(run):
@@ -250,3 +250,33 @@ print(sum(len(set(map(str, row))) for row in zip(*several)))
 def test_workers_outlive_the_thread_that_started_them(run):
     output, errors = run(THREADS).popen.communicate(timeout=30)
     assert (output, errors) == ("2000 1\n2000\n", "")
+
+
+IN_THREAD = """
+import ctypes, threading
+from towerpack_dataflow import *
+
+def stuck(dp):
+    if dp[0] == 3:
+        ctypes.PyDLL(None).sleep(300)  # holds the interpreter's lock
+    return dp
+
+runner = MultiProcessRunner(MapData([[i] for i in range(9)], stuck), 2, start_method=METHOD)
+
+def read():
+    for number, _ in enumerate(runner):
+        if number == 2:
+            print("running", flush=True)
+
+thread = threading.Thread(target=read)
+thread.start()
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_workers_that_a_thread_started_and_that_are_stuck_in_c_end_with_their_parent(run, method):
+    running = run(IN_THREAD.replace("METHOD", repr(method)))
+    running.wait_until_running()
+    assert len(running.alive()) == 3
+    running.popen.kill()
+    assert running.gone_after(2.0)

@@ -45,11 +45,11 @@ def nested(flow, workers=1):
 
 
 def held():
-    """Bytes, descriptors and processes of this process and all below it."""
+    """Bytes, descriptors and processes of this process and all below it; objects of this one."""
     gc.collect()
     processes = process_tree()
     descriptors = sum(len(list(Path(f"/proc/{process}/fd").iterdir())) for process in processes)
-    return proportional_memory(processes), descriptors, len(processes)
+    return proportional_memory(processes), descriptors, len(processes), sys.getallocatedblocks()
 
 
 class Soak:
@@ -94,12 +94,13 @@ def test_nothing_grows():
     before = len(os.listdir("/proc/self/fd"))
     soak = Soak()
     soak.read(min(COUNT, 200_000))  # all slots are made, all workers started
-    memory, descriptors, processes = held()
+    memory, descriptors, processes, objects = held()
     soak.read(COUNT)
     after = held()
     assert after[0] < memory + 2**26
     assert after[1] <= descriptors + 12
     assert after[2] == processes
+    assert after[3] < objects + 5000  # 64 MB are a lot, a twelfth of an object for each datapoint is not
     soak.close()
     del soak
     gc.collect()

@@ -94,11 +94,10 @@ def test_an_error_in_a_thread_is_the_users_error():
 
 
 def test_threads_hand_over_what_was_made_and_nothing_else():
-    made = [[np.ones(100)], [threading.Lock()]]
-    assert [a[0] is b[0] for a, b in zip(MultiThreadRunner(DataFromList(made, shuffle=False), 2), made)] == [
-        True,
-        True,
-    ]
+    lock = threading.Lock()
+    held = DataFromList([[np.ones(100), lock]], shuffle=False)
+    ((array, same_lock),) = MultiThreadRunner(held, 2)
+    assert array.tolist() == [1.0] * 100 and same_lock is lock
 
 
 def test_without_a_global_lock_workers_are_threads(monkeypatch):

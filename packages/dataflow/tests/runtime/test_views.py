@@ -138,9 +138,9 @@ def test_no_growth_over_many_passes_left_early():
 
 
 def test_resuming_far_into_a_flow_is_quick():
-    flow = MultiProcessRunner(DataFromList(range(10**7)), 1)
+    flow = MultiProcessRunner(DataFromList(range(10**9)), 1)
     assert next(iter(flow)) is not None
-    flow.load_state_dict({"seed": 1, "epoch": 3, "index": 10**6})
+    flow.load_state_dict({"seed": 1, "epoch": 3, "index": 10**8})
     begin = perf_counter()
     next(iter(flow))
-    assert perf_counter() - begin < 0.25  # 10 ms on a quiet machine
+    assert perf_counter() - begin < 5  # 10 ms on a quiet machine; by making them again, over a minute

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import BatchError
 from ..flow._columns import NUMBER_DTYPES
+from ..storage import snapshot
 from ._batch_allocator import Rows
 
 __all__ = ["ArrayBuilder", "ComponentBuilder", "ListBuilder", "UnlikeError", "builder_for", "described"]
@@ -55,7 +56,8 @@ class ListBuilder(ComponentBuilder):
         self._values: list[Any] = []
 
     def put(self, row: int, value: Any) -> None:
-        """Appends the value."""
+        """Appends the value as it is now."""
+        (value,) = snapshot((value,))
         self._values.append(value)
 
     def finish(self, count: int) -> list[Any]:

@@ -29,11 +29,13 @@ class MultiProcessRunner(ParallelRunner):
 
     Workers are fresh interpreters that get the flow by cloudpickle, start with the first pass, stay for all,
     and begin the next pass when the one before is done. No main guard is needed. What is changed in `ds` from
-    outside after that start, other than by `seed()` and states, does not reach them.
+    outside after that start, other than by `seed()` and states, does not reach them. They end with the flow,
+    or by `close()`, or at the end of `with flow:`; the next pass starts new ones then.
 
     Args:
         ds: the flow below.
-        num_workers: how many processes; "auto" for as many as `autotune` suggests.
+        num_workers: how many processes; "auto" for as many as `autotune` suggests; 0 for none, and the same
+            datapoints made in this one, each when it is wanted.
         ordered: `False` gives datapoints as they are made; still each exactly once, also after resuming. The
             flow is a stream then, whose state says which datapoints were given; it fits a flow without order.
             A flow above that reads ahead and cannot say what it has read, such as a shuffling buffer of one's
@@ -48,12 +50,17 @@ class MultiProcessRunner(ParallelRunner):
         on_error: what to do with a datapoint that fails: "raise" its error here, "skip" the datapoint, or
             "retry" it, three times in all. The last two need an addressable flow, and log at the end of a
             pass what was left out or repeated.
-        stall_warning: seconds without progress after which a warning names the busy workers.
+        stall_warning: seconds without progress after which a warning names the busy workers; `None` for no
+            warning.
+        timeout: seconds that one datapoint may take. One that takes longer is a `DatapointTimeoutError`
+            there, or is treated as `on_error` says; its worker is killed, and a new one takes its place. With
+            a limit, each datapoint is a message of its own, which costs some tens of microseconds.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
         SendError: the flow cannot be sent to a worker, while iterating; the text names the part.
         WorkerDiedError: a worker was killed, while iterating.
+        DatapointTimeoutError: a datapoint took longer than `timeout`, while iterating.
 
     Example:
         >>> from towerpack_dataflow import DataFromList, MapData
@@ -73,7 +80,8 @@ class MultiProcessRunner(ParallelRunner):
         start_method: str | None = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         on_error: str = "raise",
-        stall_warning: float = 60.0,
+        stall_warning: float | None = 60.0,
+        timeout: float | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
         replicate = arguments.flag("replicate", replicate)
@@ -88,6 +96,7 @@ class MultiProcessRunner(ParallelRunner):
             worker_init_fn=worker_init_fn,
             on_error=on_error,
             stall_warning=stall_warning,
+            timeout=timeout,
         )
 
     def _name(self) -> str:
@@ -105,7 +114,7 @@ class MultiProcessMapData(ParallelMap):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes, or "auto".
+        num_workers: how many processes, "auto" or 0, as in `MultiProcessRunner`.
         func: as in `MapData`. With `on_error="retry"` it may see the same object again.
         rng: as in `MapData`.
         drops: as in `MapData`.
@@ -115,11 +124,13 @@ class MultiProcessMapData(ParallelMap):
         worker_init_fn: as in `MultiProcessRunner`.
         on_error: "raise", "skip" (as if the function had returned `None`) or "retry", three times in all.
         stall_warning: as in `MultiProcessRunner`.
+        timeout: as in `MultiProcessRunner`.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
         SendError: the function or a datapoint cannot be sent, while iterating; the text names the part.
         WorkerDiedError: a worker was killed, while iterating.
+        DatapointTimeoutError: a datapoint took longer than `timeout`, while iterating.
 
     Example:
         >>> list(MultiProcessMapData([[1], [2], [3]], 2, lambda dp: [dp[0] * 10]))
@@ -139,7 +150,8 @@ class MultiProcessMapData(ParallelMap):
         start_method: str | None = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         on_error: str = "raise",
-        stall_warning: float = 60.0,
+        stall_warning: float | None = 60.0,
+        timeout: float | None = None,
     ) -> None:
         """Puts `func` over `ds`; starts nothing."""
         super().__init__(
@@ -154,6 +166,7 @@ class MultiProcessMapData(ParallelMap):
             worker_init_fn=worker_init_fn,
             on_error=on_error,
             stall_warning=stall_warning,
+            timeout=timeout,
         )
 
     def _name(self) -> str:

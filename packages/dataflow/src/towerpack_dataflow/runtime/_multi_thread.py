@@ -16,17 +16,19 @@ class MultiThreadRunner(ParallelRunner):
     """`MultiProcessRunner` with threads: for work that releases the interpreter's lock.
 
     Decoding images, decompressing and reading files do; loops in Python do not, unless the build is
-    free-threaded. Nothing is copied or sent, so the flow may hold whatever it likes, and starting costs
-    nothing. All threads share the flow: if it is addressable, its `datapoint()` and the functions in it are
-    called from several threads at a time.
+    free-threaded. Nothing is sent, so the flow may hold whatever it likes, and starting costs nothing. Arrays
+    that the flow keeps, too, are copied, for it may write to them later; fresh ones are not. All threads
+    share the flow: if it is addressable, its `datapoint()` and the functions in it are called from several
+    threads at a time.
 
     Args:
         ds: the flow below.
-        num_threads: how many threads.
+        num_threads: how many threads; 0 as in `MultiProcessRunner`.
         ordered: as in `MultiProcessRunner`.
         prefetch_bytes: bound on the bytes made ahead of the consumer.
         on_error: as in `MultiProcessRunner`.
         stall_warning: as in `MultiProcessRunner`.
+        timeout: as in `MultiProcessRunner`.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
@@ -46,7 +48,8 @@ class MultiThreadRunner(ParallelRunner):
         ordered: bool = True,
         prefetch_bytes: int = 2**28,
         on_error: str = "raise",
-        stall_warning: float = 60.0,
+        stall_warning: float | None = 60.0,
+        timeout: float | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
         super().__init__(
@@ -56,6 +59,7 @@ class MultiThreadRunner(ParallelRunner):
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
             stall_warning=stall_warning,
+            timeout=timeout,
             start_method="thread",
         )
 
@@ -69,7 +73,7 @@ class MultiThreadMapData(ParallelMap):
 
     Args:
         ds: the flow below; only one thread at a time reads it.
-        num_threads: how many threads.
+        num_threads: how many threads; 0 as in `MultiProcessRunner`.
         func: as in `MapData`; called from several threads at a time.
         rng: as in `MapData`.
         drops: as in `MapData`.
@@ -77,6 +81,7 @@ class MultiThreadMapData(ParallelMap):
         prefetch_bytes: bound on the bytes made ahead of the consumer.
         on_error: as in `MultiProcessMapData`.
         stall_warning: as in `MultiProcessRunner`.
+        timeout: as in `MultiProcessRunner`.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
@@ -97,7 +102,8 @@ class MultiThreadMapData(ParallelMap):
         ordered: bool = True,
         prefetch_bytes: int = 2**28,
         on_error: str = "raise",
-        stall_warning: float = 60.0,
+        stall_warning: float | None = 60.0,
+        timeout: float | None = None,
     ) -> None:
         """Puts `func` over `ds`; starts nothing."""
         super().__init__(
@@ -110,6 +116,7 @@ class MultiThreadMapData(ParallelMap):
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
             stall_warning=stall_warning,
+            timeout=timeout,
             start_method="thread",
         )
 

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, final
+from math import inf
+from typing import TYPE_CHECKING, Any, Self, final
 
 from .. import _argument_checks as arguments
-from .._errors import UnknownLengthError
+from .._errors import ArgumentError, ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
 from ..operators._proxy_flow import ProxyDataFlow
 from ._suggest_workers import autotune
 
 if TYPE_CHECKING:
-    from .pool import Chunk, Dispatcher, WorkerPool
+    from .pool import Chunk, Dispatcher, InlinePool, WorkerPool
     from .worker._task_handler import TaskHandler
     from .worker._task_messages import TaskResult
 
-__all__ = ["ErrorCounts", "ParallelFlow", "drain"]
+__all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 _WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
 _POLICIES = ("raise", "skip", "retry")
 _METHODS = ("spawn", "fork", "thread")
-_OWN = frozenset({"_read_only", "_worker_pool"})
+_OWN = frozenset({"_read_only", "_starting", "_worker_pool"})
 _FEW = 8  # datapoints that are let go of one by one
 
 
@@ -38,19 +41,27 @@ class ParallelFlow(ProxyDataFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes; "auto" for as many as `autotune` suggests, but at least one.
+        num_workers: how many processes; 0 for none, and the same datapoints made in this one; "auto" for as
+            many as `autotune` suggests, but at least one.
         ordered: whether datapoints come in the order of the single-process flow.
         prefetch_bytes: bound on the bytes made ahead of the consumer, and on those it holds in views.
         start_method: "spawn", "fork" or "thread"; by default "thread" where the interpreter has no lock that
             all threads share, else "spawn".
         worker_init_fn: called in each worker with its number, before anything else.
         on_error: "raise", "skip" or "retry".
-        stall_warning: seconds without any progress after which a warning names the busy workers.
+        stall_warning: seconds without any progress after which a warning names the busy workers; `None` for
+            no warning.
+        timeout: seconds that a worker may take for one datapoint, from when it has started; `None` for any
+            number.
+
+    Raises:
+        ArgumentError: an argument has a value that cannot work.
+        ArgumentTypeError: `worker_init_fn` cannot be called.
     """
 
     _transparent = True
     _argument_names = {"num_workers": "_asked_for", "num_threads": "_asked_for"}
-    _worker_pool: WorkerPool | None = None
+    _worker_pool: WorkerPool | InlinePool | None = None
     _read_only = False
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
 
@@ -64,22 +75,37 @@ class ParallelFlow(ProxyDataFlow):
         start_method: str | None = None,
         worker_init_fn: Callable[[int], Any] | None = None,
         on_error: str = "raise",
-        stall_warning: float = 60.0,
+        stall_warning: float | None = 60.0,
+        timeout: float | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
         super().__init__(ds)
+        self._starting = threading.RLock()
         self._asked_for = (
             num_workers
             if isinstance(num_workers, str) and num_workers == "auto"
-            else arguments.count("num_workers", num_workers, instead=', or "auto"')
+            else arguments.count("num_workers", num_workers, least=0, instead=', or "auto"')
         )
         self._ordered = arguments.flag("ordered", ordered)
         self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
         method = _default_method() if start_method is None else start_method
         self._start_method = arguments.one_of("start_method", method, _METHODS)
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
+        if worker_init_fn is not None and not callable(worker_init_fn):
+            raise ArgumentTypeError(
+                "worker_init_fn is a function of the worker's number, or None; received "
+                f"{type(worker_init_fn).__name__}"
+            )
         self._worker_init_fn = worker_init_fn
-        self._stall_warning = stall_warning
+        self._stall_warning = (
+            inf if stall_warning is None else arguments.seconds("stall_warning", stall_warning)
+        )
+        self._timeout = None if timeout is None else arguments.seconds("timeout", timeout)
+        if self._timeout is not None and num_workers == 0:
+            raise ArgumentError(
+                f"timeout={timeout!r} needs workers: nothing can interrupt a datapoint that is made in this "
+                "process; take num_workers=1, or timeout=None"
+            )
 
     def __len__(self) -> int:
         """Returns the length of the flow below.
@@ -121,9 +147,38 @@ class ParallelFlow(ProxyDataFlow):
         _log.info("%s: %s", type(self).__name__, suggestion)
         return max(suggestion.workers, 1)
 
+    @property
+    def _in_process(self) -> bool:
+        """Whether datapoints are made in this process: by threads, or by no workers at all."""
+        return self._start_method == "thread" or self._asked_for == 0
+
+    def close(self) -> None:
+        """Ends the workers of this flow and of those below it; does nothing if there are none.
+
+        Datapoints that were handed out stay valid, and the next pass starts workers anew. An iterator that
+        is still in use raises `WorkerDiedError`. Without this call the workers end with the flow.
+        """
+        pool = self._worker_pool
+        if pool is not None:
+            pool.close()
+        close_below(self)
+
+    def __enter__(self) -> Self:
+        """Returns this flow."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the workers."""
+        self.close()
+
     def __getstate__(self) -> dict[str, Any]:
         """Returns the state of a copy, which starts workers of its own and lends as any new flow does."""
         return {key: value for key, value in super().__getstate__().items() if key not in _OWN}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes over a copy's state."""
+        vars(self).update(state)
+        self._starting = threading.RLock()
 
     def lend_read_only(self) -> None:
         """Lends large arrays as read-only views of shared memory, from the next datapoint on.
@@ -132,7 +187,7 @@ class ParallelFlow(ProxyDataFlow):
         emptied. Arrays that threads have made change hands as they are, so then the flow below lends its own.
         """
         self._read_only = True
-        if self._start_method == "thread":
+        if self._in_process:
             self.ds.lend_read_only()
 
     @abstractmethod
@@ -153,31 +208,54 @@ class ParallelFlow(ProxyDataFlow):
         finally:
             datapoints.close()  # type: ignore[attr-defined]
 
-    def _running_pool(self) -> WorkerPool:
-        pool = self._worker_pool
-        if pool is None:
-            from .pool import PoolOptions, WorkerPool
+    def _running_pool(self) -> WorkerPool | InlinePool:
+        with self._starting:  # several threads may begin a pass at once
+            pool = self._worker_pool
+            if pool is None:
+                pool = self._worker_pool = self._new_pool()
+                weakref.finalize(self, pool.close)
+            if not pool.running:
+                pool.start(self._handler())
+            return pool
 
-            options = PoolOptions(
-                self._num_workers,
-                self._start_method,
-                self._worker_init_fn,
-                self._prefetch_bytes,
-                self._stall_warning,
-            )
-            pool = self._worker_pool = WorkerPool(options)
-            weakref.finalize(self, pool.close)
-        if not pool.running:
-            pool.start(self._handler())
-        return pool
+    def _new_pool(self) -> WorkerPool | InlinePool:
+        from .pool import InlinePool, PoolOptions, WorkerPool
+
+        if self._num_workers == 0:
+            return InlinePool()
+        options = PoolOptions(
+            self._num_workers,
+            self._start_method,
+            self._worker_init_fn,
+            self._prefetch_bytes,
+            self._stall_warning,
+            self._on_error,
+            self._timeout,
+        )
+        return WorkerPool(options)
 
     def _dispatcher(
         self, start: int, stop: int | None, ordered: bool, done: Iterable[tuple[int, int]] = ()
     ) -> Dispatcher[Chunk]:
         from .pool import Dispatcher
 
-        window = _WINDOW * self._num_workers
-        return Dispatcher(start, stop, window=window, budget=self._prefetch_bytes, ordered=ordered, done=done)
+        window = _WINDOW * max(self._num_workers, 1)
+        # Only a datapoint that is a task of its own can be the one that took too long; and without workers,
+        # none is made before the consumer wants it.
+        longest = 1 if self._timeout is not None or self._num_workers == 0 else None
+        budget = self._prefetch_bytes
+        return Dispatcher(
+            start, stop, window=window, budget=budget, ordered=ordered, done=done, longest=longest
+        )
+
+
+def close_below(flow: DataFlow) -> None:
+    """Ends the workers of all flows below `flow`."""
+    for child in flow._children():
+        if isinstance(child, ParallelFlow):
+            child.close()
+        else:
+            close_below(child)
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from .._errors import BatchError
 from ..batch import BatchData
@@ -14,8 +14,9 @@ from ..flow._error_location import blame
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._as_dataflow import as_dataflow
+from ..storage import snapshot
 from ._multi_process import MultiProcessMapData, MultiProcessRunner
-from ._parallel_flow import ErrorCounts, drain
+from ._parallel_flow import ErrorCounts, close_below, drain
 
 if TYPE_CHECKING:
     from .transport import Failure
@@ -35,7 +36,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many processes, or "auto".
+        num_workers: how many processes, "auto" or 0, as in `MultiProcessRunner`.
         func: as in `MapData`.
         batch_size: as in `BatchData`.
         remainder: as in `BatchData`.
@@ -75,6 +76,18 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         else:
             mapped = MultiProcessMapData(ds, num_workers, func, rng=rng, drops=drops, **options)
             super().__init__(BatchData(mapped, batch_size, remainder))
+
+    def close(self) -> None:
+        """Ends the workers; see `MultiProcessRunner`."""
+        close_below(self)
+
+    def __enter__(self) -> Self:
+        """Returns this flow."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the workers."""
+        self.close()
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         batches = self.ds
@@ -124,7 +137,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
 def _by_batch(datapoints: Iterator[Any], first: int, size: int, remainder: bool) -> Iterator[BatchInputs]:
     from .worker._map_tasks import BatchInputs
 
-    while len(inputs := list(islice(datapoints, size))) == size:
+    while len(inputs := list(map(snapshot, islice(datapoints, size)))) == size:
         yield BatchInputs(first, inputs)
         first += size
     if inputs and remainder:

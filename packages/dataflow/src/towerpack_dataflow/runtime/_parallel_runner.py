@@ -48,6 +48,8 @@ class ParallelRunner(ParallelFlow):
             raise ArgumentError(
                 'replicate=True needs start_method="spawn" or "fork": threads share one flow instead'
             )
+        if replicate and self._asked_for == 0:
+            raise ArgumentError("replicate=True needs at least one worker, since each has a copy of its own")
         if on_error != "raise" and (replicate or not self.ds.addressable):
             raise ArgumentError(
                 f"on_error={on_error!r} needs an addressable flow, of which one datapoint can be left out or "
@@ -69,8 +71,8 @@ class ParallelRunner(ParallelFlow):
         return not self._replicate and super().addressable
 
     def reset_state(self) -> None:
-        """Resets the flow below if workers are threads; in processes, each worker does so when it starts."""
-        if self._start_method == "thread":
+        """Resets the flow below if it is read in this process; else each worker does so when it starts."""
+        if self._in_process:
             super().reset_state()
         self._ready = True
 

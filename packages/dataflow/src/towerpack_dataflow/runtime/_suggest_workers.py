@@ -8,6 +8,7 @@ from math import ceil
 from time import perf_counter, thread_time
 from typing import NamedTuple, final
 
+from .._errors import ArgumentTypeError
 from ..flow._datapoint_size import datapoint_size, duration
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
@@ -102,11 +103,18 @@ def autotune(
         cpus: processors that the workers may use together; all that this process may, by default.
         memory: bytes that they may use together.
 
+    Raises:
+        ArgumentTypeError: `flow` is no flow.
+
     Example:
         >>> from towerpack_dataflow import DataFromList, MapData
         >>> print(autotune(MapData(DataFromList(range(1000)), float)))  # doctest: +ELLIPSIS
         no workers: a datapoint takes ...
     """
+    if not isinstance(flow, DataFlow):
+        raise ArgumentTypeError(
+            f"autotune takes a DataFlow, of which it makes some datapoints; received {type(flow).__name__}"
+        )
     try:
         sample = _measured(_copy(flow))
     except _CannotCopyError:

@@ -19,7 +19,11 @@ def anonymous_file(size: int) -> int:
     a killed process leaves nothing behind.
     """
     descriptor = os.memfd_create("towerpack-slot") if hasattr(os, "memfd_create") else _unlinked_file()
-    os.ftruncate(descriptor, size)
+    try:
+        os.ftruncate(descriptor, size)
+    except OSError:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple, final
 from weakref import WeakMethod
 
 from ...flow._resume_marks import Marks, as_lists
-from ..transport import ReceivedMessage
+from ...storage import snapshot
+from ..transport import Failure, ReceivedMessage
+from ..worker._task_handler import ATTEMPTS
 from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
 from ..worker._worker_thread import InProcessMessage
 from ._dispatcher import Dispatcher
@@ -73,16 +75,28 @@ class ActivePass:
         self._source_at = dispatcher.due
         self.source_marks: Marks = {} if source_marks is None else source_marks
         self._marks_before: dict[int, Marks] = {}
+        self._again: dict[int, list[Any]] = {}
+        self._attempts: dict[int, int] = {}
 
-    def inputs(self, begin: int, end: int) -> list[Any]:
-        """Returns the inputs of a stretch: fewer if the source ends there, and then the pass does, too."""
+    def inputs(self, begin: int, end: int, kept: bool) -> list[Any]:
+        """Returns the inputs of a stretch: fewer if the source ends there, and then the pass does, too.
+
+        Args:
+            begin: the first of the stretch.
+            end: the one after the last.
+            kept: whether the inputs stay in this process, and are not pickled at once.
+        """
         assert self.source is not None
+        if begin in self._again:
+            return self._again.pop(begin)
         inputs: list[Any] = []
         before = as_lists(self.source_marks)
         skipped = begin - self._source_at  # the consumer has had these already
+        # The last one is sent before the source goes on; what is not sent at all must not change either.
+        alone = -1 if kept else end - begin - 1
         try:
             for datapoint in islice(self.source, skipped, skipped + end - begin):
-                inputs.append(datapoint)
+                inputs.append(datapoint if len(inputs) == alone else snapshot(datapoint))
         except Exception as error:
             self.source_error = error
         self._source_at = begin + len(inputs)
@@ -91,6 +105,34 @@ class ActivePass:
         if self.source_marks:
             self._marks_before[begin] = marks_throughout(before, self.source_marks)
         return inputs
+
+    def fail(self, number: int, failure: Failure, in_its_place: list[Any] | None) -> bool:
+        """Puts an error into the place of a datapoint, or leaves it out; returns whether the pass goes on.
+
+        Args:
+            number: of the datapoint.
+            failure: the error.
+            in_its_place: what takes its place if it is left out; `None` if it is not.
+        """
+        if in_its_place is None:
+            self.add_result(TaskResult(self.number, number, number, failure=failure), None)
+            return False
+        skipped = ((number, failure.summary),)
+        self.add_result(
+            TaskResult(self.number, number, number + 1, skipped=skipped), InProcessMessage(in_its_place)
+        )
+        return True
+
+    def may_retry(self, begin: int, on_error: str) -> bool:
+        """Counts an attempt that took too long; says whether there is to be another one."""
+        self._attempts[begin] = self._attempts.get(begin, 0) + 1
+        return on_error == "retry" and self._attempts[begin] < ATTEMPTS
+
+    def take_back(self, begin: int, inputs: list[Any] | None) -> None:
+        """Takes a stretch back from a worker, to be handed out again."""
+        if inputs is not None:
+            self._again[begin] = inputs
+        self.dispatcher.take_back(begin)
 
     def add_result(self, result: TaskResult, message: ReceivedMessage | InProcessMessage | None) -> None:
         """Passes the result of a task on to the dispatcher."""

@@ -19,9 +19,10 @@ _MOST = 4096
 class Pace:
     """The number of datapoints in a task, learned from how long they take and how large they are."""
 
-    def __init__(self) -> None:
-        """Begins with one at a time."""
+    def __init__(self, most: int = _MOST) -> None:
+        """Begins with one at a time; never has more than `most`."""
         self._count = 1.0
+        self._most = most
         self.seconds = 0.0
         self.bytes = 0.0
 
@@ -38,7 +39,7 @@ class Pace:
         weight = 1.0 if new else 0.25
         self.seconds += weight * (seconds / count - self.seconds)
         self.bytes += weight * (size / count - self.bytes)
-        fitting = min(_WORK / max(self.seconds, 1e-9), _BYTES / max(self.bytes, 1e-9), _MOST)
+        fitting = min(_WORK / max(self.seconds, 1e-9), _BYTES / max(self.bytes, 1e-9), self._most)
         # Growing step by step: the first datapoint is often the slowest, or the smallest.
         self._count = max(1.0, min(fitting, self._count * 2))
 
@@ -59,6 +60,7 @@ class Dispatcher(Generic[T]):
         budget: how many bytes may be.
         ordered: whether datapoints leave in order, or as they come.
         done: stretches `(begin, end)` behind `start` that the consumer has had already.
+        longest: the most datapoints in a stretch; `None` for as many as are worth a message.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Dispatcher(Generic[T]):
         budget: int = 2**28,
         ordered: bool = True,
         done: Iterable[tuple[int, int]] = (),
+        longest: int | None = None,
     ) -> None:
         """Begins with nothing handed out."""
         self._stop = stop
@@ -86,7 +89,7 @@ class Dispatcher(Generic[T]):
             if begin > self._fresh:
                 self._rests.append((self._fresh, begin))
             self._fresh = end
-        self.pace = Pace()
+        self.pace = Pace(longest or _MOST)
 
     @property
     def due(self) -> int:
@@ -149,6 +152,17 @@ class Dispatcher(Generic[T]):
             return
         self._ready[begin] = (end, size, made)
         self._ready_bytes += size
+
+    def take_back(self, begin: int) -> None:
+        """Hands a stretch out again, before anything else."""
+        end = begin + self._flying.pop(begin)
+        if self._stop is None or begin < self._stop:
+            heapq.heappush(self._rests, (begin, end))
+
+    def divide(self, begin: int) -> None:
+        """Makes of a stretch under way stretches of one datapoint each."""
+        for number in range(begin, begin + self._flying.pop(begin)):
+            self._flying[number] = 1
 
     def end_at(self, stop: int) -> None:
         """Ends the pass before `stop`, and forgets all that lies behind."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import socket
 from collections.abc import Callable, Sequence
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, final
 
-from ..._errors import WorkerDiedError
+from ..._errors import DatapointTimeoutError, WorkerDiedError
 from ..transport import Channel, WorkerPayload, pack_error
 from ..worker._task_handler import TaskHandler
 from ..worker._worker_info import WorkerInfo, set_thread_info
@@ -29,6 +30,8 @@ class PoolOptions(NamedTuple):
         worker_init_fn: called first in each.
         prefetch_bytes: how much may be under way, and how much the consumer may hold in views.
         stall_warning: seconds of waiting after which a warning names the busy workers.
+        on_error: what becomes of a datapoint that cannot be made or sent: "raise", "skip" or "retry".
+        timeout: seconds that a datapoint may take; `None` for any number.
     """
 
     num_workers: int
@@ -36,6 +39,8 @@ class PoolOptions(NamedTuple):
     worker_init_fn: Callable[[int], Any] | None
     prefetch_bytes: int
     stall_warning: float
+    on_error: str = "raise"
+    timeout: float | None = None
 
 
 @final
@@ -46,12 +51,16 @@ class _Task(NamedTuple):
         begin, end: of the stretch.
         epoch: of its pass.
         since: when the worker got it, or sent a part of it.
+        number: of its pass.
+        inputs: what was sent along, if it may have to be sent again.
     """
 
     begin: int
     end: int
     epoch: int
     since: float
+    number: int
+    inputs: list[Any] | None = None
 
     def __str__(self) -> str:
         """Names the datapoints, for messages."""
@@ -80,6 +89,8 @@ class WorkerHandle:
         self.channel = channel
         self.open_passes: set[int] = set()
         self._tasks: dict[tuple[int, int], _Task] = {}  # by pass and begin
+        self._ready = False
+        self._since = monotonic()  # it began to work, or has been at its present task
 
     @property
     def load(self) -> int:
@@ -91,15 +102,45 @@ class WorkerHandle:
         """Descriptors that become readable when it has sent something, or ended."""
         return [number for number in (self.channel.socket.fileno(), self.process.sentinel) if number >= 0]
 
-    def begin(self, number: int, begin: int, end: int, epoch: int) -> None:
+    @property
+    def busy_since(self) -> float:
+        """When it began its present task, on the monotonic clock; infinity while it has none, or starts."""
+        return self._since if self._tasks and self._ready else inf
+
+    def be_ready(self) -> None:
+        """Notes that it has started."""
+        self._ready = True
+        self._since = monotonic()
+
+    def begin(self, number: int, begin: int, end: int, epoch: int, inputs: list[Any] | None = None) -> None:
         """Notes a new task: a stretch of pass `number`."""
-        self._tasks[number, begin] = _Task(begin, end, epoch, monotonic())
+        now = monotonic()
+        if not self._tasks:
+            self._since = now
+        self._tasks[number, begin] = _Task(begin, end, epoch, now, number, inputs)
 
     def finish(self, number: int, begin: int, going_on: int | None) -> None:
         """Notes the result of a task; the worker goes on with the rest from `going_on` on, if any."""
+        self._ready = True
+        self._since = monotonic()
         task = self._tasks.pop((number, begin))
         if going_on is not None:
-            self.begin(number, going_on, task.end, task.epoch)
+            self.begin(number, going_on, task.end, task.epoch, task.inputs)
+
+    def abandon(self) -> list[_Task]:
+        """Ends it at once, a thread as soon as it can; returns its tasks, the present one first."""
+        self.process.kill()
+        self.channel.close()
+        self.process.close()
+        return list(self._tasks.values())
+
+    def too_slow(self, task: _Task, seconds: float | None) -> DatapointTimeoutError:
+        """Returns the error that says which datapoint took too long."""
+        end = "goes on without us" if isinstance(self.process, WorkerThread) else "was killed"
+        return DatapointTimeoutError(
+            f"{task} took more than timeout={seconds:g} seconds; worker {self.number} ({self.process}) "
+            f'{end}. Give it more time, or leave such datapoints out with on_error="skip"'
+        )
 
     def doing(self) -> str:
         """Describes its oldest task, for a warning; empty if it has none."""
@@ -142,23 +183,26 @@ def start_worker(
     ours, theirs = socket.socketpair()
     try:
         if payload is not None:
-            process = spawn(theirs, payload.descriptor, payload.sizes, number, options.num_workers)
+            process = spawn(theirs, payload.descriptor, number, options.num_workers)
         else:
-            foreign = [ours, *(other.channel.socket for other in others)]
+            foreign = [ours.fileno(), *(other.channel.socket.fileno() for other in others)]
+            foreign += [file for other in others for file in getattr(other.process, "lifeline", ())]
             process = _forked(options, number, handler, theirs, foreign)
     except BaseException:
         ours.close()
         raise
     finally:
         theirs.close()
-    return WorkerHandle(number, process, Channel(ours, options.prefetch_bytes // options.num_workers))
+    lend = options.prefetch_bytes // options.num_workers
+    fresh = options.start_method == "spawn"
+    return WorkerHandle(number, process, Channel(ours, lend, patient=False, by_value=fresh))
 
 
 def _forked(
-    options: PoolOptions, number: int, handler: TaskHandler, end: socket.socket, foreign: list[socket.socket]
+    options: PoolOptions, number: int, handler: TaskHandler, end: socket.socket, foreign: list[int]
 ) -> WorkerProcess:
     start = WorkerStart(WorkerInfo(number, options.num_workers), options.worker_init_fn, handler)
-    return fork(end, foreign, lambda parent, guarded: main_forked(end, parent, guarded, start))
+    return fork(end, foreign, lambda parent, alive: main_forked(end, parent, alive, start))
 
 
 def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHandle:
@@ -170,6 +214,7 @@ def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHa
         except Exception as error:
             end.send(pack_error(error))
             return
+        end.send(None)
         # Threads share the flow or function, but not their place in it.
         WorkerLoop(end, copy.copy(handler).in_thread()).run()
 

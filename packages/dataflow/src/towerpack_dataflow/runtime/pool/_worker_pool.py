@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import select
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
+from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerDiedError
-from ..transport import Failure, PeerGoneError, ReceivedMessage, WorkerPayload, unpack_error
+from ..transport import Failure, PeerGoneError, ReceivedMessage, pack_error, unpack_error
 from ..worker._task_handler import TaskHandler
 from ..worker._task_messages import TaskResult
-from ..worker._worker_process import end_all, interrupts_blocked
+from ..worker._worker_process import interrupts_blocked
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk
-from ._worker_handle import PoolOptions, WorkerHandle, start_worker
+from ._worker_group import WorkerGroup, is_stuck
+from ._worker_handle import PoolOptions, WorkerHandle
+from ._worker_poll import LONGEST_WAIT, WorkerPoll
 
 __all__ = ["WorkerPool"]
 
@@ -35,7 +36,8 @@ class WorkerPool:
     """Starts workers, gives them tasks, and ends them. Several passes may run at a time.
 
     There is no thread here: everything happens while a consumer waits for its next datapoint. Workers go on
-    in the meantime with the tasks they have.
+    in the meantime with the tasks they have. Of several consumers one waits for the workers, and the others
+    for it; none holds the lock while it waits, nor while it reads the inputs of its pass.
 
     Args:
         options: see there.
@@ -44,20 +46,27 @@ class WorkerPool:
     def __init__(self, options: PoolOptions) -> None:
         """Starts nothing."""
         self._options = options
-        self._workers: list[WorkerHandle] = []
+        self._group = WorkerGroup(options)
+        self._lock = threading.RLock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._arrived = threading.Condition(self._lock)
+        self._waiting = False  # whether a thread waits for the workers
         self._passes: dict[int, ActivePass] = {}
         self._numbers = count()
         self._left: deque[ActivePass] = deque()
         self._ahead: ActivePass | None = None
-        self._lock = threading.RLock()
-        self._owner = os.getpid()
-        self._poll: Any = None
-        self._payload: WorkerPayload | None = None
+        self._logged: set[str] = set()
+
+    @property
+    def _workers(self) -> list[WorkerHandle]:
+        return self._group.workers
 
     @property
     def running(self) -> bool:
         """Whether there are workers, and this process has started them."""
-        return bool(self._workers) and self._owner == os.getpid()
+        return bool(self._workers) and self._group.is_ours
 
     def start(self, handler: TaskHandler) -> None:
         """Starts the workers, which get `handler`.
@@ -66,42 +75,25 @@ class WorkerPool:
             SendError: the handler cannot be sent.
             OSError: the system has no room for more processes or files.
         """
-        for worker in self._workers:  # those of the process that this one is a fork of: only copies
-            worker.channel.close()
-            worker.process.close()
-        self._forget()
-        self._owner = os.getpid()
-        self._poll = select.poll()
-        options = self._options
-        init = options.worker_init_fn
-        contents = {**handler.contents(), "worker_init_fn": init}
-        payload = WorkerPayload((init, handler), contents) if options.start_method == "spawn" else None
-        self._payload = payload
-        try:
-            for number in range(options.num_workers):
-                self._workers.append(start_worker(options, number, handler, payload, self._workers))
-                self._watch(self._workers[-1])
-        except BaseException as error:
-            self.close()
-            if isinstance(error, OSError):
-                raise OSError(
-                    error.errno,
-                    f"cannot start worker {len(self._workers)} of {options.num_workers}: {error.strerror}",
-                ) from error
-            raise
+        if not self._group.is_ours:  # a thread that had the lock is not in this fork
+            self._group.forget_copies()
+            self._lock = threading.RLock()
+            self._forget()
+        with self._lock, self._closing_if_interrupted():
+            if not self.running:
+                self._group.start(handler)
 
     def close(self) -> None:
         """Ends all workers; views that consumers hold stay valid."""
-        if self._owner != os.getpid():  # a forked copy of the parent does not own the workers
+        if not self._group.is_ours:  # a forked copy of the parent does not own the workers
             return
         with self._lock, interrupts_blocked():
-            workers, self._workers = self._workers, []
-            for worker in workers:
-                worker.channel.close()
-            end_all([worker.process for worker in workers])
-            if workers and self._payload is not None:
-                self._payload.close()
-            self._forget()
+            self._group.close()
+            self._passes = {}
+            self._left = deque()
+            self._ahead = None
+            self._logged = set()
+            self._arrived.notify_all()
 
     def chunks(self, this: ActivePass) -> Iterator[Chunk]:
         """Yields the results of a pass, in the order that its dispatcher keeps.
@@ -112,9 +104,11 @@ class WorkerPool:
         this = self._begin(this)
         try:
             while True:
-                chunk = this.dispatcher.take()
+                with self._lock:
+                    chunk = this.dispatcher.take()
                 if chunk is not None:
                     yield chunk
+                    del chunk
                     self._give_back(_LARGE)
                 elif this.dispatcher.finished:
                     break
@@ -146,31 +140,50 @@ class WorkerPool:
 
     def _advance(self, this: ActivePass) -> None:
         """Hands out tasks while there is room, then waits until a result is there."""
-        with self._lock:
-            if this.number not in self._passes or not self.running:
-                raise WorkerDiedError("the workers of this pass were ended while it was being read")
-            with self._exclusively():
-                self._close_left_passes()
-                self._hand_out(this)
-                if not (this.dispatcher.ready or this.dispatcher.finished):
-                    self._give_back(_MUCH)
-                    self._wait(this)
+        with self._lock, self._closing_if_interrupted():
+            self._check(this)
+            self._close_left_passes()
+            poll = self._group.poll
+            assert poll is not None
+            if not self._waiting and any(map(is_stuck, self._workers)):
+                self._read(poll.wait(0.0) or ())  # perhaps it has only not been asked for some time
+        with self._closing_if_interrupted():
+            self._hand_out(this)
+            with self._lock:
+                self._check(this)
+                if this.dispatcher.ready or this.dispatcher.finished:
+                    return
+                self._give_back(_MUCH)
+                if self._waiting:
+                    poll.wake()  # that thread waits for what is sent from now on, too
+                    if not self._arrived.wait(min(self._options.stall_warning, LONGEST_WAIT)):
+                        self._group.warn(this.dispatcher.due, this.spec.epoch)
+                    return
+                self._waiting = True
+                poll.watch_sends(self._workers)
+            self._wait(this, poll)
+
+    def _check(self, this: ActivePass) -> None:
+        if this.number not in self._passes or not self.running:
+            raise WorkerDiedError("the workers of this pass were ended while it was being read")
 
     @contextlib.contextmanager
-    def _exclusively(self) -> Iterator[None]:
-        """Lets one thread in at a time; an interruption in the middle ends the pool."""
-        with self._lock:
-            try:
-                yield
-            except BaseException:  # Ctrl-C may come anywhere: nothing that was under way can be trusted
-                self.close()
-                raise
+    def _closing_if_interrupted(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # Ctrl-C may come anywhere: nothing that was under way can be trusted
+            self.close()
+            raise
 
     def _give_back(self, least: int) -> None:
         """Returns slots that the consumer has let go of early, if they have `least` bytes."""
         for worker in self._workers:
             if worker.channel.owed >= least and self.running:
-                with self._exclusively(), contextlib.suppress(PeerGoneError):  # the poll will report it
+                with (
+                    self._lock,
+                    self._closing_if_interrupted(),
+                    contextlib.suppress(PeerGoneError),
+                ):  # the poll will report it
                     worker.channel.give_back()
 
     def _close_left_passes(self) -> None:
@@ -189,47 +202,80 @@ class WorkerPool:
         self._hand_out_of(this, self._options.prefetch_bytes)
         if not this.dispatcher.exhausted or this.follower is None:
             return
-        if this.next is None:
-            make = this.follower()
-            if make is None:
-                return
-            this.next = self._ahead = make(this)
-            self._register(this.next)
-        if self._ahead is this.next:
+        with self._lock:
+            if this.next is None:
+                make = this.follower()
+                if make is None:
+                    return
+                this.next = self._ahead = make(this)
+                self._register(this.next)
+            ahead = this.next if self._ahead is this.next else None
             left = self._options.prefetch_bytes - int(this.dispatcher.held_bytes())
-            self._hand_out_of(this.next, left)
+        if ahead is not None:
+            self._hand_out_of(ahead, left)
 
     def _hand_out_of(self, this: ActivePass, budget: int) -> None:
-        dispatcher = this.dispatcher
+        inputs = None
         while True:
-            pace = dispatcher.pace
-            depth = int(min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST))
-            worker = self._free_worker(this, depth)
-            if worker is None:
-                return
-            stretch = dispatcher.hand_out(budget)
+            with self._lock:
+                stretch = None if not self._has_room(this) else this.dispatcher.hand_out(budget)
             if stretch is None:
                 return
-            self._assign(worker, this, *stretch)
+            begin, end = stretch
+            if this.source is not None:
+                # Not under the lock: the flow that is read here may take its time.
+                inputs = this.inputs(begin, end, self._options.start_method == "thread")
+            with self._lock:
+                if not self.running:
+                    return
+                self._assign(this, begin, end, inputs)
 
-    def _free_worker(self, this: ActivePass, depth: int) -> WorkerHandle | None:
-        workers = self._workers if this.pinned is None else [self._workers[this.pinned]]
-        worker = min(workers, key=lambda worker: worker.load)
-        return worker if worker.load < depth else None
+    def _has_room(self, this: ActivePass) -> bool:
+        pace = this.dispatcher.pace
+        depth = min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST)
+        worker = self._group.least_busy(this.pinned)
+        return (
+            worker is not None and worker.load < int(depth) and not (this.pinned is None and is_stuck(worker))
+        )
 
-    def _assign(self, worker: WorkerHandle, this: ActivePass, begin: int, end: int) -> None:
-        inputs = None
-        if this.source is not None:
-            inputs = this.inputs(begin, end)
+    def _assign(self, this: ActivePass, begin: int, end: int, inputs: list[Any] | None) -> None:
+        if inputs is not None:
             if not inputs:
                 this.add_result(TaskResult(this.number, begin, begin), None)
                 return
             end = begin + len(inputs)
+        worker = self._group.least_busy(this.pinned)
+        assert worker is not None
         if this.number not in worker.open_passes:
             worker.open_passes.add(this.number)
             self._send(worker, ("open", this.number, tuple(this.spec)))
-        worker.begin(this.number, begin, end, this.spec.epoch)
+        try:
+            self._give(worker, this, begin, end, inputs)
+        except (WorkerDiedError, PeerGoneError):
+            raise
+        except Exception:  # whatever the pickling of a user's objects raises
+            if inputs is None:
+                raise
+            this.dispatcher.divide(begin)
+            for number, datapoint in enumerate(inputs, begin):
+                if not self._given(worker, this, number, datapoint):
+                    return
+
+    def _give(
+        self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: list[Any] | None
+    ) -> None:
         self._send(worker, ("task", this.number, begin, end), inputs)
+        worker.begin(this.number, begin, end, this.spec.epoch, inputs if self._options.timeout else None)
+
+    def _given(self, worker: WorkerHandle, this: ActivePass, number: int, datapoint: Any) -> bool:
+        """Sends one input; if it cannot be sent, puts into its place what `on_error` says."""
+        try:
+            self._give(worker, this, number, number + 1, [datapoint])
+        except (WorkerDiedError, PeerGoneError):
+            raise
+        except Exception as error:
+            return this.fail(number, pack_error(error), self._group.in_place_of_skipped())
+        return True
 
     def _send(self, worker: WorkerHandle, head: Any, value: Any = None) -> None:
         try:
@@ -238,18 +284,34 @@ class WorkerPool:
             # Its earlier messages come first: perhaps one of them says why it has gone.
             self._receive(worker)
 
-    def _wait(self, this: ActivePass) -> None:
-        events = self._poll.poll(self._options.stall_warning * 1000)
-        if not events:
-            self._warn(this)
-        for number in {self._numbers_by_descriptor[descriptor] for descriptor, _ in events}:
-            self._receive(self._workers[number])
+    def _wait(self, this: ActivePass, poll: WorkerPoll) -> None:
+        """Waits for news without holding the lock, then deals with the news."""
+        stall = self._options.stall_warning
+        begin = monotonic()
+        news: list[int] | None = []
+        try:
+            news = poll.wait(min(self._group.seconds_left(), stall))
+        finally:
+            with self._lock:
+                self._waiting = False
+                self._arrived.notify_all()
+                if self._group.poll is poll:
+                    self._read(news or ())
+                    late = self._group.late()
+                    for worker in late:
+                        self._give_up(worker, poll)
+                    if news is None and not late and monotonic() - begin >= stall:
+                        self._group.warn(this.dispatcher.due, this.spec.epoch)
 
     def _receive(self, worker: WorkerHandle) -> None:
         """Reads all messages of this worker."""
         try:
+            worker.channel.flush()
             while (received := worker.channel.receive(wait=False)) is not None:
                 head, message = received
+                if head is None:
+                    worker.be_ready()
+                    continue
                 if isinstance(head, Failure):
                     raise unpack_error(head)
                 self._accept(worker, TaskResult(*head), message)
@@ -268,26 +330,21 @@ class WorkerPool:
         if this is not None:
             this.add_result(result, message)
 
-    def _warn(self, this: ActivePass) -> None:
-        busy = [doing for worker in self._workers if (doing := worker.doing())]
-        _log.warning(
-            "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d, and %s",
-            self._options.stall_warning,
-            this.dispatcher.due,
-            this.spec.epoch,
-            "; ".join(busy) or "no worker was given anything to do",
-        )
+    def _read(self, news: Iterable[int]) -> None:
+        for number in news:
+            self._receive(self._workers[number])
 
-    def _watch(self, worker: WorkerHandle) -> None:
-        for descriptor in worker.descriptors:
-            self._poll.register(descriptor, select.POLLIN)
-            self._numbers_by_descriptor[descriptor] = worker.number
-
-    def _forget(self) -> None:
-        self._workers = []
-        self._passes = {}
-        self._left = deque()
-        self._ahead = None
-        self._logged: set[str] = set()
-        self._numbers_by_descriptor: dict[int, int] = {}
-        self._payload = None
+    def _give_up(self, worker: WorkerHandle, poll: WorkerPoll) -> None:
+        """Puts a new worker into the place of one that takes too long."""
+        poll.forget(worker)
+        tasks = worker.abandon()
+        self._group.replace(worker)
+        error = pack_error(worker.too_slow(tasks[0], self._options.timeout))
+        for place, task in enumerate(tasks):
+            this = self._passes.get(task.number)
+            if this is None:
+                continue
+            if place == 0 and not this.may_retry(task.begin, self._options.on_error):
+                this.fail(task.begin, error, self._group.in_place_of_skipped())
+            else:
+                this.take_back(task.begin, task.inputs)

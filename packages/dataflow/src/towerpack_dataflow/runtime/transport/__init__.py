@@ -2,18 +2,27 @@
 
 from ._channel import Channel, PeerGoneError, ReceivedMessage
 from ._flow_pickle import WorkerPayload, load_payload
-from ._large_copies import CopyThread, StagedRows, bypass_environment, caches_are_bypassed
+from ._large_copies import (
+    CopyThread,
+    StagedRows,
+    bypass_environment,
+    caches_are_bypassed,
+    environment_before,
+    restore_environment,
+)
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
-from ._small_datapoints import ColumnTable, from_table, to_table
+from ._small_datapoints import ColumnTable, DatapointList, QuickList, from_table, to_table
 
 __all__ = [
     "Channel",
     "ColumnTable",
     "CopyThread",
+    "DatapointList",
     "Failure",
     "PeerGoneError",
+    "QuickList",
     "ReceivedMessage",
     "SlotBlock",
     "SlotPool",
@@ -23,9 +32,11 @@ __all__ = [
     "WorkerTraceback",
     "bypass_environment",
     "caches_are_bypassed",
+    "environment_before",
     "from_table",
     "load_payload",
     "pack_error",
+    "restore_environment",
     "to_table",
     "unpack_error",
 ]

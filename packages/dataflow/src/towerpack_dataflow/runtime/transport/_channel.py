@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import select
@@ -17,14 +16,14 @@ import numpy as np
 
 from ...batch import freeze
 from ...storage import aligned_memory, aligned_size
+from ._out_of_band_pickle import dump_out_of_band
 from ._slots import BorrowedSlots, SlotBlock, SlotLease, SlotPool
 from ._small_datapoints import from_table, to_table
 
-__all__ = ["Channel", "Message", "PeerGoneError", "ReceivedMessage", "dump_out_of_band"]
+__all__ = ["Channel", "Message", "PeerGoneError", "ReceivedMessage"]
 
 # Below these sizes a copy through the socket or the pickle is cheaper than a lease.
 _INLINE_PICKLE = 2**14
-_INLINE_ARRAY = 2**12
 _HEADER = struct.Struct("<I")
 _MOST_DESCRIPTORS = 64
 _MOST_BYTES = 2**18
@@ -116,21 +115,36 @@ def _aligned_copy(view: np.ndarray) -> np.ndarray:
 class Channel:
     """One end of the connection between a parent and its worker.
 
-    All large values go through slots, and both ends bound the number of messages under way, so that a
-    socket's buffer never fills up: neither end ever waits for the other one to read.
+    Large values go through slots, and both ends bound the number of messages under way, so a socket's buffer
+    rarely fills up. If it does, the end that is not patient keeps the rest until `flush`, so that the two
+    never wait for each other.
 
     Args:
         end: one of a pair of connected unix sockets.
         lend: bytes that may be held on this side before messages are copied out.
         slots: where this side's messages are put; a new pool if `None`.
+        patient: whether `send` waits until all is sent. The parent does not: while it waited for a worker to
+            read, the worker could be waiting for the parent to.
+        by_value: whether the other end is a fresh interpreter, which knows nothing of this one's `__main__`.
 
     Attributes:
         socket: the end.
         slots: the pool.
     """
 
-    def __init__(self, end: socket.socket, lend: int = 2**28, slots: SlotPool | None = None) -> None:
+    def __init__(
+        self,
+        end: socket.socket,
+        lend: int = 2**28,
+        slots: SlotPool | None = None,
+        *,
+        patient: bool = True,
+        by_value: bool = False,
+    ) -> None:
         """Takes the socket."""
+        self._flags = 0 if patient else socket.MSG_DONTWAIT
+        self._by_value = by_value
+        self._outgoing: deque[tuple[memoryview, list[int]]] = deque()
         self.socket = end
         self.slots = slots or SlotPool()
         self._borrowed = BorrowedSlots(lend)
@@ -156,11 +170,39 @@ class Channel:
         )
         descriptors = [descriptor for _, descriptor in slots.unannounced]
         slots.unannounced, slots.retired = [], []
+        data = pickle.dumps(tuple(message), 5)
+        self._outgoing.append((memoryview(_HEADER.pack(len(data)) + data), descriptors))
+        self.flush()
+
+    @property
+    def pending(self) -> bool:
+        """Whether a part of what was sent has not left this process yet."""
+        return bool(self._outgoing)
+
+    def flush(self) -> None:
+        """Writes what is pending, as far as the other end has room for it.
+
+        Raises:
+            PeerGoneError: the other end is closed.
+        """
+        outgoing = self._outgoing
         try:
-            self._write(pickle.dumps(tuple(message), 5), descriptors)
-        finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            while outgoing:
+                message, descriptors = outgoing[0]
+                some = descriptors[:_MOST_DESCRIPTORS]
+                # A descriptor needs at least one byte to travel with, and arrives no later than that byte.
+                part = message[:1] if len(descriptors) > len(some) else message
+                # Not socket.send_fds(), which forgets to pass the flags on.
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", some))] if some else []
+                sent = self.socket.sendmsg([part], rights, self._flags)
+                outgoing[0] = message[sent:], descriptors[len(some) :]
+                _close_all(some)
+                if not outgoing[0][0]:
+                    outgoing.popleft()
+        except BlockingIOError:
+            return
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise PeerGoneError from error
 
     @property
     def owed(self) -> int:
@@ -202,15 +244,17 @@ class Channel:
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())
-        for _, descriptor in self.slots.unannounced:
-            os.close(descriptor)
+        _close_all([descriptor for _, descriptor in self.slots.unannounced])
         self.slots.unannounced = []
+        for _, descriptors in self._outgoing:
+            _close_all(descriptors)
+        self._outgoing.clear()
 
     def _pack(self, value: Any) -> tuple[bytes | tuple[int, int, int], list[tuple[int, int, int]]]:
         if value is None:
             return _NOTHING, []
         raws: list[memoryview] = []
-        pickled = dump_out_of_band(value, raws)
+        pickled = dump_out_of_band(value, raws, by_value=self._by_value)
         places = [self.slots.locate(raw) for raw in raws]
         loose = [raw for raw, place in zip(raws, places) if place is None]
         if len(pickled) > _INLINE_PICKLE:
@@ -234,18 +278,6 @@ class Channel:
             places.append((slot.number, begin, raw.nbytes))
             begin += aligned_size(raw.nbytes)
         return places
-
-    def _write(self, data: bytes, descriptors: list[int]) -> None:
-        message = memoryview(_HEADER.pack(len(data)) + data)
-        try:
-            while descriptors or message:
-                some, descriptors = descriptors[:_MOST_DESCRIPTORS], descriptors[_MOST_DESCRIPTORS:]
-                # A descriptor needs at least one byte to travel with, and arrives no later than that byte.
-                part = message[:1] if descriptors else message
-                sent = socket.send_fds(self.socket, [part], some) if some else self.socket.send(part)
-                message = message[sent:]
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise PeerGoneError from error
 
     def _read(self, wait: bool) -> bool:
         # Polled first, without waiting for a BlockingIOError: Ctrl-C amid one would show its traceback, too.
@@ -287,34 +319,6 @@ class Channel:
         return self._descriptors.popleft()
 
 
-def dump_out_of_band(value: Any, raws: list[memoryview], pickler: Any = None) -> bytes:
-    """Pickles `value`, and appends its large buffers to `raws` in place of pickling them.
-
-    What pickle cannot send by name, such as an object whose class the user defined in a function, cloudpickle
-    sends by value.
-
-    Args:
-        value: what to pickle.
-        raws: takes the buffers.
-        pickler: a class of picklers to use for everything instead.
-    """
-
-    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
-        raw = buffer.raw()
-        if raw.nbytes < _INLINE_ARRAY:
-            return True
-        raws.append(raw)
-        return False
-
-    if pickler is not None:
-        file = io.BytesIO()
-        pickler(file, 5, buffer_callback=keep_in_band).dump(value)
-        return file.getvalue()
-    try:
-        return pickle.dumps(value, 5, buffer_callback=keep_in_band)
-    except (pickle.PicklingError, AttributeError, TypeError):
-        import cloudpickle
-
-        raws.clear()
-        pickled: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep_in_band)
-        return pickled
+def _close_all(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -14,7 +14,8 @@ import numpy as np
 from ..._errors import SendError
 from ...flow._flow import DataFlow
 from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
-from ._channel import dump_out_of_band
+from ._mapped_files import mapped_array
+from ._out_of_band_pickle import dump_out_of_band
 
 __all__ = ["WorkerPayload", "load_payload"]
 
@@ -30,7 +31,6 @@ class WorkerPayload:
 
     Attributes:
         descriptor: of the shared memory.
-        sizes: bytes of the parts that lie in it.
     """
 
     def __init__(self, value: Any, contents: Mapping[str, Any]) -> None:
@@ -47,15 +47,17 @@ class WorkerPayload:
         except Exception as error:
             raise _explained(contents, error) from error
         raws.append(memoryview(pickled))
+        # How many parts there are, and their sizes: a command line has no room for those of many arrays.
+        counts: Any = np.array([len(raws) + 1, *(raw.nbytes for raw in raws)], np.int64)
+        raws.insert(0, memoryview(counts).cast("B"))
         sizes = [raw.nbytes for raw in raws]
         total = sum(map(aligned_size, sizes))
         self.descriptor = anonymous_file(total)
         memory = mapped(self.descriptor, total)
         begin = 0
-        for size, raw in zip(sizes, raws):
+        for size, raw in zip(sizes, raws, strict=True):
             memory[begin : begin + size] = np.frombuffer(raw, np.uint8)
             begin += aligned_size(size)
-        self.sizes = sizes
 
     def close(self) -> None:
         """Lets the memory go, once all workers have mapped it."""
@@ -63,13 +65,15 @@ class WorkerPayload:
         os.close(self.descriptor)
 
 
-def load_payload(descriptor: int, sizes: list[int]) -> Any:
+def load_payload(descriptor: int) -> Any:
     """Returns the packed value, in a worker, and closes the descriptor."""
-    memory = mapped(descriptor, sum(map(aligned_size, sizes)), private=True)
+    memory = mapped(descriptor, os.fstat(descriptor).st_size, private=True)
     os.close(descriptor)
+    numbers = memory[: len(memory) - len(memory) % 8].view(np.int64)
+    count = int(numbers[0])
     parts: list[Any] = []
-    begin = 0
-    for size in sizes:
+    begin = aligned_size(count * numbers.itemsize)
+    for size in numbers[1:count].tolist():
         parts.append(memory[begin : begin + size])
         begin += aligned_size(size)
     return pickle.loads(parts.pop(), buffers=parts)
@@ -83,9 +87,12 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):
-        """Sends modules by value that the other side would not find."""
+        """Sends modules by value that the other side would not find, and mapped files by name."""
 
         def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, np.ndarray):
+                place = mapped_array(obj)
+                return NotImplemented if place is None else place.__reduce__()
             if isinstance(obj, (type, types.FunctionType)):
                 lost = _lost_module(getattr(obj, "__module__", None), found)
                 if lost is not None:

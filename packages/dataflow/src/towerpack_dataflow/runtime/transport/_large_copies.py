@@ -15,7 +15,15 @@ import numpy as np
 
 from ...batch import Rows, noop
 
-__all__ = ["CACHE_BYPASS", "CopyThread", "StagedRows", "bypass_environment", "caches_are_bypassed"]
+__all__ = [
+    "CACHE_BYPASS",
+    "CopyThread",
+    "StagedRows",
+    "bypass_environment",
+    "caches_are_bypassed",
+    "environment_before",
+    "restore_environment",
+]
 
 CACHE_BYPASS = 2**22  # bytes; a copy of at least this size in one piece goes past the caches
 
@@ -36,6 +44,20 @@ def bypass_environment() -> dict[str, str]:
     if _SETTING not in tunables:
         tunables = ":".join(filter(None, (tunables, f"{_SETTING}={CACHE_BYPASS}")))
     return {_TUNABLES: tunables}
+
+
+def environment_before() -> str | None:
+    """Returns what that variable is without the setting, for the processes that a worker starts."""
+    return os.environ.get(_TUNABLES)
+
+
+def restore_environment(tunables: str | None) -> None:
+    """Sets the variable back in a worker: what the worker starts should not copy past the caches, too."""
+    caches_are_bypassed()  # which is remembered
+    if tunables is None:
+        os.environ.pop(_TUNABLES, None)
+    else:
+        os.environ[_TUNABLES] = tunables
 
 
 @functools.cache

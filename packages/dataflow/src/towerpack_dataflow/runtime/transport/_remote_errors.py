@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import traceback
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 from ..._errors import WorkerError
 from ...flow._error_location import blame, blamed_place
@@ -23,12 +23,14 @@ class Failure(NamedTuple):
         summary: its type and message.
         trace: the worker's traceback, as text.
         place: child numbers on the way to the flow that raised it.
+        error: the exception itself, if it stays in its process.
     """
 
     pickled: bytes
     summary: str
     trace: str
     place: tuple[int, ...]
+    error: BaseException | None = None
 
 
 class WorkerTraceback(Exception):
@@ -44,11 +46,19 @@ class WorkerTraceback(Exception):
         return f"in the worker\n\n{self.trace}"
 
 
-def pack_error(error: BaseException, flow: DataFlow | None = None) -> Failure:
-    """Packs `error`, raised while `flow` was iterated in this process."""
+def pack_error(error: BaseException, flow: DataFlow | None = None, *, in_process: bool = False) -> Failure:
+    """Packs `error`, raised while `flow` was iterated in this process.
+
+    Args:
+        error: the exception.
+        flow: the root of the flows among which one is to blame.
+        in_process: whether it goes to another thread only.
+    """
     trace = "".join(traceback.format_exception(error))
     place = blamed_place(error, flow) if flow is not None else ()
     summary = traceback.format_exception_only(error)[-1].strip()
+    if in_process:
+        return Failure(b"", summary, trace, place, error)
     return Failure(_pickled(error), summary, trace, place)
 
 
@@ -69,15 +79,36 @@ def unpack_error(failure: Failure, flow: DataFlow | None = None) -> BaseExceptio
 
 
 def _pickled(error: BaseException) -> bytes:
-    # Exceptions whose constructor takes other arguments than they keep can be pickled and not unpickled.
-    try:
-        pickled = _dumps(error)
-        return pickled if type(pickle.loads(pickled)) is type(error) else b""
-    except Exception:
-        return b""
+    # Exceptions whose constructor takes other arguments than they keep can be pickled and not unpickled: they
+    # travel without their constructor, then.
+    for form in (error, _Parts(error)):
+        with contextlib.suppress(Exception):
+            pickled = _dumps(form)
+            if type(pickle.loads(pickled)) is type(error):
+                return pickled
+    return b""
 
 
-def _dumps(error: BaseException) -> bytes:
+@final
+class _Parts:
+    """An exception that unpickles without a call of its constructor."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        error = self._error
+        return _assembled, (type(error), error.args, vars(error))
+
+
+def _assembled(kind: type[BaseException], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    vars(error).update(attributes)
+    return error
+
+
+def _dumps(error: Any) -> bytes:
     try:
         return pickle.dumps(error, 5)
     except Exception:
@@ -88,6 +119,8 @@ def _dumps(error: BaseException) -> bytes:
 
 
 def _rebuilt(failure: Failure) -> BaseException:
+    if failure.error is not None:
+        return failure.error
     if failure.pickled:
         with contextlib.suppress(Exception):  # its class may be known only in the worker
             error: BaseException = pickle.loads(failure.pickled)

@@ -167,7 +167,11 @@ class SlotPool(BatchAllocator):
         self._trim()
         block = SlotBlock(self._made, size, max(_BLOCK // size, 1))
         descriptor = anonymous_file(size * block.length)
-        slots = block.slots(descriptor)
+        try:
+            slots = block.slots(descriptor)
+        except OSError:
+            os.close(descriptor)
+            raise
         self.unannounced.append((block, descriptor))
         self._made += block.length
         self._free.extend(slots[1:])

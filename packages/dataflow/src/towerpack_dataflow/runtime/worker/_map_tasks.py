@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator, Collator
 from ...flow._epoch import Epoch
+from ...storage import snapshot
 from ..transport import pack_error
 from ._task_handler import ATTEMPTS, TaskHandler
 from ._task_messages import PassSpec, TaskResult
@@ -53,11 +54,16 @@ class MapTaskHandler(TaskHandler):
     def in_thread(self) -> MapTaskHandler:
         """Gives this handler epochs of its own."""
         self._epochs = {}
+        self._in_thread = True
         return self
 
     def prepare(self, memory: BatchAllocator) -> None:
         """Takes the memory that batches are sent from, so that they are built there."""
         self._memory = memory
+
+    def in_place_of_skipped(self) -> list[Any]:
+        """Returns what a function returns that drops its datapoint."""
+        return [None]
 
     def open(self, number: int, spec: PassSpec) -> None:
         """Stores the epoch, for its random numbers."""
@@ -70,7 +76,7 @@ class MapTaskHandler(TaskHandler):
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
         """Calls the function with each of the inputs, or with the inputs of each batch."""
         clock = perf_counter()
-        attempts = _Attempts(self._func, self._epochs[number] if self._rng else None, self._on_error)
+        attempts = _Attempts(self._func, self._epochs[number] if self._rng else None, self.on_error)
         made: list[Any] = []
         failure = None
         for index, datapoint in enumerate(inputs, begin):
@@ -81,8 +87,10 @@ class MapTaskHandler(TaskHandler):
                     else attempts.call(datapoint, index)
                 )
             except Exception as error:
-                end, failure = index, pack_error(error)
+                end, failure = index, self.packed(error)
                 break
+            if self._in_thread or index + 1 < end:  # else it is sent before the function is called again
+                made[-1] = snapshot(made[-1])
             if made[-1] is None and type(datapoint) is BatchInputs:
                 seconds = perf_counter() - clock
                 return TaskResult(number, begin, index, seconds, unexpected_drop=True), made[:-1]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from time import perf_counter
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
-from ...flow._flow_state import set_seeds_below
+from ...flow._flow_state import load_marks, set_seeds_below
 from ...flow._resume_marks import Marks, as_lists
-from ..transport import pack_error
+from ..transport import DatapointList, Failure, QuickList
 from ._task_handler import ATTEMPTS, TaskHandler
 from ._task_messages import PassSpec, TaskResult, marks_throughout
 
@@ -35,7 +35,7 @@ class ReadTaskHandler(TaskHandler):
         self._flow = flow
         self._passes: dict[int, _ReadPass] = {}
         self._seeded: _ReadPass | None = None
-        self._shared = False
+        self._careful = False  # True: the flow may write to the memory of earlier datapoints
 
     def contents(self) -> dict[str, Any]:
         """Returns the flow."""
@@ -45,7 +45,7 @@ class ReadTaskHandler(TaskHandler):
         """Gives this handler passes of its own; the flow has its seeds already."""
         self._passes = {}
         self._seeded = None
-        self._shared = True
+        self._in_thread = True
         return self
 
     def prepare(self, memory: BatchAllocator) -> None:
@@ -57,42 +57,37 @@ class ReadTaskHandler(TaskHandler):
         if type(top) is BatchData:
             top._memory = memory
 
+    def in_place_of_skipped(self) -> list[Any]:
+        """Returns nothing: the numbers say which are missing."""
+        return []
+
     def open(self, number: int, spec: PassSpec) -> None:
         """Stores the pass, and reads nothing yet."""
-        self._passes[number] = _ReadPass(self._flow, spec)
+        load_marks(self._flow, spec.marks, spec.path)  # by which a map knows that it drops datapoints
+        self._passes[number] = _ReadPass(self._flow, spec, self._in_thread)
 
     def close(self, number: int) -> None:
         """Forgets the pass and its iterator."""
         del self._passes[number]
 
-    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
+    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, Any]:
         """Reads the stretch, or as much of it as a task's time allows."""
         this = self._passes[number]
-        if self._seeded is not this and not self._shared:
+        if self._seeded is not this and not self._in_thread:
             set_seeds_below(self._flow, this.spec.seeds)
             self._seeded = this
         clock = perf_counter()
         before = None if this.spec.addressable else this.marks()
-        made: list[Any] = []
-        skipped: list[tuple[int, str]] = []
-        failed_at: list[int] = []
-        failure = None
-        position = begin
-        while failure is None:
-            try:
-                position = this.read(position, end, made, clock + _PATIENCE)
-                break
-            except Exception as error:
-                position = this.position
-                failed_at.append(position)
-                if self._on_error == "retry" and failed_at.count(position) < ATTEMPTS:
-                    continue
-                if self._on_error == "skip":
-                    skipped.append((position, pack_error(error).summary))
-                    position += 1
-                else:
-                    failure = pack_error(error, self._flow)
-        retried = len(failed_at) if self._on_error == "retry" else 0
+        quick = not (self._careful or self._in_thread or before is not None)
+        stretch = self._read(this, begin, end, QuickList() if quick else self._careful_list(end - begin))
+        made = stretch.made.take()
+        if made is None:  # perhaps the flow has written to earlier datapoints again: make them once more
+            self._careful = True
+            this.restart()
+            stretch = self._read(this, begin, end, DatapointList(end - begin))
+            made = stretch.made.take()
+        position, skipped, failed_at, failure = stretch[1:]
+        retried = len(failed_at) if self.on_error == "retry" else 0
         seconds = perf_counter() - clock
         going_on = before is not None and position < end and not this.ended and failure is None
         marks = None if before is None else marks_throughout(before, this.marks())
@@ -107,13 +102,51 @@ class ReadTaskHandler(TaskHandler):
             made,
         )
 
+    def _careful_list(self, count: int) -> DatapointList:
+        return DatapointList(0 if self._in_thread else count)
+
+    def _read(self, this: _ReadPass, begin: int, end: int, made: QuickList | DatapointList) -> _Stretch:
+        """Reads a stretch, or as much of it as a task's time allows; treats errors as `on_error` says."""
+        late = perf_counter() + _PATIENCE
+        skipped: list[tuple[int, str]] = []
+        failed_at: list[int] = []
+        failure = None
+        position = begin
+        while failure is None:
+            try:
+                position = this.read(position, end, made.append, late)
+                break
+            except Exception as error:
+                position = this.position
+                failed_at.append(position)
+                if self.on_error == "retry" and failed_at.count(position) < ATTEMPTS:
+                    continue
+                if self.on_error == "skip":
+                    skipped.append((position, self.packed(error).summary))
+                    position += 1
+                else:
+                    failure = self.packed(error, self._flow)
+        return _Stretch(made, position, skipped, failed_at, failure)
+
+
+@final
+class _Stretch(NamedTuple):
+    """Datapoints that were read, up to which number, and what became of the others."""
+
+    made: QuickList | DatapointList
+    position: int
+    skipped: list[tuple[int, str]]
+    failed_at: list[int]
+    failure: Failure | None
+
 
 @final
 class _ReadPass:
     """One pass over a flow, and the place in it where the worker stands."""
 
-    def __init__(self, flow: DataFlow, spec: PassSpec) -> None:
+    def __init__(self, flow: DataFlow, spec: PassSpec, in_thread: bool) -> None:
         self.spec = spec
+        self._in_thread = in_thread
         self.position = -1
         self._begun = False
         self.ended = False
@@ -122,12 +155,23 @@ class _ReadPass:
         self._epoch = spec.to_epoch()
         self._datapoints: Iterator[Any] = iter(())
 
+    def restart(self) -> None:
+        """Begins anew at the next read."""
+        self._begun = False
+
     def marks(self) -> Marks:
         """Copies the marks of all operators."""
         return as_lists(self._epoch.marks)
 
-    def read(self, begin: int, end: int, made: list[Any], late: float) -> int:
-        """Appends datapoints `begin` to `end` to `made`, or fewer; returns the number of the next one."""
+    def read(self, begin: int, end: int, append: Callable[[Any], None], late: float) -> int:
+        """Appends datapoints `begin` to `end`, or fewer; returns the number of the next one.
+
+        Args:
+            begin: the first.
+            end: the one after the last.
+            append: called with each.
+            late: when to stop, after at least one.
+        """
         if self.spec.addressable and not self._flow.addressable:
             return begin
         if self.ended and begin >= self.position:
@@ -137,9 +181,9 @@ class _ReadPass:
             self._begun = True
         self.position = begin
         try:
-            for datapoint in islice(self._datapoints, end - begin):
-                made.append(datapoint)
-                self.position += 1
+            for place, datapoint in enumerate(islice(self._datapoints, end - begin), begin):
+                append(datapoint)
+                self.position = place + 1
                 if perf_counter() > late:
                     return self.position
         except Exception:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from ...batch import BatchAllocator
+from ...flow._flow import DataFlow
+from ..transport import Failure, pack_error
 from ._task_messages import PassSpec, TaskResult
 
 __all__ = ["ATTEMPTS", "TaskHandler"]
@@ -18,11 +20,19 @@ class TaskHandler(ABC):
 
     Args:
         on_error: "raise", "skip" or "retry".
+
+    Attributes:
+        on_error: what becomes of a datapoint that cannot be made or sent.
     """
 
     def __init__(self, on_error: str) -> None:
         """Stores the policy."""
-        self._on_error = on_error
+        self.on_error = on_error
+        self._in_thread = False
+
+    def packed(self, error: Exception, flow: DataFlow | None = None) -> Failure:
+        """Packs an error; one that stays in the process needs no pickle."""
+        return pack_error(error, flow, in_process=self._in_thread)
 
     @abstractmethod
     def contents(self) -> dict[str, Any]:
@@ -34,6 +44,10 @@ class TaskHandler(ABC):
 
     def prepare(self, memory: BatchAllocator) -> None:
         """Opens files and so on; called once in the worker, before everything else."""
+
+    @abstractmethod
+    def in_place_of_skipped(self) -> list[Any]:
+        """Returns what is sent in place of a datapoint that is left out."""
 
     @abstractmethod
     def open(self, number: int, spec: PassSpec) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import fcntl
 import logging
 import os
-import pickle
 import select
 import signal
 import socket
@@ -17,6 +17,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
+from ..._errors import SendError
 from ..transport import (
     Channel,
     CopyThread,
@@ -24,9 +25,12 @@ from ..transport import (
     ReceivedMessage,
     SlotPool,
     SlotReusePolicy,
+    from_table,
     load_payload,
     pack_error,
+    restore_environment,
 )
+from ._single_sends import SingleSends
 from ._task_handler import TaskHandler
 from ._task_messages import PassSpec, TaskResult
 from ._worker_info import WorkerInfo, set_worker_info
@@ -56,27 +60,30 @@ class WorkerStart(NamedTuple):
 
 
 def main(
-    connection: int, payload: int, sizes: str, number: int, total: int, parent: int, guarded: int
+    connection: int, payload: int, number: int, total: int, parent: int, lifeline: int, tunables: str | None
 ) -> None:
     """Runs a worker in a fresh interpreter; see `_worker_process.spawn` for the arguments."""
     _ignore_interrupts()
+    _open_standard_streams()
+    restore_environment(tunables)
     _keep_freed_memory()
     end = socket.socket(fileno=connection)
-    _die_with(parent, end, bool(guarded))
+    _die_with(parent, end, lifeline)
     channel = Channel(end, slots=SlotPool(CopyThread()))
     info = WorkerInfo(number, total)
 
     def arrive() -> WorkerStart:
-        init, handler = load_payload(payload, [int(size) for size in sizes.split(",")])
+        init, handler = load_payload(payload)
         return WorkerStart(info, init, handler)
 
     _run(channel, arrive)
 
 
-def main_forked(end: socket.socket, parent: int, guarded: bool, start: WorkerStart) -> None:
+def main_forked(end: socket.socket, parent: int, lifeline: int, start: WorkerStart) -> None:
     """Runs a worker in a copy of the parent."""
     _ignore_interrupts()
-    _die_with(parent, end, guarded)
+    _open_standard_streams()
+    _die_with(parent, end, lifeline)
     _run(Channel(end, slots=SlotPool(CopyThread())), lambda: start)
 
 
@@ -108,6 +115,7 @@ def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandle
     except Exception as error:
         channel.send(pack_error(error))
         raise PeerGoneError from error  # the parent closes the connection now
+    channel.send(None)  # from here on its time counts
     return start.handler
 
 
@@ -194,20 +202,33 @@ class WorkerLoop:
         if number not in self._open:  # the consumer has left in the meantime
             self._channel.send(tuple(TaskResult(number, begin, begin)))
             return
-        inputs = message.open() if message.size else None
+        try:
+            inputs = message.open() if message.size else None
+        except Exception as error:
+            failure = self._handler.packed(_not_loaded(error))
+            self._channel.send(tuple(TaskResult(number, begin, begin, failure=failure)))
+            return
         result, made = self._handler.make(number, begin, end, inputs)
-        del inputs
+        if self._handler.on_error != "retry":
+            inputs = None  # the slots that it lies in may go back
         if behind:
             self._slot_reuse.interrupt()
         else:
             self._slot_reuse.learn(waited, perf_counter() - clock)
-        if result.going_on:
+        if self._delivered(result._replace(logs=self._logs()), made, inputs) and result.going_on:
             self._tasks.appendleft((number, result.end, end, message))
-        result = result._replace(logs=self._logs())
+
+    def _delivered(self, result: TaskResult, made: Any, inputs: list[Any] | None) -> bool:
+        """Sends a result; returns whether the rest of its stretch is still wanted."""
         try:
             self._send(result, made)
-        except (pickle.PicklingError, TypeError, AttributeError, ValueError) as error:
-            self._send_picklable(result, made, error)
+        except PeerGoneError:
+            raise
+        except Exception:  # whatever the pickling of a user's objects raises, or a system without memory
+            if result.begin == result.end:
+                raise
+            return SingleSends(self._send, self._handler, inputs).deliver(result, from_table(made))
+        return True
 
     def _await_slot(self, clock: float) -> bool:
         """Reads messages until the slot taken last is back, if that pays; returns whether it waited."""
@@ -218,26 +239,20 @@ class WorkerLoop:
             self._receive_all()
         return patience > 0
 
-    def _send(self, result: TaskResult, made: list[Any]) -> None:
+    def _send(self, result: TaskResult, made: Any) -> None:
         try:
             self._channel.send(tuple(result), made or None)
         finally:
             self._channel.slots.settle(set())
 
-    def _send_picklable(self, result: TaskResult, made: list[Any], error: Exception) -> None:
-        """Sends the datapoints before the first that cannot be pickled, and the error."""
-        import cloudpickle
 
-        for place, datapoint in enumerate(made):
-            try:
-                cloudpickle.dumps(datapoint)
-            except Exception as reason:
-                error = reason
-                made = made[:place]
-                break
-        failure = pack_error(error)
-        end = result.begin + len(made)
-        self._send(result._replace(end=end, ended=False, going_on=False, failure=failure), made)
+def _not_loaded(error: Exception) -> SendError:
+    found = SendError(
+        "an input of the function arrived in a worker and cannot be unpickled there: "
+        f"{type(error).__name__}: {error}. Define its class in a module that a fresh interpreter can import"
+    )
+    found.__cause__ = error
+    return found
 
 
 def _ignore_interrupts() -> None:
@@ -247,13 +262,25 @@ def _ignore_interrupts() -> None:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _die_with(parent: int, end: socket.socket, guarded: bool) -> None:
+def _open_standard_streams() -> None:
+    # If the parent has none, a slot would get such a number, and what C libraries print would go there.
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(descriptor)
+
+
+def _die_with(parent: int, end: socket.socket, lifeline: int) -> None:
     """Ends this process when the parent is gone, even in the middle of a datapoint.
 
     The kernel's own signal works even inside C code that never returns, but it is sent when the *thread*
-    ends that started this process; so it is requested only if that was the main thread.
+    ends that started this process; so it is requested only if that was the main thread. Else the end of a
+    pipe, whose other end only the parent has, sends the same signal.
     """
-    if guarded and sys.platform == "linux":
+    if lifeline >= 0:
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    elif sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -10,14 +12,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from time import monotonic
 from typing import Any, final
 
-from ..transport import bypass_environment
+from ..transport import bypass_environment, environment_before
 from ._worker_thread import WorkerThread
 
-__all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "spawn"]
+__all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "lifeline", "spawn"]
 
 _ONE_THREAD = (
     "OMP_NUM_THREADS",
@@ -37,12 +38,15 @@ class WorkerProcess:
         pid: its number.
         sentinel: a descriptor that becomes readable when it ends; -1 where the system has none, and the end
             of its connection has to do.
+        lifeline: this process's end of the pipe that keeps it alive, if there is one.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, lifeline: Sequence[int] = ()) -> None:
         """Takes over a process that has just been started."""
         self.pid = pid
+        self.lifeline = list(lifeline)
         self._code: int | None = None
+        self._stolen = False  # whether other code of this process has waited for it first
         try:
             self.sentinel = os.pidfd_open(pid)
         except (AttributeError, OSError):
@@ -65,13 +69,20 @@ class WorkerProcess:
             self._reap(0)
 
     def close(self) -> None:
-        """Closes the descriptor, once the process has ended."""
+        """Closes the descriptors, once the process has ended."""
+        _close_all(self.lifeline)
+        self.lifeline = []
         if self.sentinel >= 0:
             os.close(self.sentinel)
             self.sentinel = -1
 
     def how_it_ended(self) -> str:
         """Describes the end of the process, for messages."""
+        if self._stolen:
+            return (
+                "has ended, and nothing is known about how: other code of this process waited for it first, "
+                "with os.wait() or a handler of SIGCHLD"
+            )
         code = self._code or 0
         if code >= 0:
             return f"ended by itself with exit code {code}"
@@ -90,64 +101,102 @@ class WorkerProcess:
         try:
             pid, status = os.waitpid(self.pid, flags)
         except ChildProcessError:  # a waitpid(-1) elsewhere in this process has reaped it
-            self._code = 0
+            self._code, self._stolen = 0, True
             return
         if pid:
             self._code = os.waitstatus_to_exitcode(status)
 
 
-def spawn(end: socket.socket, payload: int, sizes: Sequence[int], number: int, total: int) -> WorkerProcess:
+def spawn(end: socket.socket, payload: int, number: int, total: int) -> WorkerProcess:
     """Starts a fresh interpreter, which never runs the user's main module.
 
     Args:
         end: its end of the connection.
         payload: descriptor of its `WorkerPayload`.
-        sizes: of the parts in the payload.
         number: of the worker.
         total: how many workers there are.
     """
-    guarded = int(threading.current_thread() is threading.main_thread())
-    arguments = (end.fileno(), payload, ",".join(map(str, sizes)), number, total, os.getpid(), guarded)
-    code = (
-        f"import sys; sys.path[:] = {sys.path!r}; "
-        f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"
-    )
-    flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)()
-    with interrupts_blocked():
-        popen = subprocess.Popen(
-            [sys.executable, *flags, "-c", code],
-            stdin=subprocess.DEVNULL,
-            env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **bypass_environment()},
-            pass_fds=(end.fileno(), payload),
+    ends = lifeline()
+    files = [end.fileno(), payload, *ends[:1]]
+    passed: list[int] = []
+    try:
+        # Where this process has no standard streams, other files have their numbers, which Popen uses itself.
+        passed += [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3) for file in files]
+        alive = passed[2] if ends else -1
+        arguments = (*passed[:2], number, total, os.getpid(), alive, environment_before())
+        code = (
+            f"import sys; sys.path[:] = {_search_path()!r}; "
+            f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"
         )
-        popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
-    return WorkerProcess(popen.pid)
+        flags: Any = getattr(subprocess, "_args_from_interpreter_flags", list)()
+        with interrupts_blocked():
+            popen = subprocess.Popen(
+                [sys.executable, *flags, "-c", code],
+                stdin=subprocess.DEVNULL,
+                env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **bypass_environment()},
+                pass_fds=passed,
+            )
+            popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
+    except BaseException:
+        _close_all(ends[1:])
+        raise
+    finally:
+        _close_all([*passed, *ends[:1]])
+    return WorkerProcess(popen.pid, ends[1:])
 
 
-def fork(
-    end: socket.socket, foreign: Sequence[socket.socket], live: Callable[[int, bool], None]
-) -> WorkerProcess:
+def lifeline() -> list[int]:
+    """Returns the ends of a pipe by which the kernel ends a worker when this process is gone.
+
+    None is needed in the main thread: the kernel has a signal for the end of the *thread* that started a
+    process, and the main thread ends with the process.
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    return [] if in_main or sys.platform != "linux" else list(os.pipe())
+
+
+def _close_all(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def _search_path() -> list[str]:
+    """Returns the places where this process finds modules, whatever its working directory is by now.
+
+    The import system passes over what is no string, and remembers what a relative path was when it was first
+    used.
+    """
+    found = []
+    for entry in sys.path:
+        if isinstance(entry, str):
+            known = getattr(sys.path_importer_cache.get(entry), "path", entry)
+            found.append(os.path.abspath(known) if entry and isinstance(known, str) else entry)
+    return found
+
+
+def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], None]) -> WorkerProcess:
     """Starts a copy of this process, which inherits all of its memory.
 
     Args:
         end: its end of the connection.
         foreign: this process's ends of its workers' connections, which the copy must not keep open.
-        live: runs in the copy; does not return.
+        live: runs in the copy, with this process and its end of the lifeline or -1; does not return.
     """
     parent = os.getpid()
-    guarded = threading.current_thread() is threading.main_thread()
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or there is none
+            stream.flush()
+    ends = lifeline()
     with interrupts_blocked():
         pid = os.fork()
         if pid == 0:
             try:
-                for other in foreign:
-                    other.close()
-                live(parent, guarded)
+                _close_all([*foreign, *ends[1:]])
+                live(parent, ends[0] if ends else -1)
             finally:
                 os._exit(1)
-    return WorkerProcess(pid)
+    _close_all(ends[:1])
+    return WorkerProcess(pid, ends[1:])
 
 
 def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float = 0.5) -> None:
@@ -159,7 +208,7 @@ def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float =
         process.close()
 
 
-@contextmanager
+@contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
     """Blocks Ctrl-C while inside.
 

@@ -58,6 +58,7 @@ class ThreadChannel:
     """
 
     owed = 0
+    pending = False
 
     def __init__(self, end: socket.socket) -> None:
         """Takes one of a pair of connected sockets."""
@@ -93,6 +94,9 @@ class ThreadChannel:
         if not woken:
             raise PeerGoneError
         return self.inbox.popleft()
+
+    def flush(self) -> None:
+        """Does nothing: nothing is ever pending."""
 
     def give_back(self) -> None:
         """Does nothing: there is nothing to give back."""

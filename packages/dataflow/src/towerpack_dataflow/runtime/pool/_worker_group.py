@@ -1,0 +1,144 @@
+"""The workers of one pool: started together, replaced one by one, ended together."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from math import inf
+from time import monotonic
+from typing import Any, final
+
+from ..transport import WorkerPayload
+from ..worker._task_handler import TaskHandler
+from ..worker._worker_process import end_all
+from ._worker_handle import PoolOptions, WorkerHandle, start_worker
+from ._worker_poll import WorkerPoll
+
+__all__ = ["WorkerGroup", "is_stuck"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_LONG = 0.5  # seconds at one task, after which another one does not queue up behind it
+
+
+@final
+class WorkerGroup:
+    """Starts and ends workers; the pool's lock protects it.
+
+    Args:
+        options: of the pool.
+
+    Attributes:
+        workers: by their numbers; empty before the start and after the end.
+        poll: waits for them.
+        handler: what they got.
+    """
+
+    def __init__(self, options: PoolOptions) -> None:
+        """Starts nothing."""
+        self._options = options
+        self._payload: WorkerPayload | None = None
+        self._owner = os.getpid()
+        self.workers: list[WorkerHandle] = []
+        self.poll: WorkerPoll | None = None
+        self.handler: TaskHandler | None = None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process is not a fork of the one that started the workers."""
+        return self._owner == os.getpid()
+
+    def start(self, handler: TaskHandler) -> None:
+        """Starts all workers, which get `handler`; or none, if that fails.
+
+        Raises:
+            SendError: the handler cannot be sent.
+            OSError: the system has no room for more processes or files.
+        """
+        self._owner = os.getpid()
+        self.handler = handler
+        init = self._options.worker_init_fn
+        total = self._options.num_workers
+        try:
+            self.poll = WorkerPoll()
+            if self._options.start_method == "spawn":
+                contents = {**handler.contents(), "worker_init_fn": init}
+                self._payload = WorkerPayload((init, handler), contents)
+            for number in range(total):
+                self.workers.append(self._started(number, self.workers))
+        except BaseException as error:
+            number = len(self.workers)
+            self.close()
+            if isinstance(error, OSError):
+                text = f"cannot start worker {number} of {total}: {error.strerror or error}"
+                raise OSError(error.errno, text) from error
+            raise
+
+    def close(self) -> None:
+        """Ends all workers, and wakes up the thread that waits for them."""
+        workers, self.workers = self.workers, []
+        if self.poll is not None:
+            self.poll.wake()
+        for worker in workers:
+            worker.channel.close()
+        end_all([worker.process for worker in workers])
+        if self._payload is not None:
+            self._payload.close()
+        self.poll = self._payload = None
+
+    def forget_copies(self) -> None:
+        """Closes a fork's copies of its parent's descriptors."""
+        for worker in self.workers:
+            worker.channel.close()
+            worker.process.close()
+        self.workers = []
+        self.poll = self._payload = None
+
+    def replace(self, worker: WorkerHandle) -> None:
+        """Starts a new worker in the place of one that was ended."""
+        others = [other for other in self.workers if other is not worker]
+        self.workers[worker.number] = self._started(worker.number, others)
+
+    def least_busy(self, number: int | None) -> WorkerHandle | None:
+        """Returns the worker with the fewest tasks, or worker `number`; `None` if there are no workers."""
+        workers = self.workers if number is None else self.workers[number : number + 1]
+        return min(workers, key=lambda worker: (is_stuck(worker), worker.load), default=None)
+
+    def seconds_left(self) -> float:
+        """Returns the seconds until a datapoint has taken too long."""
+        since = min((worker.busy_since for worker in self.workers), default=inf)
+        return since + (self._options.timeout or inf) - monotonic()
+
+    def late(self) -> list[WorkerHandle]:
+        """Returns the workers whose datapoint has taken too long."""
+        begin = monotonic() - (self._options.timeout or inf)
+        return [worker for worker in self.workers if worker.busy_since < begin]
+
+    def in_place_of_skipped(self) -> list[Any] | None:
+        """Returns what takes the place of a datapoint that is left out; `None` if none is."""
+        if self.handler is None or self._options.on_error != "skip":
+            return None
+        return self.handler.in_place_of_skipped()
+
+    def warn(self, index: int, epoch: int) -> None:
+        """Logs a warning that names the busy workers, and the datapoint that a consumer waits for."""
+        busy = [doing for worker in self.workers if (doing := worker.doing())]
+        _log.warning(
+            "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d, and %s",
+            self._options.stall_warning,
+            index,
+            epoch,
+            "; ".join(busy) or "no worker was given anything to do",
+        )
+
+    def _started(self, number: int, others: Sequence[WorkerHandle]) -> WorkerHandle:
+        assert self.handler is not None and self.poll is not None
+        worker = start_worker(self._options, number, self.handler, self._payload, others)
+        self.poll.watch(worker)
+        return worker
+
+
+def is_stuck(worker: WorkerHandle) -> bool:
+    """Says whether a worker has been at one task for so long that nothing should wait behind it."""
+    return monotonic() - worker.busy_since > _LONG

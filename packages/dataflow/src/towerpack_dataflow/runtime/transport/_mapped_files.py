@@ -1,0 +1,76 @@
+"""Arrays in mapped files, which a worker maps again in place of receiving a copy."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..._errors import ParcelError
+
+__all__ = ["MappedArray", "mapped_array"]
+
+_LEAST = 2**16  # bytes; a smaller array is as quickly copied
+
+
+@final
+class MappedArray(NamedTuple):
+    """Where an array lies in a file; unpickles as the array, whose changes stay in the process.
+
+    Attributes:
+        path: of the file.
+        inode, size: of the file when this was made.
+        offset: of the first element, in bytes.
+        shape, dtype, strides, writeable: of the array.
+    """
+
+    path: str
+    inode: int
+    size: int
+    offset: int
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    strides: tuple[int, ...]
+    writeable: bool
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Unpickles as the array itself."""
+        return _mapped_again, tuple(self)
+
+
+def mapped_array(array: np.ndarray) -> MappedArray | None:
+    """Returns where `array` lies if that is in a file which another process can map; else `None`."""
+    if array.nbytes < _LEAST or array.dtype.hasobject:
+        return None
+    root: Any = array
+    while isinstance(root, np.ndarray) and not isinstance(root.base, mmap.mmap):
+        root = root.base
+    if not isinstance(root, np.memmap) or root.filename is None or root.mode == "c":
+        return None  # what was changed in a private mapping is in no file
+    path = os.path.abspath(root.filename)
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    begin = array.__array_interface__["data"][0] - root.__array_interface__["data"][0] + root.offset
+    if os.fspath(path).startswith("/proc/") or found.st_size < root.offset + root.nbytes:
+        return None
+    place = (path, found.st_ino, found.st_size, begin)
+    return MappedArray(*place, array.shape, array.dtype, array.strides, array.flags.writeable)
+
+
+def _mapped_again(path: str, inode: int, size: int, offset: int, *outline: Any) -> np.ndarray:
+    shape, dtype, strides, writeable = outline
+    with open(path, "rb") as file:
+        found = os.fstat(file.fileno())
+        if (found.st_ino, found.st_size) != (inode, size):
+            raise ParcelError(
+                f"an array lies in the mapped file {path}, which was replaced or has another length since; "
+                "leave the file as it is while workers read it"
+            )
+        memory = np.memmap(file, np.uint8, "c")
+    array: np.ndarray = np.ndarray(shape, dtype, memory.data, offset, strides)
+    array.flags.writeable = writeable
+    return array

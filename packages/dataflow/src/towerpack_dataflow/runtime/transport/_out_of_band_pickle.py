@@ -1,0 +1,51 @@
+"""Pickles whose large buffers travel beside them."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from typing import Any
+
+__all__ = ["dump_out_of_band"]
+
+_INLINE_ARRAY = 2**12  # bytes; below, a copy in the pickle is cheaper than a lease
+_MAIN = b"__main__"
+
+
+def dump_out_of_band(
+    value: Any, raws: list[memoryview], pickler: Any = None, *, by_value: bool = False
+) -> bytes:
+    """Pickles `value`, and appends its large buffers to `raws` in place of pickling them.
+
+    What pickle cannot send by name, such as an object whose class the user defined in a function, cloudpickle
+    sends by value.
+
+    Args:
+        value: what to pickle.
+        raws: takes the buffers.
+        pickler: a class of picklers to use for everything instead.
+        by_value: whether what `__main__` defines is sent by value, too.
+    """
+
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _INLINE_ARRAY:
+            return True
+        raws.append(raw)
+        return False
+
+    if pickler is not None:
+        file = io.BytesIO()
+        pickler(file, 5, buffer_callback=keep_in_band).dump(value)
+        return file.getvalue()
+    try:
+        pickled = pickle.dumps(value, 5, buffer_callback=keep_in_band)
+        if not by_value or _MAIN not in pickled:
+            return pickled
+    except (pickle.PicklingError, AttributeError, TypeError):
+        pass
+    import cloudpickle
+
+    raws.clear()
+    by_cloudpickle: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep_in_band)
+    return by_cloudpickle
