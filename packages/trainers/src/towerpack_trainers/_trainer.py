@@ -198,7 +198,8 @@ class Trainer:
             with self._session.open(sess):
                 self.processes.restore(self._start, sess, self._run_state())
                 check_position(steps.per_call, self.loop)
-                self.loop.global_step = self._counter.value(sess)
+                # What the loop of a resumed run has counted is known, whatever its graph wrote.
+                self.loop.global_step = self.loop.global_step or self._counter.value(sess)
                 self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
                 end = TrainingEnd(self.callbacks, self.loop, self.source, self.coord, self.processes)
                 end.run(self._run_loop, sess, leaving=self._signals.leave)

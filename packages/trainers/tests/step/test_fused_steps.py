@@ -219,27 +219,65 @@ def test_steps_go_on_one_by_one_if_that_is_faster(fused, monkeypatch):
     assert last.counters == (STEPS - 1, STEPS, STEPS)
 
 
-def test_an_error_amid_a_call_leaves_exact_counters(fused):
+@pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
+@pytest.mark.parametrize("counted", [False, True], ids=["we count", "the graph counts"])
+def test_an_error_amid_a_call_leaves_the_counters_of_a_single_step(fused, counted, steps_per_run):
     last = Last()
-    trainer = own_trainer(last)
+    trainer = own_trainer(last, steps_per_run=steps_per_run)
     with trainer.graph.as_default():
         count = tf.Variable(0, use_resource=True)
-        trainer.train_op = count.assign_add(tf.gather([1] * 33, count)).op
+        step = [tf.train.get_or_create_global_step().assign_add(32).op] if counted else []
+        trainer.train_op = tf.group(count.assign_add(tf.gather([1] * 33, count)), *step)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices = 33 is not in \[0, 33\)"):
         trainer.train()
-    assert last.counters == (32, 33, 33)
-    assert fused
+    assert last.counters[:2] == (33, 33)  # of the step that failed, and of those that are done
+    if steps_per_run is None or not counted:
+        assert last.counters[2] == 33
+    assert bool(fused) is (steps_per_run is None)
 
 
-def test_data_that_was_declared_finite_is_used_up(configure, kit, fused):
+@pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
+def test_data_that_was_declared_finite_is_used_up(configure, kit, fused, steps_per_run):
     source = QueueInput(kit.line_data(batches=27), infinite=False)
-    trainer = SimpleTrainer(configure(data=source, steps_per_epoch=STEPS))
+    trainer = SimpleTrainer(configure(data=source, steps_per_epoch=STEPS, steps_per_run=steps_per_run))
     trainer.train()
-    assert trainer.loop.global_step == 27 and trainer.loop.local_step == 26
-    assert sum(fused) > 0
+    assert (trainer.loop.global_step, trainer.loop.local_step) == (27, 27)
+    assert bool(sum(fused)) is (steps_per_run is None)
 
 
-def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS):
+class HandlerError(Exception):
+    """What a signal's handler of the user's raises."""
+
+
+class Alarm(Callback):
+    """Has the process interrupted some time after the training began."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def _before_train(self):
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
+def test_a_handler_that_raises_leaves_exact_counters(fused, steps_per_run):
+    def interrupt(number, frame):
+        raise HandlerError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for seconds in (0.100, 0.121, 0.142):
+            last = Last()
+            trainer = own_trainer(Alarm(seconds), last, steps_per_epoch=10**9, steps_per_run=steps_per_run)
+            with pytest.raises(HandlerError):
+                trainer.train()
+            assert last.counters[1] == last.counters[2] > 0
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS, steps_per_run=None):
     """A training of a graph of one's own, which counts its steps."""
     trainer = Trainer(
         steps_per_epoch=steps_per_epoch,
@@ -248,6 +286,7 @@ def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS):
         extra_callbacks=[],
         monitors=[],
         log_dir=None,
+        steps_per_run=steps_per_run,
     )
     with trainer.graph.as_default():
         variable = tf.Variable(0.0, use_resource=True)
