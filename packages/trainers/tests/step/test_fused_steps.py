@@ -13,6 +13,7 @@ from towerpack_callbacks import (
     HookToCallback,
     ModelSaver,
     MovingAverageSummary,
+    PeriodicCallback,
     PeriodicTrigger,
     StepFetch,
 )
@@ -176,6 +177,88 @@ def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, fused)
     assert trainer.ran == 2 * STEPS and not fused
 
 
+@pytest.mark.parametrize("moment", ["before", "explained", "begin", "amid"])
+def test_a_step_that_is_put_on_the_trainer_itself_is_each_step(configure, fused, moment):
+    trainer, steps = SimpleTrainer(configure(steps_per_epoch=STEPS)), []
+    run_step = trainer.run_step
+
+    def noted_step():
+        steps.append(trainer.global_step)
+        run_step()
+
+    def replace():
+        trainer.run_step = noted_step
+
+    class Replace(Callback):
+        def _before_epoch(self):
+            if moment == ("begin" if self.epoch_num == 1 else "amid"):
+                replace()
+
+    trainer = SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[Replace()]))
+    run_step = trainer.run_step
+    if moment == "explained":
+        trainer.explain()
+    if moment in {"before", "explained"}:
+        replace()
+    trainer.train()
+    assert steps == list(range(STEPS if moment == "amid" else 0, 2 * STEPS))
+    assert bool(fused) is (moment == "amid")
+
+
+def test_a_step_of_the_class_may_be_replaced_and_put_back(configure, fused, monkeypatch):
+    trainer = SimpleTrainer(configure(steps_per_epoch=STEPS))
+    trainer.run_step = original = trainer.run_step
+    assert trainer.run_step is original
+    monkeypatch.setattr(Trainer, "run_step", lambda self: ran.append(self.hooked_sess.run(self.train_op)))
+    ran = []
+    SimpleTrainer(configure(steps_per_epoch=STEPS)).train()
+    assert len(ran) == 2 * STEPS and not fused
+
+
+HOOKS = ["_before_run", "_after_run", "_trigger_step", "_before_epoch", "_after_epoch", "_trigger_epoch"]
+HOOKS += ["_trigger", "_after_triggers", "_before_train", "_after_train"]
+
+
+@pytest.mark.parametrize("wrap", [lambda cb: cb, lambda cb: PeriodicCallback(cb, every_k_steps=1)])
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_is_put_on_a_callback_itself_is_called(configure, fused, hook, wrap):
+    callback, calls = Callback(), []
+    setattr(callback, hook, lambda *_: calls.append(callback.global_step))
+    SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[wrap(callback)])).train()
+    each_step, ends = hook in HOOKS[:3] or hook == "_after_triggers", hook in HOOKS[-2:]
+    if hook == "_after_triggers":
+        assert calls[-1] == 2 * STEPS
+    else:
+        assert len(calls) == (2 * STEPS if each_step else 1 if ends else 2)
+    assert not fused or hook not in HOOKS[:3]
+
+
+@pytest.mark.parametrize("hook", ["before_run", "after_run"])
+def test_a_hook_that_is_put_on_a_session_hook_itself_is_called(configure, fused, hook):
+    session_hook, calls = tf.train.SessionRunHook(), []
+    setattr(session_hook, hook, lambda *_: calls.append(1))
+    trainer = SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[HookToCallback(session_hook)]))
+    trainer.train()
+    assert len(calls) == 2 * STEPS and not fused
+
+
+def test_a_trainers_counters_are_whole_numbers(configure, fused):
+    seen = []
+
+    class Own(SimpleTrainer):
+        def _setup(self):
+            super()._setup()
+            seen.append((self.epoch_num, self.local_step, self.global_step))
+
+        def run_step(self):
+            super().run_step()
+            if self.global_step % 25 == 0:  # no op of the graph
+                seen.append((self.epoch_num, self.local_step, self.global_step))
+
+    Own(configure(steps_per_epoch=STEPS)).train()
+    assert seen == [(0, -1, 0), (1, 24, 25), (2, 9, 50), (2, 34, 75)]
+
+
 def test_a_step_that_is_fed_is_run_by_itself(configure, kit, fused):
     train(configure, kit, data=FeedInput(kit.net_flow()))
     assert not fused
@@ -301,7 +384,16 @@ def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
     assert max(fused) > 100
 
 
+@pytest.fixture
+def as_in_a_shell():
+    """Python's own handler of Ctrl-C: what a shell starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.timeout(60)
+@pytest.mark.usefixtures("as_in_a_shell")
 def test_a_signal_stops_it(fused):
     def interrupt():
         while not fused:

@@ -1,7 +1,7 @@
 """What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
 
 from ._argument_checks import check_choice, check_count
-from ._callback import Callback, output_directory
+from ._callback import Callback, is_replaced, output_directory
 from ._due_schedule import DueSchedule, Ticker
 from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
 from ._loop_state import LoopState
@@ -27,5 +27,6 @@ __all__ = [
     "check_choice",
     "check_count",
     "is_better",
+    "is_replaced",
     "output_directory",
 ]

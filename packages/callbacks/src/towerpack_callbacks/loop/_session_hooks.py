@@ -10,7 +10,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
-from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol
+from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol, is_replaced
 from ..monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from ._callbacks import Callbacks
 from ._loop_base import LoopBase
@@ -28,6 +28,9 @@ class HookToCallback(Callback):
 
     Its `end` is called after an error, too, so that threads and files are closed.
 
+    Attributes:
+        hook: the hook.
+
     Args:
         hook: the hook.
 
@@ -40,34 +43,33 @@ class HookToCallback(Callback):
     def __init__(self, hook: tf.train.SessionRunHook) -> None:
         if not isinstance(hook, tf.train.SessionRunHook):
             raise TypeError(f"HookToCallback takes a SessionRunHook, received {hook!r}.")
-        self._hook = hook
+        self.hook = hook
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
         self._trainer = trainer
         with trainer.graph.as_default():
-            self._hook.begin()
+            self.hook.begin()
 
     def _before_train(self) -> None:
-        self._hook.after_create_session(self.trainer.sess, self.trainer.coord)
+        self.hook.after_create_session(self.trainer.sess, self.trainer.coord)
 
     def _before_run(self, context: Any) -> Any:
-        return self._hook.before_run(context)
+        return self.hook.before_run(context)
 
     def _after_run(self, context: Any, run_values: Any) -> None:
-        self._hook.after_run(context, run_values)
+        self.hook.after_run(context, run_values)
 
     def _after_train(self) -> None:
-        self._hook.end(self.trainer.sess)
+        self.hook.end(self.trainer.sess)
 
     def overrides(self, method: str) -> bool:
         names = {"_before_run": "before_run", "_after_run": "after_run"}
         if method in names:
-            base = getattr(tf.train.SessionRunHook, names[method])
-            return getattr(type(self._hook), names[method]) is not base
+            return is_replaced(self.hook, tf.train.SessionRunHook, names[method])
         return super().overrides(method)
 
     def __str__(self) -> str:
-        return type(self._hook).__name__
+        return type(self.hook).__name__
 
 
 def as_session_hooks(
