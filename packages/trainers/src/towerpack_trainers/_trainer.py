@@ -228,7 +228,9 @@ class Trainer(LoopCounters):
             self.callbacks.setup_graph(self)
             op = tf.no_op() if self._train_op is None else self._train_op
             own = type(self).__name__ if self._has_own_step() or self.processes.single_steps else None
-            fuse = not self.config.xla  # XLA would compile the copies once more
+            # XLA would compile the copies once more; a limit on each call shall be one on each step.
+            fuse = not (self.config.xla or self._session_config().operation_timeout_in_ms)
+            fuse = fuse and self.config.stall_seconds >= 1  # else a call of several steps looks like a stall
             self._steps = choose_steps(
                 op, self.callbacks, loop, self._counter, steps_per_run=per_run, own_step=own, may_fuse=fuse
             )

@@ -3,7 +3,9 @@
 import os
 import signal
 import threading
+import time
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -16,9 +18,12 @@ from towerpack_callbacks import (
     PeriodicCallback,
     PeriodicTrigger,
     StepFetch,
+    StopTraining,
+    add_moving_summary,
 )
 from towerpack_inputsource import FeedInput, QueueInput, StagingInput
-from towerpack_trainers import SimpleTrainer, SyncMultiGPUTrainer, Trainer
+from towerpack_layers import BatchNorm, Conv2D, FullyConnected, MaxPooling
+from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer, Trainer
 from towerpack_trainers.step import SpeedTrial
 
 STEPS = 40  # of an epoch
@@ -110,6 +115,42 @@ def test_weights_are_the_same_to_the_last_bit(configure, kit, fused):
     assert not fused
     kit.assert_same(one_by_one, train(configure, kit))
     assert max(fused) > 10
+
+
+class ConvNet(ModelDesc):
+    """Convolutions with batch normalisation, pooling and momentum, on tiny images."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 8, 8, 3], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        hidden = image
+        for number, channels in enumerate((8, 16)):
+            hidden = BatchNorm(f"bn{number}", Conv2D(f"conv{number}", hidden, channels, 3, use_bias=False))
+            hidden = MaxPooling(f"pool{number}", tf.nn.relu(hidden), 2)
+        logits = FullyConnected("fc", hidden, 2)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
+        cost = tf.reduce_mean(loss, name="cost")
+        add_moving_summary(cost)
+        return cost + 1e-4 * tf.add_n([tf.nn.l2_loss(each) for each in tf.trainable_variables()])
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.05, 0.9)
+
+
+@pytest.mark.slow
+def test_a_convolutional_net_is_the_same_to_the_last_bit(configure, kit, fused):
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(7, 16, 8, 8, 3)).astype(np.float32)
+    data = [[batch, (batch.sum((1, 2, 3)) > 0).astype(np.int32)] for batch in images]
+
+    def weights(**changes):
+        return train(configure, kit, model=ConvNet(), dataflow=data, max_epoch=5, **changes)
+
+    one_by_one = weights(steps_per_run=1)
+    assert not fused and one_by_one["global_step"] == 5 * STEPS == 200
+    kit.assert_same(one_by_one, weights())
+    assert sum(fused) > 150
 
 
 @pytest.mark.parametrize("trainer", ["staging", "towers"])
@@ -268,14 +309,32 @@ def tells_of_fusing(trainer):
     return "steps that no callback looks at: several in one session call" in trainer.explain()
 
 
+def staged(**options):
+    put = tf.raw_ops.Stage(values=[tf.constant(1.0)], **options)
+    with tf.control_dependencies([put]):
+        return tf.raw_ops.Unstage(dtypes=[tf.float32], **options)[0].op
+
+
+def tabled():
+    """Reads from a table what it has written into it the step before."""
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+    found = table.lookup(tf.constant(0, tf.int64))
+    total = tf.Variable(0, dtype=tf.int64, use_resource=True)
+    with tf.control_dependencies([found]):
+        return tf.group(table.insert(tf.constant(0, tf.int64), found + 1), total.assign_add(found))
+
+
 @pytest.mark.parametrize(
     ("make_step", "fuses"),
     [
         (lambda: tf.group(tf.Variable(1.0, use_resource=True).assign_add(1.0)), True),
+        (lambda: staged(shared_name="area"), True),
+        (staged, False),
+        (tabled, False),
         (lambda: tf.random_uniform([]).op, False),
         (lambda: tf.py_func(lambda: None, [], []), False),
     ],
-    ids=["variable", "random", "Python"],
+    ids=["variable", "staged", "staged by the name of the op", "table", "random", "Python"],
 )
 def test_copies_of_some_ops_would_not_do_the_same(make_step, fuses):
     assert tells_of_fusing(own_trainer(make_step=make_step, steps_per_epoch=1000)) is fuses
@@ -405,6 +464,84 @@ def test_a_signal_stops_it(fused):
     with pytest.raises(KeyboardInterrupt):
         own_trainer(steps_per_epoch=10**9).train()
     sender.join()
+
+
+@pytest.mark.timeout(120)
+def test_a_call_ends_in_time_where_the_clock_is_set_back(fused, monkeypatch):
+    """By a second, each time that anybody looks."""
+    clocks = []
+
+    def timestamp(name=None):
+        with tf.init_scope(), tf.control_dependencies(None):
+            clocks.append(tf.Variable(0.0, dtype=tf.float64, use_resource=True))
+        return clocks[0].assign_sub(1.0, read_value=True)
+
+    monkeypatch.setattr(tf, "timestamp", timestamp)
+    seconds = []
+
+    class Times(Callback):
+        def step_period(self):
+            return Every(seconds=0.3)
+
+        def _before_train(self):
+            self.since = time.monotonic()
+
+        def _trigger_step(self):
+            seconds.append(time.monotonic() - self.since)
+            self.since = time.monotonic()
+            if len(seconds) == 5:
+                raise StopTraining("enough")
+
+    own_trainer(Times(), steps_per_epoch=10**9).train()
+    assert max(fused) < 100_000 and max(seconds) < 5
+
+
+def test_a_clock_that_is_set_forward_ends_the_call_at_once(fused, monkeypatch):
+    def timestamp(name=None):
+        return tf.Variable(0.0, dtype=tf.float64, use_resource=True).assign_add(1.0, read_value=True)
+
+    monkeypatch.setattr(tf, "timestamp", timestamp)
+    last = Last()
+    own_trainer(last).train()
+    assert last.counters == (STEPS - 1, STEPS, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fuses"),
+    [
+        ({}, True),
+        ({"session_config": tf.ConfigProto(operation_timeout_in_ms=10_000)}, False),
+        ({"stall_seconds": 0.2}, False),
+    ],
+    ids=["by default", "a limit on each call", "a stall is soon noticed"],
+)
+def test_options_that_a_call_of_several_steps_would_not_suit(configure, changes, fuses):
+    assert tells_of_fusing(SimpleTrainer(configure(steps_per_epoch=1000, **changes))) is fuses
+
+
+def test_a_graph_too_large_to_be_described_is_run_step_by_step(fused, monkeypatch):
+    def refuse(self, *_, **__):
+        raise ValueError("GraphDef cannot be larger than 2GB.")
+
+    last = Last()
+    trainer = own_trainer(last)
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.Graph, "as_graph_def", refuse)
+        trainer.explain()
+    trainer.train()
+    assert last.counters == (STEPS - 1, STEPS, STEPS) and not fused
+
+
+def test_the_choice_is_made_again(calls, monkeypatch):
+    """A busy moment does not fix the slower way: later trials find the other one."""
+    verdicts = iter([False, True])
+    monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
+    monkeypatch.setattr(SpeedTrial, "is_faster", property(lambda trial: trial.verdict), raising=True)
+    monkeypatch.setattr(SpeedTrial, "__init__", lambda trial: setattr(trial, "verdict", next(verdicts, True)))
+    last = Last()
+    own_trainer(last, steps_per_epoch=3000).train()
+    assert 0 < sum(calls) <= 2000
+    assert last.counters == (2999, 3000, 3000)
 
 
 @pytest.mark.timeout(60)

@@ -51,6 +51,7 @@ class HookedSession:
         self._per_call = steps.per_call
         counter.placing(sess)(loop.global_step)
         calls = steps.compile(sess)
+        self._singles_until = 0  # up to this step, one call for each
         self._run_default, self._run_leading, self._run_many = calls.run, calls.run_leading, calls.run_many
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
@@ -95,15 +96,15 @@ class HookedSession:
         Returns:
             The number of steps; 0: run the next step by itself.
         """
-        if self._run_many is None:
-            return 0
         loop = self._loop
         before = loop.global_step
+        if self._run_many is None or before < self._singles_until:
+            return 0
         before_last = loop.steps_per_epoch - 2 - loop.local_step
         try:
             done = self._run_many(min(self._unobserved_steps(before), before_last))
-            if done is None:
-                self._run_many = None
+            if done <= 0:
+                self._singles_until = before - done
                 return 0
             loop.global_step += done
             loop.local_step += done
