@@ -2,6 +2,7 @@
 
 from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
 from ._errors import (
+    CallbackFailedError,
     CallbackStateError,
     CheckpointError,
     CheckpointWriteError,
@@ -78,6 +79,7 @@ __all__ = [
     "CSVWriter",
     "Callback",
     "CallbackFactory",
+    "CallbackFailedError",
     "CallbackStateError",
     "Callbacks",
     "CheckNumerics",

@@ -15,6 +15,15 @@ class LoopCounters:
 
     Attributes:
         loop: the counters.
+
+    Example:
+        ```python
+        class InTurn(SimpleTrainer):
+            def run_step(self):
+                if self.global_step % 5 == 0:
+                    self.hooked_sess.run(self.other_op)
+                super().run_step()
+        ```
     """
 
     loop: LoopState

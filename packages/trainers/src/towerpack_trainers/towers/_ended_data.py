@@ -1,4 +1,4 @@
-"""Whose data has ended, where a session call fails with `OutOfRangeError`."""
+"""Finds whose data has ended, where a session call fails with `OutOfRangeError`."""
 
 from __future__ import annotations
 
