@@ -21,6 +21,7 @@ from towerpack_callbacks import (
     StopTraining,
     add_moving_summary,
 )
+from towerpack_callbacks.checkpoint import read_checkpoint
 from towerpack_inputsource import FeedInput, QueueInput, StagingInput
 from towerpack_layers import BatchNorm, Conv2D, FullyConnected, MaxPooling
 from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer, Trainer
@@ -445,10 +446,52 @@ def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
 
 @pytest.fixture
 def as_in_a_shell():
-    """Python's own handler of Ctrl-C: what a shell starts in the background ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Python's own handlers: what a shell starts in the background ignores Ctrl-C."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    }
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Wait(Callback):
+    """Holds the training at a step until somebody is done."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def step_period(self):
+        return Every(steps=15 * STEPS)
+
+    def _trigger_step(self):
+        assert self.done.wait(50)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("as_in_a_shell")
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_saves_and_the_rest_is_as_if_nothing_was(configure, kit, fused, tmp_path, number, kind):
+    whole = train(configure, kit, steps_per_run=1, max_epoch=16)
+    sent, run = threading.Event(), {"max_epoch": 16, "log_dir": tmp_path / "stopped"}
+
+    def interrupt():
+        while sum(fused) < 100:
+            threading.Event().wait(0.0005)
+        os.kill(os.getpid(), number)
+        sent.set()
+
+    sender = threading.Thread(target=interrupt)
+    sender.start()
+    with pytest.raises(kind):
+        train(configure, kit, [Wait(sent), ModelSaver()], **run)
+    sender.join()
+    saved = read_checkpoint(run["log_dir"])
+    assert 100 <= saved.variables["global_step"] == saved.state["loop"]["global_step"] <= 15 * STEPS
+    kit.assert_same(whole, train(configure, kit, [ModelSaver()], resume="auto", **run))
 
 
 @pytest.mark.timeout(60)
