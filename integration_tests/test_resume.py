@@ -1,6 +1,7 @@
 """Killed at random moments and resumed each time, a training ends with the very same numbers.
 
-KILLS is how often it is killed: a few times by default, 25 times in `nox -s kills`.
+It is run as it is by default, several steps in a session call, and as it is when a callback looks at each
+step. KILLS is how often it is killed: a few times by default, 25 times in `nox -s kills`.
 """
 
 import itertools
@@ -65,20 +66,36 @@ def kill_at_any_time(process, log_dir, moment, start_seconds):
     process.kill()
 
 
+def ask_to_stop(process, log_dir, moment, start_seconds):
+    """Sends SIGTERM some steps after it began, so that it saves; in the middle of a call of several."""
+    steps = moment.randrange(1, 10)
+    for number, line in enumerate(process.stdout):
+        if number > steps and line.strip().isdigit():
+            break
+    process.terminate()
+
+
+KILLED = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(240 + 60 * KILLS)
-def test_a_training_that_nothing_can_lose(start, tmp_path):
-    last_step, start_seconds = finish(start("killed_training.py", tmp_path / "undisturbed"))
-    assert last_step == "120"
+@pytest.mark.timeout(300 + 60 * KILLS)
+@pytest.mark.parametrize(
+    ("options", "steps", "ways"),
+    [(["--each-step"], "120", KILLED), ([], "360", [ask_to_stop, *KILLED])],
+    ids=["each step by itself", "several steps in a call"],
+)
+def test_a_training_that_nothing_can_lose(start, tmp_path, options, steps, ways):
+    last_step, start_seconds = finish(start("killed_training.py", tmp_path / "undisturbed", *options))
+    assert last_step == steps
     log_dir, moment = tmp_path / "killed", random.Random(KILLS)
-    ways = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
     log_dir.mkdir()
     for kill in itertools.islice(itertools.cycle(ways), KILLS):
-        process = start("killed_training.py", log_dir)
+        process = start("killed_training.py", log_dir, *options)
         kill(process, log_dir, moment, start_seconds)
         ended = process.wait(timeout=60)
-        assert ended == -signal.SIGKILL, process.stderr.read()
-    process = start("killed_training.py", log_dir)
+        assert ended == (143 if kill is ask_to_stop else -signal.SIGKILL), process.stderr.read()
+    process = start("killed_training.py", log_dir, *options)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
 

@@ -1,5 +1,6 @@
 from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
 from ._errors import (
+    CallbackFailedError,
     CallbackStateError,
     CheckpointError,
     CheckpointWriteError,
@@ -76,6 +77,7 @@ __all__ = [
     "CSVWriter",
     "Callback",
     "CallbackFactory",
+    "CallbackFailedError",
     "CallbackStateError",
     "Callbacks",
     "CheckNumerics",

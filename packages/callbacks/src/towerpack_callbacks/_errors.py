@@ -2,6 +2,7 @@
 
 ```
 RuntimeError
+├── CallbackFailedError     a callback raised what a monitored session would take for something else
 ├── CallbackStateError      a callback was used outside the loop that drives it
 └── CheckpointWriteError    a checkpoint could not be written; the previous one is whole
 ValueError
@@ -20,6 +21,7 @@ Exception
 from __future__ import annotations
 
 __all__ = [
+    "CallbackFailedError",
     "CallbackStateError",
     "CheckpointError",
     "CheckpointWriteError",
@@ -33,6 +35,10 @@ __all__ = [
 
 class StopTraining(Exception):
     """Ends the training in good order, as after the last epoch. Any callback may raise it."""
+
+
+class CallbackFailedError(RuntimeError):
+    """A callback raised what a `MonitoredSession` takes for the end of the data, or for a preemption."""
 
 
 class CallbackStateError(RuntimeError):

@@ -41,7 +41,7 @@ class TowerTrainer(Trainer):
         self.tower_func = TowerFunc(
             compile_training_towers(build) if self.config.xla else build, self.model.inputs()
         )
-        self.global_step = tf.train.get_or_create_global_step()
+        self._step_variable = tf.train.get_or_create_global_step()
         self._evaluation_towers: list[EvaluationTower] = []
         if self.source is None:
             self.source = self._make_source(self.config.dataflow)
@@ -75,7 +75,7 @@ class TowerTrainer(Trainer):
             num_towers=num_towers,
             reuse=True if index else None,
             random_seed=self.processes.local_seed(self.seed),
-            step=self.global_step.read_value(),
+            step=self._step_variable.read_value(),
         )
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
@@ -154,6 +154,9 @@ class TowerTrainer(Trainer):
     def _training_inputs(self) -> Sequence[tf.Tensor]:
         towers = self.tower_func.training
         return list(towers[0].inputs.values()) if towers else ()
+
+    def _tower_inputs(self) -> Sequence[tf.Tensor]:
+        return [tensor for tower in self.tower_func.training for tensor in tower.inputs.values()]
 
     def _own_callbacks(self) -> list[Callback]:
         return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers)]

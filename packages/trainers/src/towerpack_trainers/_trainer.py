@@ -33,12 +33,14 @@ from .config._train_config import TrainConfig
 from .reports._describe_training import describe_trainable_variables, describe_training
 from .restore import RunState
 from .session import (
+    LoopCounters,
     ProcessStrategy,
     RunDirectory,
     SingleProcess,
     StopRequests,
     StopSignals,
     TrainingEnd,
+    TrainingInputs,
     TrainingSession,
     configure_thread_pools,
     default_session_config,
@@ -53,7 +55,7 @@ Predictor = Callable[..., list[Any]]
 _log = logging.getLogger("towerpack_trainers")
 
 
-class Trainer:
+class Trainer(LoopCounters):
     """Runs steps until the last epoch is over. `Callback` draws the loop.
 
     It makes no assumption about the model, and builds in a graph of its own. Set `train_op` from a graph of
@@ -92,7 +94,6 @@ class Trainer:
         self._session = TrainingSession()
         self._train_op: tf.Operation | None = None
         self._steps: TrainingSteps | None = None
-        self._has_own_step = type(self).run_step is not Trainer.run_step
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
             if_taken = self.config.if_log_dir_taken
@@ -119,11 +120,17 @@ class Trainer:
     def _training_inputs(self) -> Sequence[tf.Tensor]:
         return ()
 
+    def _tower_inputs(self) -> Sequence[tf.Tensor]:
+        return ()
+
     def _session_config(self) -> tf.ConfigProto:
         return self.config.session_config or default_session_config(self.devices)
 
     def run_step(self) -> None:
-        """Runs one step of the training: each `hooked_sess.run` in it counts as one."""
+        """Runs one step of the training: each `hooked_sess.run` in it counts as one.
+
+        A subclass may override it, or `trainer.run_step = f` replace it; then each step is a call of that.
+        """
         self._session.hooked.run(self.train_op)
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
@@ -201,9 +208,14 @@ class Trainer:
             with self._session.open(sess):
                 self.processes.restore(self._start, sess, self._run_state())
                 check_position(steps.per_call, self.loop)
-                self.loop.global_step = self._counter.value(sess)
+                # What the loop of a resumed run has counted is known, whatever its graph wrote.
+                self.loop.global_step = self.loop.global_step or self._counter.value(sess)
                 self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
-                end = TrainingEnd(self.callbacks, self.loop, self.source, self.coord, self.processes)
+                train_op = None if self._has_own_step() else self._train_op
+                inputs = TrainingInputs(
+                    self.source, self._tower_inputs(), self.callbacks, train_op, self.graph
+                )
+                end = TrainingEnd(self.callbacks, self.loop, inputs, self.coord, self.processes)
                 end.run(self._run_loop, sess, leaving=self._signals.leave)
                 self.processes.leave()
 
@@ -218,12 +230,17 @@ class Trainer:
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
             op = tf.no_op() if self._train_op is None else self._train_op
-            own = type(self).__name__ if self._has_own_step or self.processes.single_steps else None
-            fuse = not self.config.xla  # XLA would compile the copies once more
+            own = type(self).__name__ if self._has_own_step() or self.processes.single_steps else None
+            # XLA would compile the copies once more; a limit on each call shall be one on each step.
+            fuse = not (self.config.xla or self._session_config().operation_timeout_in_ms)
+            fuse = fuse and self.config.stall_seconds >= 1  # else a call of several steps looks like a stall
             self._steps = choose_steps(
                 op, self.callbacks, loop, self._counter, steps_per_run=per_run, own_step=own, may_fuse=fuse
             )
         return self._steps
+
+    def _has_own_step(self) -> bool:
+        return getattr(self.run_step, "__func__", None) is not _RUN_STEP
 
     def _run_state(self) -> RunState:
         allow, inputs = self.config.resume_allow, self._training_inputs()
@@ -233,9 +250,10 @@ class Trainer:
         loop, callbacks, signals = self.loop, self.callbacks, self._signals
         max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
         run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
-        own = self._has_own_step or self._train_op is None or "run_step" in vars(self)
-        run_step = self.run_step if own else self._session.bind_step(self._train_op)
+        bound_op = None if self._has_own_step() else self._train_op
+        run_step = self._session.bind_step(self, bound_op)
         run_step = self.processes.guard_step(run_step, loop, self.sess)
+        own = vars(self)  # a step may be put on the trainer itself at any time
         stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)
         end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
         callbacks.before_train()
@@ -248,7 +266,7 @@ class Trainer:
             callbacks.before_epoch()
             loop.local_step = (loop.starting_step if epoch == loop.starting_epoch else 0) - 1
             while not loop.is_last_step:
-                if not run_unobserved():
+                if "run_step" in own or not run_unobserved():
                     loop.local_step += times
                     run_step()
                     callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
@@ -257,3 +275,6 @@ class Trainer:
             callbacks.after_epoch()
             end_epoch()
             stop_requests.follow()
+
+
+_RUN_STEP = Trainer.run_step

@@ -9,7 +9,14 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Callbacks, LoopState, StopTraining
 from towerpack_inputsource import QueueInput
 from towerpack_trainers import EndOfInputError, TrainerStateError
-from towerpack_trainers.session import SingleProcess, StopRequests, StopSignals, TrainingEnd, translate_error
+from towerpack_trainers.session import (
+    SingleProcess,
+    StopRequests,
+    StopSignals,
+    TrainingEnd,
+    TrainingInputs,
+    translate_error,
+)
 
 
 class Last(Callback):
@@ -24,7 +31,11 @@ class Last(Callback):
             raise self.error
 
 
-def leave(failure=None, late=None, source=None):
+def inputs(source=None, callbacks=()):
+    return TrainingInputs(source, (), Callbacks(callbacks), None, tf.Graph())
+
+
+def leave(failure=None, late=None, source=None, processes=None):
     """Ends a loop with an error, or without one; returns what its callbacks saw."""
     callbacks, coord, left = [Last(late), Last()], tf.train.Coordinator(), []
     loop = LoopState(steps_per_epoch=5, max_epoch=2, epoch_num=1, local_step=2, global_step=3)
@@ -34,7 +45,7 @@ def leave(failure=None, late=None, source=None):
             raise failure
 
     try:
-        TrainingEnd(Callbacks(callbacks), loop, source, coord, SingleProcess()).run(
+        TrainingEnd(Callbacks(callbacks), loop, inputs(source), coord, processes or SingleProcess()).run(
             run_loop, None, leaving=lambda: left.append([callback.calls for callback in callbacks])
         )
     finally:
@@ -87,7 +98,7 @@ def failed(error):
 
 def translate(caught, source=None, coord=None):
     loop = LoopState(steps_per_epoch=5, max_epoch=2, epoch_num=1, global_step=3)
-    return translate_error(caught, loop, source, coord or tf.train.Coordinator())
+    return translate_error(caught, loop, inputs(source), coord or tf.train.Coordinator())
 
 
 def test_a_threads_error_counts_more_than_what_it_broke():
@@ -106,13 +117,69 @@ def test_an_end_of_the_input_is_an_error_unless_it_was_declared():
     assert "ended at step 3 (epoch 1)" in str(ended)
 
 
+def raised_by(function):
+    try:
+        function()
+    except Exception as error:
+        return error
+    return None
+
+
+def add_an_op_too_late():
+    with tf.Graph().as_default() as graph:
+        graph.finalize()
+        tf.constant(1)
+
+
+def fail_with_the_same_words():
+    raise RuntimeError("Graph is finalized and cannot be modified.")
+
+
 def test_an_op_made_too_late_is_explained():
-    caught = RuntimeError("Graph is finalized and cannot be modified.")
+    caught = raised_by(add_an_op_too_late)
     late = translate(caught)
     assert isinstance(late, TrainerStateError)
     assert late.__cause__ is caught
-    other = RuntimeError("mine")
-    assert translate(other) is other
+    for other in (RuntimeError("mine"), RuntimeError("finalized"), raised_by(fail_with_the_same_words)):
+        assert translate(other) is other
+
+
+class LostError(Exception):
+    """Says which process was lost, as the strategy of several processes knows."""
+
+
+@pytest.mark.parametrize("moment", ["failure", "late"])
+def test_why_the_session_was_closed_is_asked_first(moment):
+    processes = SingleProcess()
+    processes.translate_error = lambda caught, coord: (
+        LostError() if isinstance(caught, tf.errors.FailedPreconditionError) else caught
+    )
+    closed = tf.errors.FailedPreconditionError(None, None, "Session is closed.")
+    with pytest.raises(LostError):
+        leave(processes=processes, **{moment: closed})
+
+
+@pytest.mark.parametrize("late", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
+def test_the_later_callbacks_have_their_turn_whatever_one_raises(late, caplog):
+    with pytest.raises(type(late)) as caught:
+        leave(late=late)
+    assert caught.value is late
+    with pytest.raises(ValueError, match="first"):
+        leave(ValueError("first"), late=late)
+    assert "A callback failed in after_train, after the training had failed" in caplog.text
+
+
+def test_what_ends_the_process_counts_more_than_an_error():
+    calls = []
+
+    class Note(Callback):
+        def _after_train(self):
+            calls.append(self)
+
+    callbacks = [Last(OSError("late")), Last(SystemExit(3)), Last(KeyboardInterrupt()), Note()]
+    with pytest.raises(SystemExit):
+        Callbacks(callbacks).after_train()
+    assert calls == callbacks[-1:]
 
 
 def follow(requested=None, amid_triggers=False, failure=None, callbacks=(), is_chief=True):

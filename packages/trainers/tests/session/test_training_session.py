@@ -1,5 +1,7 @@
 """The session that a training has, while it has one."""
 
+from types import SimpleNamespace
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -59,5 +61,11 @@ def test_its_step_is_run_without_look_ups():
         run = ran.append
 
     session.hooked = Hooked
-    session.bind_step("the op")()
-    assert ran == ["the op"]
+    trainer = SimpleNamespace(run_step=lambda: ran.append("of the class"))
+    session.bind_step(trainer, None)()
+    own = SimpleNamespace()
+    step = session.bind_step(own, "the op")
+    step()
+    own.run_step = lambda: ran.append("of the object")
+    step()
+    assert ran == ["of the class", "the op", "of the object"]

@@ -3,7 +3,9 @@
 import os
 import signal
 import threading
+import time
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -13,11 +15,16 @@ from towerpack_callbacks import (
     HookToCallback,
     ModelSaver,
     MovingAverageSummary,
+    PeriodicCallback,
     PeriodicTrigger,
     StepFetch,
+    StopTraining,
+    add_moving_summary,
 )
+from towerpack_callbacks.checkpoint import read_checkpoint
 from towerpack_inputsource import FeedInput, QueueInput, StagingInput
-from towerpack_trainers import SimpleTrainer, SyncMultiGPUTrainer, Trainer
+from towerpack_layers import BatchNorm, Conv2D, FullyConnected, MaxPooling
+from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer, Trainer
 from towerpack_trainers.step import SpeedTrial
 
 STEPS = 40  # of an epoch
@@ -111,6 +118,42 @@ def test_weights_are_the_same_to_the_last_bit(configure, kit, fused):
     assert max(fused) > 10
 
 
+class ConvNet(ModelDesc):
+    """Convolutions with batch normalisation, pooling and momentum, on tiny images."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 8, 8, 3], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        hidden = image
+        for number, channels in enumerate((8, 16)):
+            hidden = BatchNorm(f"bn{number}", Conv2D(f"conv{number}", hidden, channels, 3, use_bias=False))
+            hidden = MaxPooling(f"pool{number}", tf.nn.relu(hidden), 2)
+        logits = FullyConnected("fc", hidden, 2)
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
+        cost = tf.reduce_mean(loss, name="cost")
+        add_moving_summary(cost)
+        return cost + 1e-4 * tf.add_n([tf.nn.l2_loss(each) for each in tf.trainable_variables()])
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.05, 0.9)
+
+
+@pytest.mark.slow
+def test_a_convolutional_net_is_the_same_to_the_last_bit(configure, kit, fused):
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(7, 16, 8, 8, 3)).astype(np.float32)
+    data = [[batch, (batch.sum((1, 2, 3)) > 0).astype(np.int32)] for batch in images]
+
+    def weights(**changes):
+        return train(configure, kit, model=ConvNet(), dataflow=data, max_epoch=5, **changes)
+
+    one_by_one = weights(steps_per_run=1)
+    assert not fused and one_by_one["global_step"] == 5 * STEPS == 200
+    kit.assert_same(one_by_one, weights())
+    assert sum(fused) > 150
+
+
 @pytest.mark.parametrize("trainer", ["staging", "towers"])
 def test_other_steps_that_live_in_the_graph(configure, kit, fused, trainer):
     def weights(**changes):
@@ -176,6 +219,88 @@ def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, fused)
     assert trainer.ran == 2 * STEPS and not fused
 
 
+@pytest.mark.parametrize("moment", ["before", "explained", "begin", "amid"])
+def test_a_step_that_is_put_on_the_trainer_itself_is_each_step(configure, fused, moment):
+    trainer, steps = SimpleTrainer(configure(steps_per_epoch=STEPS)), []
+    run_step = trainer.run_step
+
+    def noted_step():
+        steps.append(trainer.global_step)
+        run_step()
+
+    def replace():
+        trainer.run_step = noted_step
+
+    class Replace(Callback):
+        def _before_epoch(self):
+            if moment == ("begin" if self.epoch_num == 1 else "amid"):
+                replace()
+
+    trainer = SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[Replace()]))
+    run_step = trainer.run_step
+    if moment == "explained":
+        trainer.explain()
+    if moment in {"before", "explained"}:
+        replace()
+    trainer.train()
+    assert steps == list(range(STEPS if moment == "amid" else 0, 2 * STEPS))
+    assert bool(fused) is (moment == "amid")
+
+
+def test_a_step_of_the_class_may_be_replaced_and_put_back(configure, fused, monkeypatch):
+    trainer = SimpleTrainer(configure(steps_per_epoch=STEPS))
+    trainer.run_step = original = trainer.run_step
+    assert trainer.run_step is original
+    monkeypatch.setattr(Trainer, "run_step", lambda self: ran.append(self.hooked_sess.run(self.train_op)))
+    ran = []
+    SimpleTrainer(configure(steps_per_epoch=STEPS)).train()
+    assert len(ran) == 2 * STEPS and not fused
+
+
+HOOKS = ["_before_run", "_after_run", "_trigger_step", "_before_epoch", "_after_epoch", "_trigger_epoch"]
+HOOKS += ["_trigger", "_after_triggers", "_before_train", "_after_train"]
+
+
+@pytest.mark.parametrize("wrap", [lambda cb: cb, lambda cb: PeriodicCallback(cb, every_k_steps=1)])
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_hook_that_is_put_on_a_callback_itself_is_called(configure, fused, hook, wrap):
+    callback, calls = Callback(), []
+    setattr(callback, hook, lambda *_: calls.append(callback.global_step))
+    SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[wrap(callback)])).train()
+    each_step, ends = hook in HOOKS[:3] or hook == "_after_triggers", hook in HOOKS[-2:]
+    if hook == "_after_triggers":
+        assert calls[-1] == 2 * STEPS
+    else:
+        assert len(calls) == (2 * STEPS if each_step else 1 if ends else 2)
+    assert not fused or hook not in HOOKS[:3]
+
+
+@pytest.mark.parametrize("hook", ["before_run", "after_run"])
+def test_a_hook_that_is_put_on_a_session_hook_itself_is_called(configure, fused, hook):
+    session_hook, calls = tf.train.SessionRunHook(), []
+    setattr(session_hook, hook, lambda *_: calls.append(1))
+    trainer = SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[HookToCallback(session_hook)]))
+    trainer.train()
+    assert len(calls) == 2 * STEPS and not fused
+
+
+def test_a_trainers_counters_are_whole_numbers(configure, fused):
+    seen = []
+
+    class Own(SimpleTrainer):
+        def _setup(self):
+            super()._setup()
+            seen.append((self.epoch_num, self.local_step, self.global_step))
+
+        def run_step(self):
+            super().run_step()
+            if self.global_step % 25 == 0:  # no op of the graph
+                seen.append((self.epoch_num, self.local_step, self.global_step))
+
+    Own(configure(steps_per_epoch=STEPS)).train()
+    assert seen == [(0, -1, 0), (1, 24, 25), (2, 9, 50), (2, 34, 75)]
+
+
 def test_a_step_that_is_fed_is_run_by_itself(configure, kit, fused):
     train(configure, kit, data=FeedInput(kit.net_flow()))
     assert not fused
@@ -185,14 +310,32 @@ def tells_of_fusing(trainer):
     return "steps that no callback looks at: several in one session call" in trainer.explain()
 
 
+def staged(**options):
+    put = tf.raw_ops.Stage(values=[tf.constant(1.0)], **options)
+    with tf.control_dependencies([put]):
+        return tf.raw_ops.Unstage(dtypes=[tf.float32], **options)[0].op
+
+
+def tabled():
+    """Reads from a table what it has written into it the step before."""
+    table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+    found = table.lookup(tf.constant(0, tf.int64))
+    total = tf.Variable(0, dtype=tf.int64, use_resource=True)
+    with tf.control_dependencies([found]):
+        return tf.group(table.insert(tf.constant(0, tf.int64), found + 1), total.assign_add(found))
+
+
 @pytest.mark.parametrize(
     ("make_step", "fuses"),
     [
         (lambda: tf.group(tf.Variable(1.0, use_resource=True).assign_add(1.0)), True),
+        (lambda: staged(shared_name="area"), True),
+        (staged, False),
+        (tabled, False),
         (lambda: tf.random_uniform([]).op, False),
         (lambda: tf.py_func(lambda: None, [], []), False),
     ],
-    ids=["variable", "random", "Python"],
+    ids=["variable", "staged", "staged by the name of the op", "table", "random", "Python"],
 )
 def test_copies_of_some_ops_would_not_do_the_same(make_step, fuses):
     assert tells_of_fusing(own_trainer(make_step=make_step, steps_per_epoch=1000)) is fuses
@@ -219,27 +362,65 @@ def test_steps_go_on_one_by_one_if_that_is_faster(fused, monkeypatch):
     assert last.counters == (STEPS - 1, STEPS, STEPS)
 
 
-def test_an_error_amid_a_call_leaves_exact_counters(fused):
+@pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
+@pytest.mark.parametrize("counted", [False, True], ids=["we count", "the graph counts"])
+def test_an_error_amid_a_call_leaves_the_counters_of_a_single_step(fused, counted, steps_per_run):
     last = Last()
-    trainer = own_trainer(last)
+    trainer = own_trainer(last, steps_per_run=steps_per_run)
     with trainer.graph.as_default():
         count = tf.Variable(0, use_resource=True)
-        trainer.train_op = count.assign_add(tf.gather([1] * 33, count)).op
+        step = [tf.train.get_or_create_global_step().assign_add(32).op] if counted else []
+        trainer.train_op = tf.group(count.assign_add(tf.gather([1] * 33, count)), *step)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices = 33 is not in \[0, 33\)"):
         trainer.train()
-    assert last.counters == (32, 33, 33)
-    assert fused
+    assert last.counters[:2] == (33, 33)  # of the step that failed, and of those that are done
+    if steps_per_run is None or not counted:
+        assert last.counters[2] == 33
+    assert bool(fused) is (steps_per_run is None)
 
 
-def test_data_that_was_declared_finite_is_used_up(configure, kit, fused):
+@pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
+def test_data_that_was_declared_finite_is_used_up(configure, kit, fused, steps_per_run):
     source = QueueInput(kit.line_data(batches=27), infinite=False)
-    trainer = SimpleTrainer(configure(data=source, steps_per_epoch=STEPS))
+    trainer = SimpleTrainer(configure(data=source, steps_per_epoch=STEPS, steps_per_run=steps_per_run))
     trainer.train()
-    assert trainer.loop.global_step == 27 and trainer.loop.local_step == 26
-    assert sum(fused) > 0
+    assert (trainer.loop.global_step, trainer.loop.local_step) == (27, 27)
+    assert bool(sum(fused)) is (steps_per_run is None)
 
 
-def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS):
+class HandlerError(Exception):
+    """What a signal's handler of the user's raises."""
+
+
+class Alarm(Callback):
+    """Has the process interrupted some time after the training began."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def _before_train(self):
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
+def test_a_handler_that_raises_leaves_exact_counters(fused, steps_per_run):
+    def interrupt(number, frame):
+        raise HandlerError
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for seconds in (0.100, 0.121, 0.142):
+            last = Last()
+            trainer = own_trainer(Alarm(seconds), last, steps_per_epoch=10**9, steps_per_run=steps_per_run)
+            with pytest.raises(HandlerError):
+                trainer.train()
+            assert last.counters[1] == last.counters[2] > 0
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS, steps_per_run=None):
     """A training of a graph of one's own, which counts its steps."""
     trainer = Trainer(
         steps_per_epoch=steps_per_epoch,
@@ -248,6 +429,7 @@ def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS):
         extra_callbacks=[],
         monitors=[],
         log_dir=None,
+        steps_per_run=steps_per_run,
     )
     with trainer.graph.as_default():
         variable = tf.Variable(0.0, use_resource=True)
@@ -262,7 +444,58 @@ def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
     assert max(fused) > 100
 
 
+@pytest.fixture
+def as_in_a_shell():
+    """Python's own handlers: what a shell starts in the background ignores Ctrl-C."""
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    }
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Wait(Callback):
+    """Holds the training at a step until somebody is done."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def step_period(self):
+        return Every(steps=15 * STEPS)
+
+    def _trigger_step(self):
+        assert self.done.wait(50)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.usefixtures("as_in_a_shell")
+@pytest.mark.parametrize(
+    ("number", "kind"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_saves_and_the_rest_is_as_if_nothing_was(configure, kit, fused, tmp_path, number, kind):
+    whole = train(configure, kit, steps_per_run=1, max_epoch=16)
+    sent, run = threading.Event(), {"max_epoch": 16, "log_dir": tmp_path / "stopped"}
+
+    def interrupt():
+        while sum(fused) < 100:
+            threading.Event().wait(0.0005)
+        os.kill(os.getpid(), number)
+        sent.set()
+
+    sender = threading.Thread(target=interrupt)
+    sender.start()
+    with pytest.raises(kind):
+        train(configure, kit, [Wait(sent), ModelSaver()], **run)
+    sender.join()
+    saved = read_checkpoint(run["log_dir"])
+    assert 100 <= saved.variables["global_step"] == saved.state["loop"]["global_step"] <= 15 * STEPS
+    kit.assert_same(whole, train(configure, kit, [ModelSaver()], resume="auto", **run))
+
+
 @pytest.mark.timeout(60)
+@pytest.mark.usefixtures("as_in_a_shell")
 def test_a_signal_stops_it(fused):
     def interrupt():
         while not fused:
@@ -274,6 +507,84 @@ def test_a_signal_stops_it(fused):
     with pytest.raises(KeyboardInterrupt):
         own_trainer(steps_per_epoch=10**9).train()
     sender.join()
+
+
+@pytest.mark.timeout(120)
+def test_a_call_ends_in_time_where_the_clock_is_set_back(fused, monkeypatch):
+    """By a second, each time that anybody looks."""
+    clocks = []
+
+    def timestamp(name=None):
+        with tf.init_scope(), tf.control_dependencies(None):
+            clocks.append(tf.Variable(0.0, dtype=tf.float64, use_resource=True))
+        return clocks[0].assign_sub(1.0, read_value=True)
+
+    monkeypatch.setattr(tf, "timestamp", timestamp)
+    seconds = []
+
+    class Times(Callback):
+        def step_period(self):
+            return Every(seconds=0.3)
+
+        def _before_train(self):
+            self.since = time.monotonic()
+
+        def _trigger_step(self):
+            seconds.append(time.monotonic() - self.since)
+            self.since = time.monotonic()
+            if len(seconds) == 5:
+                raise StopTraining("enough")
+
+    own_trainer(Times(), steps_per_epoch=10**9).train()
+    assert max(fused) < 100_000 and max(seconds) < 5
+
+
+def test_a_clock_that_is_set_forward_ends_the_call_at_once(fused, monkeypatch):
+    def timestamp(name=None):
+        return tf.Variable(0.0, dtype=tf.float64, use_resource=True).assign_add(1.0, read_value=True)
+
+    monkeypatch.setattr(tf, "timestamp", timestamp)
+    last = Last()
+    own_trainer(last).train()
+    assert last.counters == (STEPS - 1, STEPS, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fuses"),
+    [
+        ({}, True),
+        ({"session_config": tf.ConfigProto(operation_timeout_in_ms=10_000)}, False),
+        ({"stall_seconds": 0.2}, False),
+    ],
+    ids=["by default", "a limit on each call", "a stall is soon noticed"],
+)
+def test_options_that_a_call_of_several_steps_would_not_suit(configure, changes, fuses):
+    assert tells_of_fusing(SimpleTrainer(configure(steps_per_epoch=1000, **changes))) is fuses
+
+
+def test_a_graph_too_large_to_be_described_is_run_step_by_step(fused, monkeypatch):
+    def refuse(self, *_, **__):
+        raise ValueError("GraphDef cannot be larger than 2GB.")
+
+    last = Last()
+    trainer = own_trainer(last)
+    with monkeypatch.context() as patch:
+        patch.setattr(tf.Graph, "as_graph_def", refuse)
+        trainer.explain()
+    trainer.train()
+    assert last.counters == (STEPS - 1, STEPS, STEPS) and not fused
+
+
+def test_the_choice_is_made_again(calls, monkeypatch):
+    """A busy moment does not fix the slower way: later trials find the other one."""
+    verdicts = iter([False, True])
+    monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
+    monkeypatch.setattr(SpeedTrial, "is_faster", property(lambda trial: trial.verdict), raising=True)
+    monkeypatch.setattr(SpeedTrial, "__init__", lambda trial: setattr(trial, "verdict", next(verdicts, True)))
+    last = Last()
+    own_trainer(last, steps_per_epoch=3000).train()
+    assert 0 < sum(calls) <= 2000
+    assert last.counters == (2999, 3000, 3000)
 
 
 @pytest.mark.timeout(60)

@@ -1,7 +1,7 @@
 """What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
 
 from ._argument_checks import check_choice, check_count
-from ._callback import Callback, output_directory
+from ._callback import Callback, is_replaced, output_directory
 from ._callback_state import load_state_of, state_of
 from ._due_schedule import DueSchedule, Ticker
 from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
@@ -28,6 +28,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "is_better",
+    "is_replaced",
     "load_state_of",
     "output_directory",
     "state_of",

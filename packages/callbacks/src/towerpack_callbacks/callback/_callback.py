@@ -14,7 +14,7 @@ from ._every import EVERY_EPOCH, EVERY_STEP, Every
 from ._step_fetch import StepFetch
 from ._trainer_protocol import TrainerProtocol
 
-__all__ = ["Callback", "output_directory"]
+__all__ = ["Callback", "is_replaced", "output_directory"]
 
 
 class Callback:
@@ -202,11 +202,19 @@ class Callback:
         return self.trainer.log_dir
 
     def overrides(self, method: str) -> bool:
-        """Returns whether this callback defines `method` itself; the loop leaves out those that do not."""
-        return getattr(type(self), method) is not getattr(Callback, method)
+        """Returns whether this callback has a `method` of its own; the loop leaves out those that have not.
+
+        It may be that of a subclass, or a function that was set on the object before the loop is set up.
+        """
+        return is_replaced(self, Callback, method)
 
     def __str__(self) -> str:
         return type(self).__name__
+
+
+def is_replaced(instance: object, base: type, method: str) -> bool:
+    """Returns whether an object has another `method` than its base class, by its own class or by itself."""
+    return getattr(getattr(instance, method), "__func__", None) is not getattr(base, method)
 
 
 def output_directory(callback: Callback, given: Path | None = None, parameter: str = "") -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ._callback import Callback
+from ._callback import Callback, is_replaced
 from ._callback_state import load_state_of, state_of
 from ._every import Every
 from ._step_fetch import StepFetch
@@ -92,8 +92,7 @@ class ProxyCallback(Callback):
         load_state_of(self.callback, state)
 
     def overrides(self, method: str) -> bool:
-        own = getattr(type(self), method) is not getattr(ProxyCallback, method)
-        return own or self.callback.overrides(method)
+        return is_replaced(self, ProxyCallback, method) or self.callback.overrides(method)
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.callback})"

@@ -32,12 +32,25 @@ class CallbackTimer:
         callback: the callback.
         seconds: the time it took so far.
         was_warned_of: whether a warning has named it.
+        raised: the last exception that has left the callback.
     """
 
     name: str
     callback: Callback
     seconds: float = 0.0
     was_warned_of: bool = False
+    raised: BaseException | None = None
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Calls a method of the callback, timed."""
+        start = time.perf_counter()
+        try:
+            return getattr(self.callback, method)(*arguments)
+        except BaseException as error:
+            self.raised = error
+            raise
+        finally:
+            self.seconds += time.perf_counter() - start
 
     def timed(self, function: Callable[[Any], None]) -> Callable[[Any], None]:
         """Returns the same function of one argument, timed."""
@@ -47,21 +60,28 @@ class CallbackTimer:
             start = clock()
             try:
                 function(value)
+            except BaseException as error:
+                self.raised = error
+                raise
             finally:
                 self.seconds += clock() - start
 
         return timed
 
 
-TimedCall = tuple[Callable[[], None], CallbackTimer]
-"""A method of a callback, and the timer that its time is added to."""
+TimedCall = tuple[str, CallbackTimer]
+"""The name of a callback's method, looked up at each call, and the timer that the call's time is added to."""
 
 
 def call_timed(calls: Iterable[TimedCall]) -> None:
     """Makes calls one after another, and adds up their times."""
     start = time.perf_counter()
-    for call, timer in calls:
-        call()
+    for method, timer in calls:
+        try:
+            getattr(timer.callback, method)()
+        except BaseException as error:
+            timer.raised = error
+            raise
         end = time.perf_counter()
         timer.seconds += end - start
         start = end
@@ -75,11 +95,14 @@ def call_all_timed(calls: Iterable[TimedCall]) -> StopTraining | None:
     """
     stop = None
     start = time.perf_counter()
-    for call, timer in calls:
+    for method, timer in calls:
         try:
-            call()
+            getattr(timer.callback, method)()
         except StopTraining as reason:
             stop = stop or reason
+        except BaseException as error:
+            timer.raised = error
+            raise
         end = time.perf_counter()
         timer.seconds += end - start
         start = end
@@ -113,6 +136,10 @@ class CallbackTimes:
     def of(self, callback: Callback) -> CallbackTimer:
         """Returns the timer of one callback."""
         return self._timers[id(callback)]
+
+    def raiser_of(self, error: BaseException) -> Callback | None:
+        """Returns the callback that an exception has left; None if it came from elsewhere."""
+        return next((timer.callback for timer in self._timers.values() if timer.raised is error), None)
 
     def start_epoch(self) -> None:
         """Sets all timers to zero."""

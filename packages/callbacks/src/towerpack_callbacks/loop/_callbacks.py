@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, final
 
@@ -12,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
 from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
+from ..graph import ancestors
 from ..monitors import Monitor
 from ._callback_states import keyed, load_states, states_of
 from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
@@ -81,6 +81,7 @@ class Callbacks:
                 )
         self._ready = False
         self.per_step_callbacks: tuple[Callback, ...] = ()
+        self._step_fetches: list[tuple[Callback, StepFetch]] = []
         self._fetches: DueSchedule[StepFetch] = DueSchedule([])
         self._plans: dict[tuple[StepFetch, ...], StepPlan] = {}
         self._step_triggers: DueSchedule[TimedCall] = DueSchedule([])
@@ -119,11 +120,11 @@ class Callbacks:
         callbacks = self._callbacks
         self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
         timer = self._times.of
-        fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
+        self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
         self._fetches = DueSchedule([(_timed(fetch, timer(cb)), fetch.every) for cb, fetch in fetches])
         periods = [(cb, cb.step_period()) for cb in callbacks]
         triggers = [(cb, every) for cb, every in periods if every is not None]
-        self._step_triggers = DueSchedule([((cb._trigger_step, timer(cb)), every) for cb, every in triggers])
+        self._step_triggers = DueSchedule([(("_trigger_step", timer(cb)), every) for cb, every in triggers])
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
         self._epoch_starts = self._calls("_before_epoch", callbacks)
         self._epoch_ends = self._calls("_after_epoch", callbacks)
@@ -137,7 +138,7 @@ class Callbacks:
         self._ready = True
 
     def _calls(self, method: str, callbacks: Iterable[Callback]) -> tuple[TimedCall, ...]:
-        return tuple((getattr(cb, method), self._times.of(cb)) for cb in callbacks)
+        return tuple((method, self._times.of(cb)) for cb in callbacks)
 
     # ---- what is due
 
@@ -195,23 +196,13 @@ class Callbacks:
 
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
         """Calls `_before_run` of each per-step callback; returns what it fetches and feeds."""
-        args, now = [], time.perf_counter()
-        for cb in self.per_step_callbacks:
-            args.append(_as_run_args(cb._before_run(context)))
-            now = self._add_time(cb, now)
-        return args
+        timer = self._times.of
+        return [_as_run_args(timer(cb).call("_before_run", context)) for cb in self.per_step_callbacks]
 
     def after_run(self, context: Any, values: list[tf.train.SessionRunValues]) -> None:
         """Calls `_after_run` of each per-step callback; one element each, in the order of `before_run`."""
-        now = time.perf_counter()
         for cb, value in zip(self.per_step_callbacks, values):
-            cb._after_run(context, value)
-            now = self._add_time(cb, now)
-
-    def _add_time(self, callback: Callback, since: float) -> float:
-        now = time.perf_counter()
-        self._times.of(callback).seconds += now - since
-        return now
+            self._times.of(cb).call("_after_run", context, value)
 
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of the callbacks that are due after this step."""
@@ -231,7 +222,7 @@ class Callbacks:
         """Calls all `_before_train`."""
         self._check_ready()
         for cb in self._callbacks:
-            cb._before_train()
+            self._times.of(cb).call("_before_train")
         self._fetches.start()
         self._step_triggers.start()
 
@@ -274,20 +265,34 @@ class Callbacks:
     def after_train(self) -> None:
         """Calls all `_after_train`, whatever some of them raise; then raises the first exception.
 
-        The others are logged with their tracebacks, as only one can be raised.
+        One that ends the process, such as `SystemExit`, counts more. The others are logged with their
+        tracebacks, as only one can be raised.
         """
-        errors: list[Exception] = []
+        errors: list[BaseException] = []
         for cb in self._callbacks:
             try:
                 cb._after_train()
             except StopTraining:
                 pass  # it has stopped
-            except Exception as error:
+            except BaseException as error:
                 if errors:
                     _log.exception("%s failed in after_train, after an earlier callback had", cb)
                 errors.append(error)
         if errors:
-            raise errors[0]
+            raise next((error for error in errors if not isinstance(error, Exception)), errors[0])
+
+    # ---- whose an error is
+
+    def raiser_of(self, error: BaseException) -> Callback | None:
+        """Returns the callback that an exception has left before `after_train`; None if none has."""
+        return self._times.raiser_of(error)
+
+    def fetcher_of(self, op: tf.Operation) -> Callback | None:
+        """Returns the first callback that fetches something which depends on an op, or None."""
+        for cb, fetch in self._step_fetches:
+            if op in ancestors(_elements(fetch, op.graph)):
+                return cb
+        return None
 
     # ---- state
 
@@ -316,6 +321,10 @@ def _timed(fetch: StepFetch, timer: CallbackTimer) -> StepFetch:
     if fetch.receive is None:
         return fetch
     return attrs.evolve(fetch, receive=timer.timed(fetch.receive))
+
+
+def _elements(fetch: StepFetch, graph: tf.Graph) -> list[tf.Tensor | tf.Operation]:
+    return [graph.as_graph_element(element) for element in tf.nest.flatten(fetch.fetches)]
 
 
 def _hint(item: Any) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import CallbackStateError, StopTraining
-from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol
+from .._errors import CallbackFailedError, CallbackStateError, StopTraining
+from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol, is_replaced
 from ..monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from ._callbacks import Callbacks
 from ._loop_base import LoopBase
@@ -21,12 +22,23 @@ __all__ = ["HookToCallback", "as_session_hooks"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
+# What a monitored session swallows as the end of the data, or recovers from as from a preemption.
+_MEANT_FOR_SESSIONS = (
+    tf.errors.OutOfRangeError,
+    StopIteration,
+    tf.errors.AbortedError,
+    tf.errors.UnavailableError,
+)
+
 
 @final
 class HookToCallback(Callback):
     """Runs a plain `SessionRunHook` as a callback.
 
     Its `end` is called after an error, too, so that threads and files are closed.
+
+    Attributes:
+        hook: the hook.
 
     Args:
         hook: the hook.
@@ -40,34 +52,33 @@ class HookToCallback(Callback):
     def __init__(self, hook: tf.train.SessionRunHook) -> None:
         if not isinstance(hook, tf.train.SessionRunHook):
             raise TypeError(f"HookToCallback takes a SessionRunHook, received {hook!r}.")
-        self._hook = hook
+        self.hook = hook
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
         self._trainer = trainer
         with trainer.graph.as_default():
-            self._hook.begin()
+            self.hook.begin()
 
     def _before_train(self) -> None:
-        self._hook.after_create_session(self.trainer.sess, self.trainer.coord)
+        self.hook.after_create_session(self.trainer.sess, self.trainer.coord)
 
     def _before_run(self, context: Any) -> Any:
-        return self._hook.before_run(context)
+        return self.hook.before_run(context)
 
     def _after_run(self, context: Any, run_values: Any) -> None:
-        self._hook.after_run(context, run_values)
+        self.hook.after_run(context, run_values)
 
     def _after_train(self) -> None:
-        self._hook.end(self.trainer.sess)
+        self.hook.end(self.trainer.sess)
 
     def overrides(self, method: str) -> bool:
         names = {"_before_run": "before_run", "_after_run": "after_run"}
         if method in names:
-            base = getattr(tf.train.SessionRunHook, names[method])
-            return getattr(type(self._hook), names[method]) is not base
+            return is_replaced(self.hook, tf.train.SessionRunHook, names[method])
         return super().overrides(method)
 
     def __str__(self) -> str:
-        return type(self._hook).__name__
+        return type(self.hook).__name__
 
 
 def as_session_hooks(
@@ -84,8 +95,9 @@ def as_session_hooks(
     is used; otherwise the hooks count. Callbacks that need a description of the model (`InferenceRunner`)
     need a trainer instead.
 
-    After an error in the loop, TensorFlow calls no hook's `end`, so `_after_train` runs only when the
-    session ends in good order.
+    Every `_after_train` runs before the session is closed, also after an error, provided that it is closed:
+    by `with`, or by `close()`. An error of a callback that a session would take for something else, such as
+    `OutOfRangeError` for the end of the data, is raised as a `CallbackFailedError`.
 
     Args:
         callbacks: the callbacks, in their order.
@@ -138,6 +150,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
         self._trainer = trainer
         self._callbacks = trainer.callbacks
         self._loop = trainer.loop
+        self._running = False
 
     def begin(self) -> None:
         self._trainer.graph = tf.get_default_graph()
@@ -153,12 +166,23 @@ class _CallbacksHook(tf.train.SessionRunHook):
         epochs, loop.starting_step = divmod(loop.global_step, loop.steps_per_epoch)
         loop.starting_epoch, loop.epoch_num = epochs + 1, epochs
         loop.local_step = loop.starting_step - 1
-        self._callbacks.before_train()
-        self._start_epoch()
+        self._running = True
+        coord.register_thread(_LastMoment(self._end_after_error))
+        try:
+            self._callbacks.before_train()
+            self._start_epoch()
+        except BaseException as error:
+            self._end_after_error()
+            self._refuse(error)
+            raise
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         self._loop.local_step += 1
-        self._request = request = self._steps.request(run_context)
+        try:
+            self._request = request = self._steps.request(run_context)
+        except _MEANT_FOR_SESSIONS as error:
+            self._refuse(error)
+            raise
         return tf.train.SessionRunArgs(request.fetches, request.feeds or None, request.options)
 
     def after_run(
@@ -173,9 +197,35 @@ class _CallbacksHook(tf.train.SessionRunHook):
         except StopTraining as reason:
             _log.info("Training stops at step %d: %s", loop.global_step, reason)
             run_context.request_stop()
+        except _MEANT_FOR_SESSIONS as error:
+            self._refuse(error)
+            raise
 
     def end(self, session: tf.Session) -> None:
+        self._running = False
         self._callbacks.after_train()
+
+    def _end_after_error(self) -> None:
+        if not self._running:
+            return
+        self._running = False
+        trainer = self._trainer
+        with trainer.graph.as_default(), trainer.sess.as_default():
+            try:
+                self._callbacks.after_train()
+            except Exception:
+                _log.exception("A callback failed in after_train, after the training had failed")
+
+    def _refuse(self, error: BaseException) -> None:
+        """Raises another error for one of a callback that the session would swallow, or recover from."""
+        callback = self._callbacks.raiser_of(error)
+        # A hook means what it raises: it may be that of an input.
+        if isinstance(error, _MEANT_FOR_SESSIONS) and not isinstance(callback, HookToCallback):
+            raise CallbackFailedError(
+                f"The callback {callback} raised {type(error).__name__} at step {self._loop.global_step}: "
+                f"{error}. A monitored session takes that for the end of the data or for a lost process, so "
+                "handle it in the callback, or raise another error."
+            ) from error
 
     def _start_epoch(self) -> None:
         self._loop.epoch_num += 1
@@ -189,3 +239,24 @@ class _CallbacksHook(tf.train.SessionRunHook):
         else:
             self._loop.local_step = -1
             self._start_epoch()
+
+
+@final
+class _LastMoment(threading.Thread):
+    """Calls a function before a monitored session is closed, also after an error.
+
+    TensorFlow calls no hook's `end` then. But it waits for the threads of the session's coordinator; this one
+    is never started, and asked whether it lives, it has ended.
+
+    Args:
+        function: called by the thread that closes the session.
+    """
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        super().__init__(name="towerpack-last-moment", daemon=True)
+        self._function = function
+
+    def is_alive(self) -> bool:
+        """Calls the function; returns False."""
+        self._function()
+        return False

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from ..graph import ancestors
+
 __all__ = ["StepCounter"]
+
+# Ops that leave a variable as it is; of a reference variable, an Identity is the read.
+_READS = frozenset({"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"})
 
 
 @final
@@ -18,28 +23,110 @@ class StepCounter:
     after the increment by chance. Either the increment waits for all ops of the step (`count_after`), or it
     runs in a call of its own (`count`).
 
+    A graph may write the variable, too, as `optimizer.minimize(…, global_step=…)` does: in each step, in some
+    steps only, or in an op that no step runs. Whatever it does, the variable counts one for each step.
+
     Args:
         graph: the graph; its `global_step` is created if it has none.
+
+    Attributes:
+        variable: `global_step`.
+        count: the op that counts a step, where nothing else writes the variable.
     """
 
     def __init__(self, graph: tf.Graph) -> None:
         self._graph = graph
+        self._steps: tf.Variable | None = None
         with graph.as_default(), tf.name_scope(None), tf.variable_scope(tf.VariableScope(reuse=None)):
             self.variable = tf.train.get_or_create_global_step()
-            self.counted_by_graph = _is_written_by_training(graph, self.variable)
             self.count: tf.Operation = tf.assign_add(self.variable, 1, name="count_step").op
+            self._number = tf.placeholder(self.variable.dtype.base_dtype, [], "step_number")
+            self._place: tf.Operation = tf.assign(self.variable, self._number, name="place_step").op
+        self._own = {self.count.name, self._place.name}
 
     def count_after(self, ops: Sequence[tf.Operation | tf.Tensor]) -> tf.Operation:
         """Adds an op that counts once all of `ops` have run."""
-        with self._graph.as_default(), tf.name_scope(None), tf.control_dependencies(ops):
-            return tf.assign_add(self.variable, 1, name="count_step").op
+        writers = self._writers()
+        with self._graph.as_default(), tf.name_scope(None):
+            if writers and self._steps is None:
+                self._make_own_count()
+            with tf.control_dependencies(ops):
+                if self._steps is None:
+                    counted = tf.assign_add(self.variable, 1, name="count_step").op
+                else:
+                    steps = self._steps.assign_add(1, read_value=True)
+                    counted = tf.assign(self.variable, steps, name="count_step").op
+        self._own.add(counted.name)
+        return counted
+
+    @property
+    def is_written_by_others(self) -> bool:
+        """Whether the graph has ops of its own that write the variable."""
+        return bool(self._writers())
+
+    def is_counted_by(self, fetches: Any) -> bool:
+        """Returns whether a run of `fetches` adds one to the variable, and nothing else ever writes it.
+
+        Args:
+            fetches: any structure that `Session.run` takes.
+        """
+        writers = self._writers()
+        if self._steps is not None or len(writers) != 1 or not _adds_one(writers[0]):
+            return False
+        elements = [self._graph.as_graph_element(fetch) for fetch in tf.nest.flatten(fetches)]
+        return writers[0] in ancestors(elements)
+
+    def placing(self, sess: tf.Session) -> Callable[[int], Any]:
+        """Returns a function that sets the number of finished steps."""
+        return sess.make_callable(self._place, [self._number])  # type: ignore[no-any-return]
 
     def value(self, sess: tf.Session) -> int:
         """Returns the number of steps counted so far."""
         return int(sess.run(self.variable))
 
+    def value_after_failure(self, sess: tf.Session) -> int:
+        """Returns the number of finished steps, after a run that may have failed in the middle of one."""
+        if self._steps is None:
+            return self.value(sess)
+        steps = int(sess.run(self._steps))
+        self.placing(sess)(steps)
+        return steps
 
-def _is_written_by_training(graph: tf.Graph, global_step: tf.Variable) -> bool:
-    """Whether an op of the graph increments the variable, as `optimizer.minimize(…, global_step=…)` does."""
-    handle = global_step.handle if hasattr(global_step, "handle") else global_step._ref()
-    return any(consumer.type in {"AssignAddVariableOp", "AssignAdd"} for consumer in handle.consumers())
+    def _make_own_count(self) -> None:
+        """Makes a second count, which the graph cannot know; checkpoints do not hold it."""
+        with tf.control_dependencies(None):
+            self._steps = tf.Variable(
+                tf.zeros([], self.variable.dtype.base_dtype),
+                trainable=False,
+                collections=[tf.GraphKeys.LOCAL_VARIABLES],
+                name="finished_steps",
+                use_resource=True,
+            )
+            self._place = tf.group(self._place, self._steps.assign(self._number, read_value=False))
+
+    def _writers(self) -> list[tf.Operation]:
+        """The ops that may write the variable in a step, but for those of this object."""
+        is_resource = hasattr(self.variable, "handle")
+        handle = self.variable.handle if is_resource else self.variable._ref()
+        reads = _READS if is_resource else _READS | {"Identity"}
+        own = self._own | {self.variable.initializer.name}
+        return [
+            op
+            for op in handle.consumers()
+            if op.type not in reads and op.name not in own and not _restores(op)
+        ]
+
+
+def _adds_one(op: tf.Operation) -> bool:
+    """Whether an op adds 1, on no condition: in a branch it would take the variable from another op."""
+    if op.type not in {"AssignAddVariableOp", "AssignAdd"} or op._get_control_flow_context() is not None:
+        return False
+    return bool(tf.get_static_value(op.inputs[1]) == 1)
+
+
+def _restores(op: tf.Operation) -> bool:
+    """Whether an op writes what a `tf.train.Saver` reads: no step runs it."""
+    source = op.inputs[-1].op
+    while source.type == "Identity":
+        source = source.inputs[0].op
+    return bool(source.type == "RestoreV2")

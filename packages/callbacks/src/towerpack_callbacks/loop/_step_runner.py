@@ -68,7 +68,13 @@ class StepRunner:
         self._callbacks = callbacks
         self._loop = loop
         # A call of its own: within the step's, `global_step` would be read before or after it by chance.
-        self._count = None if counter.counted_by_graph else sess.make_callable(counter.count)
+        self._counter = counter
+        self._count: Callable[[], Any] | None = None
+        if counter.is_written_by_others:
+            self._place = counter.placing(sess)
+        else:
+            self._count = sess.make_callable(counter.count)
+        self._is_counted: dict[Any, tuple[Any, bool]] = {}
         self._callables: dict[Any, tuple[Any, Callable[[], Any]]] = {}
 
     def run(
@@ -94,7 +100,7 @@ class StepRunner:
         if self._callbacks.per_step_callbacks:
             return self._run_with_choices(fetches, feed_dict or {}, plan)
         (value, values), metadata = self._call([fetches, plan.fetches], feed_dict, plan.options)
-        self._count_step()
+        self._count_step(fetches)
         plan.deliver(values, metadata)
         return value
 
@@ -126,7 +132,8 @@ class StepRunner:
         metadata: tf.RunMetadata | None,
     ) -> None:
         planned, chosen = results
-        self._count_step()
+        given = request.context.original_args
+        self._count_step([] if given is None else given.fetches)
         request.plan.deliver(planned, metadata)
         self._callbacks.after_run(
             request.context, [tf.train.SessionRunValues(each, options, metadata) for each in chosen]
@@ -149,10 +156,18 @@ class StepRunner:
             due = self._callbacks.due_fetches(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
         return self._callbacks.plan(due)
 
-    def _count_step(self) -> None:
+    def _count_step(self, fetches: Any) -> None:
         if self._count is not None:
             self._count()
+        elif not self._counted_by(fetches):
+            self._place(self._loop.global_step + 1)
         self._loop.global_step += 1
+
+    def _counted_by(self, fetches: Any) -> bool:
+        key = _identity(fetches)
+        if key not in self._is_counted:
+            self._is_counted[key] = fetches, self._counter.is_counted_by(fetches)
+        return self._is_counted[key][1]
 
     def _call(
         self, wanted: list[Any], feeds: dict[Any, Any] | None, options: tf.RunOptions | None

@@ -1,21 +1,25 @@
 """Around the loop: directory, session, signals, processes, and how a training ends."""
 
 from ._create_session import configure_thread_pools, create_session
+from ._loop_counters import LoopCounters
 from ._process_strategy import ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_requests import StopRequests
 from ._stop_signals import StopSignals
 from ._training_end import TrainingEnd, translate_error
+from ._training_inputs import TrainingInputs
 from ._training_session import TrainingSession
 
 __all__ = [
+    "LoopCounters",
     "ProcessStrategy",
     "RunDirectory",
     "SingleProcess",
     "StopRequests",
     "StopSignals",
     "TrainingEnd",
+    "TrainingInputs",
     "TrainingSession",
     "configure_thread_pools",
     "cpu_session_config",

@@ -10,10 +10,10 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, LoopState, StopTraining
-from towerpack_inputsource import InputSource
 
 from .._errors import EndOfInputError, TrainerStateError
 from ._process_strategy import ProcessStrategy
+from ._training_inputs import TrainingInputs
 
 __all__ = ["TrainingEnd", "translate_error"]
 
@@ -28,14 +28,14 @@ class TrainingEnd:
     Attributes:
         callbacks: the callbacks of the run.
         loop: the counters.
-        source: the input of the training.
+        inputs: tells the input of the training from other data that may end.
         coord: where threads report their errors.
         processes: the other processes.
     """
 
     callbacks: Callbacks
     loop: LoopState
-    source: InputSource | None
+    inputs: TrainingInputs
     coord: tf.train.Coordinator
     processes: ProcessStrategy
 
@@ -58,21 +58,37 @@ class TrainingEnd:
         # Outside of the handler: an error of the data shall not be shown as caused by the ops it woke.
         error = None if failure is None else self._translate(failure)
         self.coord.request_stop()
-        _finish(self.callbacks, error)
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Runs every `_after_train`, then raises the training's error, or else that of a callback."""
+        try:
+            self.callbacks.after_train()
+        except BaseException as late:
+            if error is None:
+                # The session may be closed since another process was lost, which is what has to be said.
+                cause = self.processes.translate_error(late, self.coord)
+                if cause is late:
+                    raise
+                raise cause from late
+            if late is not error:  # a thread's, which the loop has raised already
+                _log.exception("A callback failed in after_train, after the training had failed")
+        if error is not None:
+            raise error
 
     def _announcing_stops(self, run_loop: Callable[[], None], sess: tf.Session) -> None:
         runs_before = self.loop.global_step
         try:
             run_loop()
         except (StopTraining, tf.errors.OutOfRangeError) as caught:
-            reason = _stop_reason(caught, self.source)
+            reason = self.inputs.stop_reason(caught)
             if reason is not None and _has_steps_left(self.loop, runs_before):
                 self.processes.announce_stop(reason, self.loop, sess)
             raise
 
     def _translate(self, failure: BaseException) -> BaseException | None:
         failure = self.processes.translate_error(failure, self.coord)
-        error = translate_error(failure, self.loop, self.source, self.coord)
+        error = translate_error(failure, self.loop, self.inputs, self.coord)
         if error is not None:
             # At once: what callbacks do at the end may take long.
             self.processes.announce_failure(error)
@@ -80,7 +96,7 @@ class TrainingEnd:
 
 
 def translate_error(
-    caught: BaseException, loop: LoopState, source: InputSource | None, coord: tf.train.Coordinator
+    caught: BaseException, loop: LoopState, inputs: TrainingInputs, coord: tf.train.Coordinator
 ) -> BaseException | None:
     """Returns the error that ended the loop, as it is to be raised; None if the loop ended in good order.
 
@@ -89,7 +105,7 @@ def translate_error(
     Args:
         caught: what the loop has raised.
         loop: the counters.
-        source: the input of the training.
+        inputs: tells the input of the training from other data.
         coord: where threads report their errors.
     """
     if isinstance(caught, tf.errors.OpError):
@@ -99,7 +115,7 @@ def translate_error(
     if isinstance(caught, StopTraining):
         _log.info("Training stops at step %d: %s", loop.global_step, caught)
         return None
-    if type(caught) is RuntimeError and "finalized" in str(caught):
+    if _is_about_a_final_graph(caught):
         late = TrainerStateError(
             "An op was added to the graph after training had begun. The graph is final then: make ops in "
             "_setup_graph of a callback, or in the model."
@@ -108,28 +124,33 @@ def translate_error(
         return late
     if not isinstance(caught, tf.errors.OutOfRangeError):
         return caught
-    if _stop_reason(caught, source) is not None:
+    end: BaseException = caught
+    callback = inputs.callback_of(caught)
+    if callback is not None:
+        caught.add_note(
+            f"It was raised by the callback {callback} at step {loop.global_step}: data of its own has "
+            "ended, not the input of the training."
+        )
+        return end
+    if inputs.stop_reason(caught) is not None:
         _log.info("The input, declared finite, ended at step %d.", loop.global_step)
         return None
     ended = EndOfInputError(
-        f"The training input ended at step {loop.global_step} (epoch {loop.epoch_num}), before "
-        "the training did. Repeat the data, or declare it finite (infinite=False) if it may end training."
+        f"{inputs.describe_end(caught)} at step {loop.global_step} (epoch {loop.epoch_num}), before the "
+        "training did. Repeat the data, or declare it finite (infinite=False) if it may end training."
     )
     ended.__cause__ = caught
     return ended
 
 
-def _finish(callbacks: Callbacks, error: BaseException | None) -> None:
-    """Runs every `_after_train`, then raises the training's error, or else that of a callback."""
-    try:
-        callbacks.after_train()
-    except Exception as late:
-        if error is None:
-            raise
-        if late is not error:  # a thread's, which the loop has raised already
-            _log.exception("A callback failed in after_train, after the training had failed")
-    if error is not None:
-        raise error
+def _is_about_a_final_graph(caught: BaseException) -> bool:
+    """Whether TensorFlow has refused to add an op; another RuntimeError may use the same word."""
+    traceback = caught.__traceback__
+    if type(caught) is not RuntimeError or traceback is None or "finalized" not in str(caught):
+        return False
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return traceback.tb_frame.f_code is tf.Graph._check_not_finalized.__code__
 
 
 def _has_steps_left(loop: LoopState, runs_before: int) -> bool:
@@ -140,14 +161,6 @@ def _has_steps_left(loop: LoopState, runs_before: int) -> bool:
     begun = epochs_over * loop.steps_per_epoch + loop.local_step + 1 - loop.starting_step
     # A trainer may make several runs in a step, but of one without any the last step is still to come.
     return steps > 0 and (begun < steps or loop.global_step - runs_before < steps)
-
-
-def _stop_reason(caught: BaseException, source: InputSource | None) -> str | None:
-    """Returns why a training stops in good order; None if it fails."""
-    if isinstance(caught, StopTraining):
-        return str(caught)
-    finite = source is not None and not source.infinite
-    return "its input has ended" if finite and isinstance(caught, tf.errors.OutOfRangeError) else None
 
 
 def _failure_of_threads(coord: tf.train.Coordinator) -> BaseException | None:

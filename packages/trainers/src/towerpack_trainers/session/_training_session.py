@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import final
+from typing import Protocol, final
 
 import tensorflow.compat.v1 as tf
 
@@ -79,11 +79,28 @@ class TrainingSession:
     def hooked(self, hooked: HookedSession) -> None:
         self._hooked = hooked
 
-    def bind_step(self, train_op: tf.Operation) -> Callable[[], None]:
-        """Returns a function that does what `Trainer.run_step` does, without the look-ups in it."""
-        hooked_sess = self.hooked
+    def bind_step(self, trainer: HasSteps, train_op: tf.Operation | None) -> Callable[[], None]:
+        """Returns a function that does what `trainer.run_step` does.
+
+        Args:
+            trainer: whose step it is.
+            train_op: what its class runs in a step, to do without the look-ups in it; None: something else.
+        """
+        if train_op is None:
+            return lambda: trainer.run_step()
+        hooked_sess, own = self.hooked, vars(trainer)
 
         def run_step() -> None:
-            hooked_sess.run(train_op)
+            if "run_step" in own:
+                own["run_step"]()
+            else:
+                hooked_sess.run(train_op)
 
         return run_step
+
+
+class HasSteps(Protocol):
+    """A trainer, as far as its session knows it."""
+
+    def run_step(self) -> None:
+        """Runs one step of the training."""

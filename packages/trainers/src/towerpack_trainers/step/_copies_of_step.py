@@ -44,6 +44,14 @@ class StepCopies:
         self._handles = {tensor.name: tensor for tensor in shared}
         self.ops = [self.graph.get_operation_by_name(name) for name in copied]
 
+    def prepare(self) -> None:
+        """Describes the ops, before anything is added to the graph.
+
+        Raises:
+            ConfigError: the graph is too large to be described.
+        """
+        _ = self._definition
+
     def after(self, op: tf.Operation, name: str) -> list[Any]:
         """Adds one copy that begins when `op` is done; returns the copies of the outputs."""
         with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
@@ -68,7 +76,13 @@ class StepCopies:
     @functools.cached_property  # takes time for a large graph, and is not needed to look at the ops
     def _definition(self) -> Any:
         wanted = {op.name for op in self.ops} | {tensor.op.name for tensor in self._handles.values()}
-        whole = self.graph.as_graph_def()
+        try:
+            whole = self.graph.as_graph_def()
+        except ValueError as error:
+            raise ConfigError(
+                f"steps_per_run needs a graph that can be described in 2 GB: {error}. Let large constants be "
+                "variables, or use steps_per_run=1."
+            ) from error
         definition = tf.GraphDef(versions=whole.versions, library=whole.library)
         definition.node.extend(_without_outer_colocation(n, wanted) for n in whole.node if n.name in wanted)
         return definition

@@ -37,9 +37,7 @@ class DefaultStep:
         self.values = [fetches for fetches, _ in received]
         self.receivers = [receive for _, receive in received]
         wanted = tf.nest.flatten([train_op, plan.fetches])
-        self.done: tf.Operation = (
-            tf.group(*wanted) if counter.counted_by_graph else counter.count_after(wanted)
-        )
+        self.done: tf.Operation = counter.count_after(wanted)
 
 
 def compile_step(sess: tf.Session, done: tf.Operation, values: Sequence[Any]) -> Callable[[], Sequence[Any]]:

@@ -6,6 +6,7 @@ processor's caches. If no callback needs a step's values, the loop can run sever
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, final
@@ -27,27 +28,49 @@ __all__ = ["FusedSteps"]
 _LONGEST_CALL = 0.05  # seconds
 # Copies of a thousand ops take most of a second to make.
 _LARGEST_STEP = 1000  # ops
-# Fewer steps in a call are no faster than by themselves; more end by the clock.
-_FEWEST, _MOST = 4, 10**6
+# Fewer steps in a call are no faster than by themselves.
+_FEWEST = 4
+# A call ends by the clock of the machine, which may be set back meanwhile. Then it ends after this many times
+# the steps that, by the monotonic clock, fill it.
+_SPARE = 4
+_ASSUMED_STEP = 0.001  # seconds, until a call has been measured
+# The choice is made in the noise of a moment, and so made again: after so many steps, then ten times as many.
+_SINGLES_UNTIL_TRIAL, _SEVERAL_UNTIL_TRIAL = 1_000, 10_000
 # Ops whose state the copies share with the step, so that they do what it would. Random ops are not among
-# them: a copy draws the numbers of the original once more.
-_SHARED_STATE = (
-    "Assert",
-    "Assign",
-    "FIFOQueue",
-    "IteratorGetNext",
-    "PaddingFIFOQueue",
-    "QueueDequeue",
-    "QueueSize",
-    "RandomShuffleQueue",
-    "ReadVariable",
-    "Resource",
-    "Stage",
-    "Unstage",
-    "VarHandle",
-    "VarIsInitialized",
-    "VariableShape",
+# them: a copy draws the numbers of the original once more. Nor are tables: TensorFlow reads one that the loop
+# writes into once, before it.
+_SHARED_STATE = frozenset(
+    {
+        "Assert",
+        "AssignAddVariableOp",
+        "AssignSubVariableOp",
+        "AssignVariableOp",
+        "IteratorGetNext",
+        "QueueDequeueManyV2",
+        "QueueDequeueUpToV2",
+        "QueueDequeueV2",
+        "QueueSizeV2",
+        "ReadVariableOp",
+        "ResourceGather",
+        "ResourceGatherNd",
+        "ResourceStridedSliceAssign",
+        "VarIsInitializedOp",
+        "VariableShape",
+        *(f"ResourceScatter{way}" for way in ("Add", "Div", "Max", "Min", "Mul", "Sub", "Update")),
+        *(f"ResourceScatterNd{way}" for way in ("Add", "Max", "Min", "Sub", "Update")),
+        *(
+            f"Resource{sparse}Apply{rule}"
+            for sparse in ("", "Sparse")
+            for rule in (
+                *("Adadelta", "Adagrad", "AdagradDA", "AdagradV2", "Adam", "AdaMax", "AdamWithAmsgrad"),
+                *("AddSign", "CenteredRMSProp", "Ftrl", "FtrlV2", "GradientDescent", "KerasMomentum"),
+                *("Momentum", "PowerSign", "ProximalAdagrad", "ProximalGradientDescent", "RMSProp"),
+            )
+        ),
+    }
 )
+# Ops whose state is found by a name; without one of their own, by that of the op, which a copy has not.
+_SHARED_BY_NAME = frozenset({"Stage", "Unstage"})
 _CONTROL_FLOW = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
 
 
@@ -86,9 +109,10 @@ class FusedSteps:
             return None
         try:
             copies = StepCopies([default.done])
+            if len(copies.ops) > _LARGEST_STEP or not all(map(_can_be_repeated, copies.ops)):
+                return None
+            copies.prepare()
         except ConfigError:
-            return None
-        if len(copies.ops) > _LARGEST_STEP or not all(map(_can_be_repeated, copies.ops)):
             return None
         return cls(default, copies)
 
@@ -113,33 +137,56 @@ class _ManySteps:
 
     def __init__(self, call: Callable[..., list[Any]]) -> None:
         self._call = call
-        self._trial = SpeedTrial()
-        self._since: float | None = None
+        self._seconds_per_step = _ASSUMED_STEP
+        self._singles_until_trial = _SINGLES_UNTIL_TRIAL
+        self._several_until_trial = self._several_left = _SEVERAL_UNTIL_TRIAL
+        self._begin_trial()
 
-    def __call__(self, limit: float) -> int | None:
+    def __call__(self, limit: float) -> int:
         trial = self._trial
         if trial.is_faster is None and not trial.has_singles:
             self._time_single()
             return 0
         if trial.is_faster is False:
-            return None
-        return 0 if limit < _FEWEST else self._run(int(min(limit, _MOST)))
+            self._begin_trial()
+            pause, self._singles_until_trial = self._singles_until_trial, 10 * self._singles_until_trial
+            return -pause
+        return 0 if limit < _FEWEST else self._run(min(limit, self._most_steps()))
+
+    def _begin_trial(self) -> None:
+        self._trial = SpeedTrial()
+        self._since: float | None = None
 
     def _time_single(self) -> None:
         since, self._since = self._since, time.perf_counter()
         if since is not None:
             self._trial.note_single(self._since - since)
 
-    def _run(self, limit: int) -> int:
+    def _most_steps(self) -> int:
+        return max(_FEWEST, math.ceil(_SPARE * _LONGEST_CALL / self._seconds_per_step))
+
+    def _run(self, limit: float) -> int:
         begin = time.perf_counter()
-        [done] = self._call(np.int32(limit))
+        [done] = map(int, self._call(np.int32(limit)))
+        seconds = time.perf_counter() - begin
+        self._seconds_per_step = seconds / max(done, 1)
         if self._trial.is_faster is None:
-            self._trial.note_several(time.perf_counter() - begin, int(done))
-        return int(done)
+            self._trial.note_several(seconds, done)
+            return done
+        self._several_left -= done
+        if self._several_left <= 0:
+            self._several_until_trial *= 10
+            self._several_left = self._several_until_trial
+            self._begin_trial()
+        return done
 
 
 def _can_be_repeated(op: tf.Operation) -> bool:
     """Whether copies of an op, in a loop or out of it, do together what it would do itself."""
     if op.type in _CONTROL_FLOW:
         return False
-    return not op.op_def.is_stateful or op.type.startswith(_SHARED_STATE)
+    if op.type in _SHARED_BY_NAME:
+        return bool(op.get_attr("shared_name"))
+    # TensorFlow may take an op that it calls stateless out of the loop that changes what the op reads.
+    has_state = op.op_def.is_stateful or any(tensor.dtype == tf.resource for tensor in op.inputs)
+    return not has_state or op.type in _SHARED_STATE

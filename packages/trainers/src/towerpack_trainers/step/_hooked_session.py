@@ -49,7 +49,9 @@ class HookedSession:
         self._train_op = steps.default.train_op
         self._receivers = steps.default.receivers
         self._per_call = steps.per_call
+        counter.placing(sess)(loop.global_step)
         calls = steps.compile(sess)
+        self._singles_until = 0  # up to this step, one call for each
         self._run_default, self._run_leading, self._run_many = calls.run, calls.run_leading, calls.run_many
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
@@ -68,8 +70,14 @@ class HookedSession:
         loop = self._loop
         due = self._due_fetches(loop.global_step + self._per_call, loop.epoch_num, loop.is_last_step)
         if fetches is self._train_op and due is self._default_due and feed_dict is None:
-            values = self._run_default()
-            loop.global_step += self._per_call
+            try:
+                values = self._run_default()
+                loop.global_step += self._per_call
+            except tf.errors.OpError:
+                raise  # the step is not done
+            except BaseException:
+                self._count_again()
+                raise
             for receive, value in zip(self._receivers, values):
                 receive(value)
             return None
@@ -88,22 +96,26 @@ class HookedSession:
         Returns:
             The number of steps; 0: run the next step by itself.
         """
-        if self._run_many is None:
-            return 0
         loop = self._loop
         before = loop.global_step
+        if self._run_many is None or before < self._singles_until:
+            return 0
         before_last = loop.steps_per_epoch - 2 - loop.local_step
         try:
             done = self._run_many(min(self._unobserved_steps(before), before_last))
-            if done is None:
-                self._run_many = None
-            else:
-                loop.global_step += done
-        except tf.errors.OpError:
-            # The steps before the one that failed are done.
-            with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be broken, too
-                loop.global_step = self._counter.value(self._sess)
+            if done <= 0:
+                self._singles_until = before - done
+                return 0
+            loop.global_step += done
+            loop.local_step += done
+        except BaseException as error:
+            # Those before the one that failed are done; all of them are, if a signal came after the call.
+            self._count_again()
+            loop.local_step += loop.global_step - before + isinstance(error, tf.errors.OpError)
             raise
-        finally:
-            loop.local_step += loop.global_step - before
-        return loop.global_step - before
+        return done
+
+    def _count_again(self) -> None:
+        """Counts the steps that are done, after a call that may have made some."""
+        with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be broken, too
+            self._loop.global_step = self._counter.value_after_failure(self._sess)

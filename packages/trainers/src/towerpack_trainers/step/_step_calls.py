@@ -21,13 +21,14 @@ class StepCalls:
     Attributes:
         run: makes one step, or `TrainingSteps.per_call` steps; returns one value per receiver, of the last.
         run_leading: makes all of these steps but the last; None where they are one.
-        run_many: makes steps that no callback observes, at most so many, and returns how many; None once it
-            is known that one call for each is faster. It is None where that is never tried.
+        run_many: makes steps that no callback observes, at most so many, and returns how many; where one call
+            for each is faster, minus the number of steps after which it shall be called again. It is None
+            where that is never tried.
     """
 
     run: Callable[[], Sequence[Any]]
     run_leading: Callable[[], Any] | None = None
-    run_many: Callable[[float], int | None] | None = None
+    run_many: Callable[[float], int] | None = None
 
 
 class TrainingSteps(Protocol):

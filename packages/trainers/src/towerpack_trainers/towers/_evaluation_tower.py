@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import InputSource
 
+from ._ended_data import depend_on, ended_op
 from ._tower import Tower
 
 __all__ = ["EvaluationTower", "ParallelEvaluation", "round_robin"]
@@ -62,9 +63,12 @@ class EvaluationTower:
         while True:
             try:
                 values, batch_size = self._run(wanted, call)
-            except tf.errors.OutOfRangeError:
+            except tf.errors.OutOfRangeError as error:
                 # A failure in the input's thread ends the input, too.
                 self._coord.raise_requested_exception()
+                op = ended_op(error, self._tower.graph)
+                if op is not None and not depend_on(op, self._tower.inputs.values()):
+                    raise  # not the input, but data that the model has of its own
                 return
             yield values, int(batch_size)
 
