@@ -139,7 +139,7 @@ class ModelSaver(Callback):
         return {"values": [[step, value] for step, value in self._values.items()]} if self._values else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._values = {int(step): value for step, value in state["values"]}
+        self._values = {int(step): value for step, value in state.get("values", [])}
 
 
 def save_now(callbacks: Iterable[Callback]) -> bool:
