@@ -15,6 +15,7 @@ from towerpack_layers import TowerContext
 
 from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
+from .config._flow_positions import FlowPositions
 from .optimize import compile_training_towers, leave_fusion_to_xla
 from .towers._devices import are_gpus, check_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
@@ -47,6 +48,8 @@ class TowerTrainer(Trainer):
             self.source = self._make_source(self.config.dataflow)
         if self.config.seed is not None:
             self.source.seed(self.config.seed)
+        self._positions = FlowPositions()
+        self._positions.note(self.config.dataflow)
         self.source.setup(self.tower_func.specs)
 
     def _session_config(self) -> tf.ConfigProto:
@@ -92,6 +95,8 @@ class TowerTrainer(Trainer):
         if source is self.config.dataflow:
             # A flow tells the position of its youngest iterator, and this one's shall stay the training's.
             source = copy.copy(source)
+        else:
+            self._positions.note(source)
         if not devices:
             return self._build_evaluation_tower(source, name)
         if isinstance(source, InputSource):
@@ -157,7 +162,8 @@ class TowerTrainer(Trainer):
         return list(towers[0].inputs.values()) if towers else ()
 
     def _own_callbacks(self) -> list[Callback]:
-        return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers)]
+        # Flows are put back when nothing reads them any more.
+        return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers), self._positions]
 
     @contextlib.contextmanager
     def _evaluation_scope(self) -> Iterator[None]:
