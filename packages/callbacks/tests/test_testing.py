@@ -236,7 +236,9 @@ def test_a_memory_of_an_earlier_training_is_found(tmp_path):
         def load_state_dict(self, state):
             self.count = max(self.count, state["count"])
 
-    with pytest.raises(AssertionError, match=r"Remembers remembers an earlier training: .* \{'count': 2\}; th"):
+    with pytest.raises(
+        AssertionError, match=r"Remembers remembers an earlier training: .* \{'count': 2\}; th"
+    ):
         check_callback(Remembers, tmp_path)
 
 

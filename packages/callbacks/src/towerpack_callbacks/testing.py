@@ -146,8 +146,9 @@ def _check_new_start(
         _loop([*make_before(), callback], log_dir)
     if used.state_dict() != new.state_dict():
         raise AssertionError(
-            f"{used} remembers an earlier training: set up once more, its state is {used.state_dict()!r}; that "
-            f"of a new one is {new.state_dict()!r}. Let load_state_dict take back every state, also the first."
+            f"{used} remembers an earlier training: set up once more, its state is {used.state_dict()!r}; "
+            f"that of a new one is {new.state_dict()!r}. Let load_state_dict take back every state, also the "
+            "first."
         )
 
 

@@ -61,7 +61,9 @@ STATEFUL = {
     "decay": lambda: HyperParamSetterWithFunc("weight", lambda _, old: 0.9 * old + 0.1),
     "monitor": lambda: StatMonitorParamSetter("weight", "stat", lambda old: 0.5 * old, 0.1, last_k=2),
     "schedule": lambda: ScheduledHyperParamSetter("weight", [(0, 0.5), (2, 0.25)]),
-    "late schedule": lambda: ScheduledHyperParamSetter("weight", [(0, 0.5), (2, 0.25)], set_at_beginning=False),
+    "late schedule": lambda: ScheduledHyperParamSetter(
+        "weight", [(0, 0.5), (2, 0.25)], set_at_beginning=False
+    ),
     "average": lambda: SimpleMovingAverage(["cost"], 9),
     "moving": MovingAverageSummary,
     "saver": lambda: ModelSaver(keep_last=1, keep_best=KeepBest("stat")),
@@ -81,7 +83,9 @@ def test_a_used_callback_is_as_a_new_one(name, first, second, straight_line, tmp
     def train(callback, values):
         look = Look(callback)
         place = tmp_path_factory.mktemp("run")
-        done = straight_line(place).run([Put(values), callback, look], steps_per_epoch=2, max_epoch=len(values))
+        done = straight_line(place).run(
+            [Put(values), callback, look], steps_per_epoch=2, max_epoch=len(values)
+        )
         return done, repr(look.seen), look.files
 
     used = STATEFUL[name]()

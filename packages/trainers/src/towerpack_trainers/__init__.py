@@ -1,7 +1,15 @@
 """Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
 
 from . import distributed, optimize, predict, replicate
-from ._errors import ConfigError, EndOfInputError, ModelError, RestoreError, TowerRuleError, TrainerStateError
+from ._errors import (
+    ConfigError,
+    EndOfInputError,
+    FrozenConfigError,
+    ModelError,
+    RestoreError,
+    TowerRuleError,
+    TrainerStateError,
+)
 from ._single_cost import NoOpTrainer, QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
@@ -64,6 +72,7 @@ __all__ = [
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
     "FilterNoneGrad",
+    "FrozenConfigError",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",

@@ -6,6 +6,7 @@ RuntimeError
 └── EndOfInputError       the training input ended before the last step
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
+│   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
 └── RestoreError          values to restore do not fit the graph's variables
@@ -17,6 +18,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "EndOfInputError",
+    "FrozenConfigError",
     "ModelError",
     "RestoreError",
     "TowerRuleError",
@@ -34,6 +36,10 @@ class EndOfInputError(RuntimeError):
 
 class ConfigError(ValueError):
     """Arguments of `TrainConfig` are missing, or contradict each other or the trainer."""
+
+
+class FrozenConfigError(ConfigError, AttributeError):
+    """An argument of a configuration was assigned once the configuration was made."""
 
 
 class ModelError(ValueError):

@@ -117,7 +117,7 @@ class TowerTrainer(Trainer):
         if source.infinite:
             raise ConfigError(
                 f"An evaluation needs an input that ends, but {source!r} repeats for ever. "
-                "Make it with infinite=False, or give the DataFlow itself."
+                f"Write {type(source).__name__}(..., infinite=False), or give the DataFlow itself."
             )
         with self._evaluation_scope():
             source.setup(self.tower_func.specs)

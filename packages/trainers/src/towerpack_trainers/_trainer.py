@@ -40,10 +40,13 @@ from .session import (
     StopSignals,
     TrainingEnd,
     TrainingSession,
+    build_in_graph,
     configure_thread_pools,
     default_session_config,
+    graph_of,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
+from .towers._devices import devices_of_towers
 
 __all__ = ["Trainer"]
 
@@ -64,6 +67,9 @@ class Trainer:
     - `_training_inputs()`, which returns the tensors of one training tower's input, to be timed;
     - `_session_config()`, which returns the options of the session.
 
+    A subclass may build in its `__init__` instead, before or after `super().__init__(config)`, after which
+    a TowerTrainer has its `tower_func` and `source`. All of a subclass's `__init__` runs inside `graph`.
+
     Args:
         config: what to train, for how long, with which callbacks.
         processes: how this process trains together with others, such as `distributed.SynchronousProcesses`.
@@ -81,13 +87,18 @@ class Trainer:
     """
 
     devices: Sequence[str] = ()
+    graph: tf.Graph
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Lets a subclass build in its `__init__`, too: all of that runs inside the trainer's graph."""
+        super().__init_subclass__(**arguments)
+        build_in_graph(cls)
 
     def __init__(
         self, config: TrainConfig | None = None, *, processes: ProcessStrategy | None = None, **arguments: Any
     ) -> None:
         self.processes = SingleProcess() if processes is None else processes
-        self.is_chief = self.processes.is_chief
-        self.graph, self.coord = tf.Graph(), tf.train.Coordinator()
+        self.graph, self.coord = graph_of(self), tf.train.Coordinator()
         self._signals = StopSignals(cancel=self.coord.request_stop)
         self._session = TrainingSession()
         self._train_op: tf.Operation | None = None
@@ -117,7 +128,9 @@ class Trainer:
         return ()
 
     def _session_config(self) -> tf.ConfigProto:
-        return self.config.session_config or default_session_config(self.devices)
+        return self.config.session_config or default_session_config(
+            [*self.devices, *devices_of_towers(self.graph)]
+        )
 
     def run_step(self) -> None:
         """Runs one step of the training: each `hooked_sess.run` in it counts as one."""
@@ -155,6 +168,11 @@ class Trainer:
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
         self._train_op = resolve_train_op(op, self.graph)
         self.graph = self._train_op.graph
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes files; a subclass may set it in its body."""
+        return self.processes.is_chief
 
     @property
     def sess(self) -> tf.Session:

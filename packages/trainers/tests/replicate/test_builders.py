@@ -99,7 +99,11 @@ def test_towers_without_gradients_begin_with_equal_values(restored, tmp_path):
             hooks, options = builder.hooks(), default_session_config(DEVICES)
             place = str(tmp_path) if restored else None
             with tf.train.MonitoredTrainingSession(
-                hooks=hooks, config=options, checkpoint_dir=place, save_summaries_secs=None, save_checkpoint_secs=9
+                hooks=hooks,
+                config=options,
+                checkpoint_dir=place,
+                save_summaries_secs=None,
+                save_checkpoint_secs=9,
             ) as sess:
                 return sess.run(variables)
 

@@ -26,7 +26,15 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import InputSource
 
-from .._argument_checks import as_int, instance_of, list_of, make_optimizer, positive_number, whole_number
+from .._argument_checks import (
+    as_int,
+    instance_of,
+    list_of,
+    make_optimizer,
+    positive_number,
+    refuse_assignment,
+    whole_number,
+)
 from .._errors import ConfigError
 from ..restore import SessionInit, check_resume_allow
 from ..towers._model_desc import ModelDesc
@@ -59,9 +67,10 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
 
 
 @final
+@refuse_assignment
 @attrs.frozen(kw_only=True)
 class TrainConfig:
-    """The arguments of a training.
+    """The arguments of a training. It does not change; `attrs.evolve(config, max_epoch=5)` makes another one.
 
     Args:
         model: the model; None for a trainer that has its graph from elsewhere.

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import make_predictor
 from towerpack_layers import TowerContext
 
-from .._argument_checks import instance_of
+from .._argument_checks import instance_of, refuse_assignment
 from ..restore import SessionInit
 from ..session import configure_thread_pools, create_session, default_session_config
 from ..towers._model_desc import ModelDesc
@@ -22,6 +22,7 @@ __all__ = ["OfflinePredictor", "PredictConfig"]
 
 
 @final
+@refuse_assignment
 @attrs.frozen(kw_only=True)
 class PredictConfig:
     """The model, the values and the tensors of an `OfflinePredictor`.

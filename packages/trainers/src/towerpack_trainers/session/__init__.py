@@ -1,6 +1,7 @@
 """Around the loop: directory, session, signals, processes, and how a training ends."""
 
 from ._create_session import configure_thread_pools, create_session
+from ._graph_of_trainer import build_in_graph, graph_of
 from ._process_strategy import ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
@@ -17,10 +18,12 @@ __all__ = [
     "StopSignals",
     "TrainingEnd",
     "TrainingSession",
+    "build_in_graph",
     "configure_thread_pools",
     "cpu_session_config",
     "create_session",
     "default_session_config",
     "gpu_session_config",
+    "graph_of",
     "translate_error",
 ]

@@ -11,6 +11,8 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
 
+from ..towers._devices import check_session_has_towers
+
 __all__ = ["configure_thread_pools", "create_session"]
 
 _log = logging.getLogger("towerpack_trainers")
@@ -30,6 +32,9 @@ def create_session(
         target: the server to run it in; "" for none.
         values: what variables begin with instead of their own initial values, which are not computed then;
             arrays by name.
+
+    Raises:
+        ConfigError: the session lacks the device of a tower.
     """
     with graph.as_default():
         feeds, shared = initial_feeds(graph, values or {})
@@ -41,6 +46,7 @@ def create_session(
     graph.finalize()
     sess = tf.Session(target, graph=graph, config=config)
     try:
+        check_session_has_towers(sess)
         sess.run(initializers, feeds)
         assign_variables(sess, shared)
     except BaseException:
