@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -14,7 +14,6 @@ from towerpack_callbacks import (
     InferenceTower,
     StepCounter,
     find_tensors,
-    make_predictor,
 )
 
 from ._errors import TrainerStateError
@@ -41,17 +40,15 @@ from .session import (
     TrainingEnd,
     TrainingSession,
     build_in_graph,
-    configure_thread_pools,
+    configure_process,
     default_session_config,
     graph_of,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._devices import devices_of_towers
+from .towers._predictor import Predictor
 
 __all__ = ["Trainer"]
-
-Predictor = Callable[..., list[Any]]
-"""A function from input arrays to output arrays."""
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -112,7 +109,7 @@ class Trainer:
             self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
             self.source, self.loop = self.config.data, resolve_loop(self.config)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
-            configure_thread_pools(self._session_config())
+            configure_process(self._session_config())
             with self.graph.as_default():
                 tf.set_random_seed(self.seed)
                 self._setup()
@@ -146,7 +143,7 @@ class Trainer:
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
         feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return make_predictor(lambda: self.sess, feeds, fetches)
+        return Predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""

@@ -1,6 +1,6 @@
 """Around the loop: directory, session, signals, processes, and how a training ends."""
 
-from ._create_session import configure_thread_pools, create_session
+from ._create_session import configure_process, create_session
 from ._graph_of_trainer import build_in_graph, graph_of
 from ._process_strategy import ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
@@ -19,7 +19,7 @@ __all__ = [
     "TrainingEnd",
     "TrainingSession",
     "build_in_graph",
-    "configure_thread_pools",
+    "configure_process",
     "cpu_session_config",
     "create_session",
     "default_session_config",
