@@ -1,6 +1,12 @@
 """Everything besides the iterations: callbacks, monitors and checkpoints for graph-mode TensorFlow."""
 
-from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
+# Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
+from . import checkpoint as checkpoint
+from . import hyperparam as hyperparam
+from . import monitors as monitors
+from . import nonfinite as nonfinite
+from . import profile as profile
+from . import testing as testing
 from ._errors import (
     CallbackStateError,
     CheckpointError,
@@ -150,13 +156,7 @@ __all__ = [
     "add_param_summary",
     "as_session_hooks",
     "averaged_variables",
-    "checkpoint",
     "explain_callbacks",
     "find_tensors",
-    "hyperparam",
     "make_predictor",
-    "monitors",
-    "nonfinite",
-    "profile",
-    "testing",
 ]

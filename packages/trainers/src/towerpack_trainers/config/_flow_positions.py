@@ -24,7 +24,11 @@ class FlowPositions(Callback):
         self._found: list[tuple[Any, Any]] = []
 
     def note(self, flow: Any) -> None:
-        """Notes where a flow is, if it can say so. Call it once the flow is seeded, before it is read."""
+        """Notes where a flow is, if it can say so. Call it once the flow is seeded, before it is read.
+
+        Args:
+            flow: a flow, or anything else, which is left alone.
+        """
         if hasattr(flow, "load_state_dict") and not getattr(flow, "live", False):
             self._found.append((flow, flow.state_dict()))
 

@@ -11,7 +11,11 @@ __all__ = ["build_in_graph", "graph_of"]
 
 
 def graph_of(trainer: Any) -> tf.Graph:
-    """Returns the graph of a trainer, which is made at the first call."""
+    """Returns the graph of a trainer, which is made at the first call.
+
+    Args:
+        trainer: the trainer, whose own `__init__` may not have begun.
+    """
     if "graph" not in vars(trainer):
         trainer.graph = tf.Graph()
     return trainer.graph
@@ -22,6 +26,9 @@ def build_in_graph(kind: type[Any]) -> None:
 
     A script builds there as Tensorpack's trainers do. Without this, what it makes after `super().__init__()`
     would be in the default graph, where the trainer's input cannot be taken.
+
+    Args:
+        kind: the class, as it is made; a class without an `__init__` of its own has its base's.
     """
     init = vars(kind).get("__init__")
     if init is None:
