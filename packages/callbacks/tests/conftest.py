@@ -42,7 +42,7 @@ class StraightLine:
         return done
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def straight_line():
     """The class itself, for tests that need more than one training."""
     return StraightLine

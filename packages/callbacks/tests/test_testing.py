@@ -222,6 +222,26 @@ def test_a_forgotten_state_is_found(tmp_path):
         check_callback(Forgetful, tmp_path)
 
 
+def test_a_memory_of_an_earlier_training_is_found(tmp_path):
+    class Remembers(Callback):
+        def __init__(self):
+            self.count = 0
+
+        def _trigger(self):
+            self.count += 1
+
+        def state_dict(self):
+            return {"count": self.count}
+
+        def load_state_dict(self, state):
+            self.count = max(self.count, state["count"])
+
+    with pytest.raises(
+        AssertionError, match=r"Remembers remembers an earlier training: .* \{'count': 2\}; th"
+    ):
+        check_callback(Remembers, tmp_path)
+
+
 def test_a_state_that_is_no_json_is_found(tmp_path):
     class Binary(Callback):
         def state_dict(self):

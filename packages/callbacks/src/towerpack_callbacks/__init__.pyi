@@ -1,4 +1,9 @@
-from . import checkpoint, hyperparam, monitors, nonfinite, profile, testing
+from . import checkpoint as checkpoint
+from . import hyperparam as hyperparam
+from . import monitors as monitors
+from . import nonfinite as nonfinite
+from . import profile as profile
+from . import testing as testing
 from ._errors import (
     CallbackFailedError,
     CallbackStateError,
@@ -150,13 +155,7 @@ __all__ = [
     "add_param_summary",
     "as_session_hooks",
     "averaged_variables",
-    "checkpoint",
     "explain_callbacks",
     "find_tensors",
-    "hyperparam",
     "make_predictor",
-    "monitors",
-    "nonfinite",
-    "profile",
-    "testing",
 ]

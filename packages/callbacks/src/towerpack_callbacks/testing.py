@@ -71,6 +71,7 @@ def check_callback(
 
     - the callback sets up and runs, and no op is added after `_setup_graph`;
     - its state is JSON and survives a round trip into a new callback;
+    - set up once more, for another training, it begins with the state of a new callback;
     - it puts no statistic that it does not declare;
     - when a training fails, before it had a turn or in the middle of a step or an epoch, its `_after_train`
       still runs and leaves the error as it is.
@@ -86,8 +87,9 @@ def check_callback(
     """
     directory = Path(log_dir)
     make_before = before if callable(before) else lambda: before
-    state = _check_training(make_callback, make_before, directory / "whole")
-    _check_state(make_callback, make_before, directory / "again", state)
+    used = _check_training(make_callback, make_before, directory / "whole")
+    _check_state(make_callback, make_before, directory / "again", used.state_dict())
+    _check_new_start(used, make_callback(), make_before, directory / "anew")
     for method in ("_before_train", "_after_run", "_trigger_epoch"):
         _check_failure(make_callback, make_before, directory / method, method)
 
@@ -99,7 +101,7 @@ def _loop(callbacks: Sequence[Callback], log_dir: Path) -> PlainLoop:
 
 def _check_training(
     make_callback: Callable[[], Callback], make_before: Callable[[], Sequence[Callback]], log_dir: Path
-) -> dict[str, Any]:
+) -> Callback:
     callback, names = make_callback(), _Names()
     loop = _loop([*make_before(), callback, _GraphWatcher(), names], log_dir)
     loop.train()
@@ -114,7 +116,7 @@ def _check_training(
             f"{callback} puts {', '.join(undeclared)} without declaring it. Let produces() name what is put "
             "in triggers, produces_in_run() what is put while fetches are received."
         )
-    return callback.state_dict()
+    return callback
 
 
 def _check_state(
@@ -134,6 +136,19 @@ def _check_state(
     if callback.state_dict() != copied:
         raise AssertionError(
             f"{callback} does not keep its state: saved {copied!r}, after loading {callback.state_dict()!r}."
+        )
+
+
+def _check_new_start(
+    used: Callback, new: Callback, make_before: Callable[[], Sequence[Callback]], log_dir: Path
+) -> None:
+    for callback in (used, new):
+        _loop([*make_before(), callback], log_dir)
+    if used.state_dict() != new.state_dict():
+        raise AssertionError(
+            f"{used} remembers an earlier training: set up once more, its state is {used.state_dict()!r}; "
+            f"that of a new one is {new.state_dict()!r}. Let load_state_dict take back every state, also the "
+            "first."
         )
 
 

@@ -1,9 +1,14 @@
 """Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
 
-from . import distributed, optimize, predict, replicate
+# Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
+from . import distributed as distributed
+from . import optimize as optimize
+from . import predict as predict
+from . import replicate as replicate
 from ._errors import (
     ConfigError,
     EndOfInputError,
+    FrozenConfigError,
     LogDirTakenError,
     ModelError,
     RestoreError,
@@ -72,6 +77,7 @@ __all__ = [
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
     "FilterNoneGrad",
+    "FrozenConfigError",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",
@@ -115,12 +121,8 @@ __all__ = [
     "default_monitors",
     "default_session_config",
     "describe_trainable_variables",
-    "distributed",
     "fast_dev_run",
     "gpu_session_config",
     "mixed_precision",
-    "optimize",
     "overfit_batches",
-    "predict",
-    "replicate",
 ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numbers
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import tensorflow.compat.v1 as tf
 from attrs import validators
 
-from ._errors import ConfigError
+from ._errors import ConfigError, FrozenConfigError
 
 __all__ = [
     "as_int",
@@ -26,6 +26,7 @@ __all__ = [
     "matcher",
     "one_of",
     "positive_number",
+    "refuse_assignment",
     "whole_number",
 ]
 
@@ -42,7 +43,29 @@ _REPLACEMENTS = {
 }
 """Keras optimizers by name, and what does the same in a graph."""
 
-# ---- validators and converters of attrs classes
+_Config = TypeVar("_Config")
+
+# ---- attrs classes, their validators and converters
+
+
+def refuse_assignment(kind: type[_Config]) -> type[_Config]:
+    """Lets a frozen attrs class say, where one of its arguments is assigned, what to write instead."""
+    name, arguments = kind.__name__, [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]
+
+    def refuse(config: _Config, attribute: str, value: Any) -> None:
+        if attribute not in arguments:
+            raise FrozenConfigError(
+                f"{name} has no argument {attribute!r}, so it cannot be assigned. "
+                f"It has: {', '.join(arguments)}."
+            )
+        raise FrozenConfigError(
+            f"{name}.{attribute} was assigned, but a {name} does not change once it is made. Give it when "
+            f"it is made: {name}(..., {attribute}=...). Or make a changed one: "
+            f"config = attrs.evolve(config, {attribute}=...)."
+        )
+
+    kind.__setattr__ = refuse  # type: ignore[method-assign,assignment]
+    return kind
 
 
 def as_int(value: Any) -> Any:

@@ -6,7 +6,8 @@ RuntimeError
 └── EndOfInputError       the training input ended before the last step
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
-│   └── LogDirTakenError  … as another run uses the log directory
+│   ├── LogDirTakenError  … as another run uses the log directory
+│   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
 └── RestoreError          values to restore do not fit the graph's variables
@@ -18,6 +19,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "EndOfInputError",
+    "FrozenConfigError",
     "LogDirTakenError",
     "ModelError",
     "RestoreError",
@@ -40,6 +42,10 @@ class ConfigError(ValueError):
 
 class LogDirTakenError(ConfigError):
     """The log directory is used by another run, which goes on; the message names it."""
+
+
+class FrozenConfigError(ConfigError, AttributeError):
+    """An argument of a configuration was assigned once the configuration was made."""
 
 
 class ModelError(ValueError):

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, InferenceTower, make_predictor
+from towerpack_callbacks import Callback, InferenceTower
 from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
 from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
+from .config._flow_positions import FlowPositions
 from .optimize import compile_training_towers, leave_fusion_to_xla
-from .towers._devices import are_gpus, check_devices
+from .towers._devices import are_gpus, check_devices, note_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
-from .towers._tower import TowerFunc, no_moving_summaries
+from .towers._predictor import Predictor
+from .towers._tower import Tower, TowerFunc, no_moving_summaries
 
 __all__ = ["TowerTrainer"]
 
@@ -43,9 +45,12 @@ class TowerTrainer(Trainer):
         )
         self._step_variable = tf.train.get_or_create_global_step()
         self._evaluation_towers: list[EvaluationTower] = []
+        self._prediction_towers: dict[str | None, Tower] = {}
         if self.source is None:
             self.source = self._make_source(self.config.dataflow)
             self.source.seed(self.seed)
+        self._positions = FlowPositions()
+        self._positions.note(self.config.dataflow)
         self.source.setup(self.tower_func.specs)
 
     def _session_config(self) -> tf.ConfigProto:
@@ -91,6 +96,8 @@ class TowerTrainer(Trainer):
         if source is self.config.dataflow:
             # A flow tells the position of its youngest iterator, and this one's shall stay the training's.
             source = copy.copy(source)
+        else:
+            self._positions.note(source)
         if not devices:
             return self._build_evaluation_tower(source, name)
         if isinstance(source, InputSource):
@@ -111,7 +118,7 @@ class TowerTrainer(Trainer):
         if source.infinite:
             raise ConfigError(
                 f"An evaluation needs an input that ends, but {source!r} repeats for ever. "
-                "Make it with infinite=False, or give the DataFlow itself."
+                f"Write {type(source).__name__}(..., infinite=False), or give the DataFlow itself."
             )
         with self._evaluation_scope():
             source.setup(self.tower_func.specs)
@@ -124,27 +131,39 @@ class TowerTrainer(Trainer):
         return evaluation
 
     def get_predictor(
-        self, input_names: Sequence[str], output_names: Sequence[str]
-    ) -> Callable[..., list[Any]]:
+        self, input_names: Sequence[str], output_names: Sequence[str], device: str | None = None
+    ) -> Predictor:
         """Makes a function from input arrays to output arrays, of the model as it evaluates.
 
-        Call it before training begins, or in a callback's `_setup_graph`: it adds a replica.
+        Call it before training begins, or in a callback's `_setup_graph`: the first predictor on a device
+        adds a replica, which the later ones there share.
 
         Args:
             input_names: names of `inputs()` or of tensors, in the order of the function's arguments.
             output_names: names of tensors the model makes.
+            device: where the replica is, such as "/gpu:1"; None: where TensorFlow puts it.
 
         Raises:
-            TrainerStateError: the graph is final already.
+            TrainerStateError: the graph is final already, and has no replica on that device.
+            ConfigError: the device is none, or is not there.
         """
+        tower = self._prediction_towers.get(device) or self._build_prediction_tower(device)
+        feeds, fetches = tower.get_tensors(input_names), tower.get_tensors(output_names)
+        return Predictor(lambda: self.sess, feeds, fetches)
+
+    def _build_prediction_tower(self, device: str | None) -> Tower:
         if self.graph.finalized:
             raise TrainerStateError("The graph is final. Call get_predictor in a callback's _setup_graph.")
-        with self._evaluation_scope():
+        places = [] if device is None else check_devices([device])
+        with self._evaluation_scope(), contextlib.ExitStack() as stack:
+            for place in places:
+                stack.enter_context(tf.device(place))
+            note_devices(places)
             name = self.graph.unique_name("tower-pred", mark_as_used=False)
             placeholders = [tf.placeholder(s.dtype, s.shape, s.name) for s in self.tower_func.specs]
             tower = self.tower_func.build(TowerContext(name, is_training=False, reuse=True), placeholders)
-            feeds, fetches = tower.get_tensors(input_names), tower.get_tensors(output_names)
-        return make_predictor(lambda: self.sess, feeds, fetches)
+        self._prediction_towers[device] = tower
+        return tower
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name: inputs, then those of the whole graph, then of the first tower."""
@@ -159,7 +178,8 @@ class TowerTrainer(Trainer):
         return [tensor for tower in self.tower_func.training for tensor in tower.inputs.values()]
 
     def _own_callbacks(self) -> list[Callback]:
-        return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers)]
+        # Flows are put back when nothing reads them any more.
+        return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers), self._positions]
 
     @contextlib.contextmanager
     def _evaluation_scope(self) -> Iterator[None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -14,7 +14,6 @@ from towerpack_callbacks import (
     InferenceTower,
     StepCounter,
     find_tensors,
-    make_predictor,
 )
 
 from ._errors import TrainerStateError
@@ -42,15 +41,16 @@ from .session import (
     TrainingEnd,
     TrainingInputs,
     TrainingSession,
-    configure_thread_pools,
+    build_in_graph,
+    configure_process,
     default_session_config,
+    graph_of,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
+from .towers._devices import devices_of_towers
+from .towers._predictor import Predictor
 
 __all__ = ["Trainer"]
-
-Predictor = Callable[..., list[Any]]
-"""A function from input arrays to output arrays."""
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -65,6 +65,9 @@ class Trainer(LoopCounters):
     - `_own_callbacks()`, which returns the callbacks that run before the user's;
     - `_training_inputs()`, which returns the tensors of one training tower's input, to be timed;
     - `_session_config()`, which returns the options of the session.
+
+    A subclass may build in its `__init__` instead, before or after `super().__init__(config)`, after which
+    a TowerTrainer has its `tower_func` and `source`. All of a subclass's `__init__` runs inside `graph`.
 
     Args:
         config: what to train, for how long, with which callbacks.
@@ -83,13 +86,18 @@ class Trainer(LoopCounters):
     """
 
     devices: Sequence[str] = ()
+    graph: tf.Graph
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Lets a subclass build in its `__init__`, too: all of that runs inside the trainer's graph."""
+        super().__init_subclass__(**arguments)
+        build_in_graph(cls)
 
     def __init__(
         self, config: TrainConfig | None = None, *, processes: ProcessStrategy | None = None, **arguments: Any
     ) -> None:
         self.processes = SingleProcess() if processes is None else processes
-        self.is_chief = self.processes.is_chief
-        self.graph, self.coord = tf.Graph(), tf.train.Coordinator()
+        self.graph, self.coord = graph_of(self), tf.train.Coordinator()
         self._signals = StopSignals(cancel=self.coord.request_stop)
         self._session = TrainingSession()
         self._train_op: tf.Operation | None = None
@@ -105,7 +113,7 @@ class Trainer(LoopCounters):
             if self.source is not None:
                 self.source.seed(self.seed)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
-            configure_thread_pools(self._session_config())
+            configure_process(self._session_config())
             with self.graph.as_default():
                 tf.set_random_seed(self.seed)
                 self._setup()
@@ -124,7 +132,9 @@ class Trainer(LoopCounters):
         return ()
 
     def _session_config(self) -> tf.ConfigProto:
-        return self.config.session_config or default_session_config(self.devices)
+        return self.config.session_config or default_session_config(
+            [*self.devices, *devices_of_towers(self.graph)]
+        )
 
     def run_step(self) -> None:
         """Runs one step of the training: each `hooked_sess.run` in it counts as one.
@@ -143,7 +153,7 @@ class Trainer(LoopCounters):
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
         feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return make_predictor(lambda: self.sess, feeds, fetches)
+        return Predictor(lambda: self.sess, feeds, fetches)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""
@@ -165,6 +175,11 @@ class Trainer(LoopCounters):
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
         self._train_op = resolve_train_op(op, self.graph)
         self.graph = self._train_op.graph
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes files; a subclass may set it in its body."""
+        return self.processes.is_chief
 
     @property
     def sess(self) -> tf.Session:

@@ -90,6 +90,11 @@ def test_a_predictor_outside_training(kit, configure):
     trainer.train()
     with pytest.raises(TrainerStateError, match="There is no session now"):
         predict(X, ZERO)
+
+
+def test_a_predictor_after_training(configure):
+    trainer = SimpleTrainer(configure())
+    trainer.train()
     with pytest.raises(
         TrainerStateError, match=r"The graph is final. Call get_predictor in a callback's _setup_graph"
     ):
@@ -127,3 +132,11 @@ def test_wrong_values(kit, tmp_path):
 def test_wrong_arguments(kit, changes, message):
     with pytest.raises(ConfigError, match=message):
         predict_config(kit, **changes)
+
+
+def test_a_closed_predictor_says_so(kit):
+    with OfflinePredictor(predict_config(kit, output_names=["mul"])) as predict:
+        predict(X)
+    with pytest.raises(TrainerStateError, match="OfflinePredictor is closed"):
+        predict(X)
+    assert [tensor.op.name for tensor in predict.inputs] == ["x"]

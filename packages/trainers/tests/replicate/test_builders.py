@@ -82,6 +82,40 @@ def test_towers_without_gradients(kit, kind):
         assert [variable.op.name for variable in tf.trainable_variables()] == ["weight"]
 
 
+@pytest.mark.parametrize("restored", [False, True])
+def test_towers_without_gradients_begin_with_equal_values(restored, tmp_path):
+    """Their initial values are random, or those of a checkpoint, which has the first tower's alone."""
+
+    def two(x):
+        tf.get_variable("average", [], initializer=tf.random_normal_initializer(), trainable=False)
+        return tf.get_variable("weight", [2], initializer=tf.random_normal_initializer()) * x
+
+    def values():
+        with tf.Graph().as_default() as graph:
+            builder = SyncMultiGPUReplicatedBuilder(DEVICES)
+            builder.call_for_each_tower(two, lambda: [tf.ones([])])
+            keys = ("variables", "local_variables")
+            variables = {v.op.name: v for key in keys for v in graph.get_collection(key)}
+            hooks, options = builder.hooks(), default_session_config(DEVICES)
+            place = str(tmp_path) if restored else None
+            with tf.train.MonitoredTrainingSession(
+                hooks=hooks,
+                config=options,
+                checkpoint_dir=place,
+                save_summaries_secs=None,
+                save_checkpoint_secs=9,
+            ) as sess:
+                return sess.run(variables)
+
+    if restored:
+        values()
+    found = values()
+    for name in ("weight", "average"):
+        np.testing.assert_array_equal(found[f"tower1/{name}"], found[name])
+        np.testing.assert_array_equal(found[f"tower2/{name}"], found[name])
+    tf.summary.FileWriterCache.clear()  # TensorFlow leaves its writer's thread behind
+
+
 def test_each_tower_takes_after_the_one_before(kit):
     with tf.Graph().as_default():
         builder = AsyncMultiGPUBuilder(DEVICES)

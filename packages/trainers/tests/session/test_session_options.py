@@ -12,6 +12,7 @@ from towerpack_trainers import (
     ConfigError,
     SimpleTrainer,
     SyncMultiGPUTrainer,
+    Trainer,
     TrainerStateError,
     cpu_session_config,
     default_session_config,
@@ -55,8 +56,44 @@ def test_what_onednn_compiles_for_gradients_is_kept_unless_told_otherwise(monkey
         monkeypatch.delenv(ONEDNN, raising=False)
     else:
         monkeypatch.setenv(ONEDNN, own)
+    before = dict(os.environ)
     default_session_config()
-    assert os.environ[ONEDNN] == then
+    assert dict(os.environ) == before
+    Trainer(log_dir=None)
+    assert dict(os.environ) == {**before, ONEDNN: then}
+
+
+@pytest.mark.slow
+def test_a_training_changes_threads_and_one_variable_of_the_process_and_nothing_else():
+    code = """if True:
+        import logging, os, signal, sys, threading, warnings
+        import tensorflow.compat.v1 as tf
+        from towerpack_trainers import SimpleTrainer, Trainer
+
+        def look():
+            return {
+                "directory": os.getcwd(), "handlers": [list(logging.root.handlers), logging.root.level],
+                "signals": [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)],
+                "eager": tf.executing_eagerly(), "resources": tf.resource_variables_enabled(),
+                "filters": list(warnings.filters), "hooks": [sys.excepthook, threading.excepthook],
+                "threads": threading.active_count(), "umask": os.umask(0o22) and 0, "path": list(sys.path),
+                "inter": tf.config.threading.get_inter_op_parallelism_threads(),
+                "placement": tf.config.get_soft_device_placement(), "graph": tf.get_default_graph().version,
+            }
+
+        before, environment = look(), dict(os.environ)
+        trainer = Trainer(steps_per_epoch=3, max_epoch=1, log_dir=None, extra_callbacks=[], monitors=[])
+        with tf.Graph().as_default():
+            trainer.train_op = tf.no_op()
+        trainer.train()
+        assert look() == before, (look(), before)
+        new = {name: value for name, value in os.environ.items() if environment.get(name) != value}
+        assert new == {"TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE": "false"}, new
+        assert tf.config.threading.get_intra_op_parallelism_threads() == (1 if os.cpu_count() <= 4 else 0)
+        assert not [name for name in environment if name not in os.environ]
+    """
+    environment = {name: value for name, value in os.environ.items() if name != ONEDNN}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
 
 
 def test_a_session_for_cpus_alone():

@@ -155,7 +155,7 @@ def test_with_several_towers(configure):
     [lambda: QueueInput(RAGGED), lambda: FeedInput(RAGGED), lambda: DummyConstantInput([(4,), (4,)])],
 )
 def test_an_input_without_end_is_refused(configure, source):
-    with pytest.raises(ConfigError, match=r"needs an input that ends, but .* Make it with infinite=False"):
+    with pytest.raises(ConfigError, match=r"an input that ends, but .* Write \w+\(\.\.\., infinite=False\)"):
         SimpleTrainer(configure(callbacks=[InferenceRunner(source(), Seen())])).train()
 
 

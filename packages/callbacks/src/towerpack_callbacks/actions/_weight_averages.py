@@ -25,7 +25,9 @@ class EMA(Callback):
     from the weights as the training finds them, so also from restored ones.
 
     The averages are global variables named `<variable>/ExponentialMovingAverage`: checkpoints hold them, and
-    resuming goes on with them. `averaged_variables` takes them out of a checkpoint for export.
+    resuming goes on with them. `averaged_variables` takes them out of a checkpoint for export. Where several
+    processes train together, those of the chief count, which saves and evaluates: after a resume, the other
+    processes' averages start from the weights again.
 
     Args:
         decay: at least 0 and below 1.

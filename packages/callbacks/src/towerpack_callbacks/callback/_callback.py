@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,16 +57,29 @@ class Callback:
 
     chief_only: bool = True
     _trainer: TrainerProtocol | None = None
+    _first_state: dict[str, Any] | None = None
 
     # ---- what the loop calls
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
-        """Binds this callback to a loop and lets it add its ops, under a name scope of its class's name."""
+        """Binds this callback to a loop and lets it add its ops, under a name scope of its class's name.
+
+        What it remembers of an earlier run, such as a rehearsal, is forgotten: its state is again the one it
+        had when it was first set up.
+        """
         self._trainer = trainer
         # Python allows letters in names of classes that TensorFlow does not allow in scopes.
         scope = re.sub(r"[^A-Za-z0-9_]", "_", type(self).__name__).strip("_")
         with trainer.graph.as_default(), tf.name_scope(scope):
             self._setup_graph()
+        self._forget_earlier_run()
+
+    def _forget_earlier_run(self) -> None:
+        state = self.state_dict()
+        if self._first_state is None:
+            self._first_state = copy.deepcopy(state)
+        elif state != self._first_state:
+            self.load_state_dict(copy.deepcopy(self._first_state))
 
     def trigger(self) -> None:
         """Does this callback's work now, whatever its period."""
@@ -151,6 +165,8 @@ class Callback:
     def state_dict(self) -> dict[str, Any]:
         """Returns the state that must survive a restart, as JSON values; empty: there is none.
 
+        It is called after `_setup_graph`, too, for the state that a run begins with.
+
         Of an object that is a flow as well, this is the state of the flow, which the training's input saves.
         Such a callback returns its own state from `callback_state_dict()`, and takes it back by
         `load_callback_state_dict(state)`.
@@ -158,7 +174,10 @@ class Callback:
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back the state that `state_dict` returned, before `_before_train`."""
+        """Takes back what `state_dict` returned, after `_setup_graph` and before `_before_train`.
+
+        A run that resumes none begins with the state after the first `_setup_graph` of all, empty or not.
+        """
 
     # ---- conveniences
 

@@ -33,6 +33,7 @@ class ProxyCallback(Callback):
     def setup_graph(self, trainer: TrainerProtocol) -> None:
         self._trainer = trainer
         self.callback.setup_graph(trainer)
+        self._forget_earlier_run()
 
     def _before_train(self) -> None:
         self.callback._before_train()

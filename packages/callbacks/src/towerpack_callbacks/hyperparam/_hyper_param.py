@@ -107,6 +107,9 @@ class GraphVarParam(HyperParam):
 class ObjAttrParam(HyperParam):
     """An attribute of a Python object, such as a flow's rate of augmentation.
 
+    A new training begins with the value from before the first one, unless the attribute was set anew between
+    the two.
+
     Args:
         obj: the object.
         attrname: the attribute's name.
@@ -123,9 +126,20 @@ class ObjAttrParam(HyperParam):
             )
         self._obj, self._attrname = obj, attrname
         self.readable_name = attrname if readable_name is None else readable_name
+        # What a training found, and what it has left, once it has set the attribute.
+        self._found_and_left: tuple[Any, Any] | None = None
+
+    def setup_graph(self, trainer: TrainerProtocol) -> None:
+        if self._found_and_left is not None:
+            found, left = self._found_and_left
+            self._found_and_left = None
+            if np.array_equal(self.get_value(), left):
+                setattr(self._obj, self._attrname, found)
 
     def get_value(self) -> Any:
         return getattr(self._obj, self._attrname)
 
     def set_value(self, value: Any) -> None:
+        found = self.get_value() if self._found_and_left is None else self._found_and_left[0]
         setattr(self._obj, self._attrname, value)
+        self._found_and_left = (found, value)

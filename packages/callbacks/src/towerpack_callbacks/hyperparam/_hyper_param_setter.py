@@ -61,7 +61,8 @@ class HyperParamSetter(Callback):
         self.param.setup_graph(self.trainer)
 
     def _before_train(self) -> None:
-        self._set(self._value_at_start(self._last))
+        restored = self._logged = self._last  # what a resumed run goes on with is no change
+        self._set(self._value_at_start(restored))
 
     def _trigger(self) -> None:
         self._set(self._value_now())
@@ -84,7 +85,7 @@ class HyperParamSetter(Callback):
         return {"value": np.asarray(self._last).tolist()} if self._last is not None else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._last = state["value"]
+        self._last = state.get("value")
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.param.readable_name!r})"

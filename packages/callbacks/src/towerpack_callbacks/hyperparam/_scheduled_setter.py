@@ -61,6 +61,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         self._linear = interp == "linear"
         self._step_based = step_based
         self._set_at_beginning = set_at_beginning
+        self._held: float | None = None  # the schedule's value when it was last looked at
 
     def value_at(self, finished: int) -> float | None:
         """Returns the value that holds after a number of epochs (or steps); None before the first."""
@@ -88,14 +89,14 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     def _value_now(self) -> Any:
         value = self.value_at(self.global_step if self._step_based else self.epoch_num)
-        return None if value == self._last else value
+        if value == self._held:
+            return None
+        self._held = value
+        return value
 
     def _value_at_start(self, restored: Any) -> Any:
-        self._last = None
+        self._held = None
         value = self._value_now()
         if restored is not None and value is not None and value != restored:
             _log.warning("%s: was %s, but the schedule now says %s.", self, restored, value)
-        if self._set_at_beginning or restored is not None:
-            return value
-        self._last = value  # as if it were set, so that the next change is the first
-        return None
+        return value if self._set_at_beginning or restored is not None else None

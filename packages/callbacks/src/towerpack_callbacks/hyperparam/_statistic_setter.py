@@ -78,8 +78,7 @@ class StatMonitorParamSetter(HyperParamSetter):
         return {**super().state_dict(), "values": list(self._values), "seen": self._watch.seen_step}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if "value" in state:
-            super().load_state_dict(state)
+        super().load_state_dict(state)
         self._values.clear()
         self._values.extend(state["values"])
         self._watch.seen_step = state["seen"]

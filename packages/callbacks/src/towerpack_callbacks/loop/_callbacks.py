@@ -98,6 +98,16 @@ class Callbacks:
     def __len__(self) -> int:
         return len(self._callbacks)
 
+    def __getattr__(self, name: str) -> Any:
+        advice = ""
+        if hasattr(list, name):
+            advice = (
+                ": it does not change. Change a list first: callbacks = [...]; callbacks.append(...); then "
+                "give it, such as by TrainConfig(callbacks=callbacks) of the trainers. Or make a longer one: "
+                "attrs.evolve(config, callbacks=[*config.callbacks, ...])"
+            )
+        raise AttributeError(f"Callbacks has no attribute {name!r}{advice}.")
+
     # ---- setting up
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:

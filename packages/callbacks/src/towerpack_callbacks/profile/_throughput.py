@@ -41,7 +41,8 @@ class ThroughputTracker(Callback):
         return [f"Throughput/{self._unit}_per_second"]
 
     def _before_train(self) -> None:
-        self._steps_before = self.global_step
+        # A training that failed may have left the rest of an epoch here.
+        self._running_since, self._seconds, self._steps_before = None, 0.0, self.global_step
 
     def _before_epoch(self) -> None:
         self._running_since = self._clock()

@@ -36,6 +36,7 @@ class EstimatedTimeLeft(Callback):
         self._clock = time.perf_counter
 
     def _before_train(self) -> None:
+        self._seconds_per_step.clear()
         self._since, self._steps_before = self._clock(), self.global_step
 
     def _trigger(self) -> None:

@@ -87,7 +87,7 @@ class MovingAverageSummary(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         # Averages of one weight: with a new scalar among them, all start again.
-        if set(state["sum"]) == set(self._tags):
+        if set(state.get("sum", ())) == set(self._tags) and self._tags:
             self._sums[:] = [*(state["sum"][tag] for tag in self._tags), state["weight"]]
 
 

@@ -73,6 +73,7 @@ class PeriodicTrigger(ProxyCallback):
         return self._epochs[0] if self._epochs else None
 
     def _before_train(self) -> None:
+        self._triggered_at = None
         self.callback._before_train()
         own = self.callback.step_period()
         self._own = None if own is None else Ticker(own)

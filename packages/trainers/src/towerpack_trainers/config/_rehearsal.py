@@ -10,6 +10,7 @@ import attrs
 
 from .._argument_checks import at_least
 from .._errors import ConfigError
+from ._flow_positions import FlowPositions
 from ._train_config import TrainConfig
 
 __all__ = ["fast_dev_run", "overfit_batches"]
@@ -20,7 +21,9 @@ def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
 
     It trains one epoch of a few steps and does the periodic work of every callback at its end, whatever its
     period: evaluations over a few batches, checkpoints, images. Files go to a directory that is removed
-    afterwards, so what is in `log_dir` stays as it is, and nothing is resumed.
+    afterwards, so what is in `log_dir` stays as it is, and nothing is resumed. The training itself may follow
+    with the same configuration: callbacks and flows begin it as if there had been no rehearsal. An
+    `InputSource` given as `data=` serves one run, so make another one for the training.
 
     Args:
         config: the training.
@@ -97,7 +100,10 @@ class _FirstDatapoints:
 
     def __iter__(self) -> Iterator[Any]:
         if self._kept is None:
+            positions = FlowPositions()
+            positions.note(self._flow)
             self._kept = list(itertools.islice(iter(self._flow), self._count))
+            positions.put_back()
         return iter(self._kept)
 
     def __len__(self) -> int:

@@ -33,6 +33,7 @@ from .._argument_checks import (
     make_optimizer,
     one_of,
     positive_number,
+    refuse_assignment,
     whole_number,
 )
 from .._errors import ConfigError
@@ -67,9 +68,10 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
 
 
 @final
+@refuse_assignment
 @attrs.frozen(kw_only=True)
 class TrainConfig:
-    """The arguments of a training.
+    """The arguments of a training. It does not change; `attrs.evolve(config, max_epoch=5)` makes another one.
 
     Args:
         model: the model; None for a trainer that has its graph from elsewhere.

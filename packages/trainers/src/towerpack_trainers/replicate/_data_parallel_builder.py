@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from .._argument_checks import make_optimizer
 from ..towers._builder import Builder, TakeInputs
-from ..towers._devices import check_devices
+from ..towers._devices import check_devices, note_devices
 from ..towers._objective import MakeOptimizer
 from ..towers._tower import TowerFunc
 
@@ -55,6 +55,11 @@ class DataParallelBuilder(Builder):
         # Before the towers: initial values that are random depend on how many ops there are before them.
         made = None if optimizer is None else make_optimizer(optimizer)
         return super().build(cost_function, take_inputs, made)
+
+    def _begin(self, function: TowerFunc | Callable[..., Any]) -> TowerFunc:
+        begun = super()._begin(function)
+        note_devices(self.devices)
+        return begun
 
     def _place(self, index: int) -> AbstractContextManager[Any]:
         return tf.device(self.devices[index])  # type: ignore[no-any-return]

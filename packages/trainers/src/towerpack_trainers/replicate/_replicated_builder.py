@@ -43,8 +43,8 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         ConfigError: there is no such mode, or the devices cannot do it.
 
     Attributes:
-        copy_variables: the op that copies all variables of the first tower to the others; None before
-            `build`.
+        copy_variables: the op that copies all variables of the first tower to the others; None
+            before the towers are built.
         copy_statistics: the op that copies those which the model makes and gradients do not train, such as
             moving averages; None if there are none.
     """
@@ -69,6 +69,18 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
         train_op = super().build(cost_function, take_inputs, optimizer)
         self._add_copying()
         return train_op
+
+    def call_for_each_tower(
+        self, function: TowerFunc | Callable[..., Any], take_inputs: TakeInputs = tuple
+    ) -> list[Any]:
+        """Calls a tower function for each tower; see `Builder.call_for_each_tower`.
+
+        `hooks()` makes the towers' variables equal, as after `build`; what is applied to them must be equal,
+        too, such as averages of all towers' gradients.
+        """
+        outputs = super().call_for_each_tower(function, take_inputs)
+        self._add_copying()
+        return outputs
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
         """Returns the hook that makes the copies equal when a session begins, initialised or restored."""

@@ -1,6 +1,7 @@
 """Around the loop: directory, session, signals, processes, and how a training ends."""
 
-from ._create_session import configure_thread_pools, create_session
+from ._create_session import configure_process, create_session
+from ._graph_of_trainer import build_in_graph, graph_of
 from ._loop_counters import LoopCounters
 from ._process_strategy import ProcessStrategy, SingleProcess
 from ._run_directory import RunDirectory
@@ -21,10 +22,12 @@ __all__ = [
     "TrainingEnd",
     "TrainingInputs",
     "TrainingSession",
-    "configure_thread_pools",
+    "build_in_graph",
+    "configure_process",
     "cpu_session_config",
     "create_session",
     "default_session_config",
     "gpu_session_config",
+    "graph_of",
     "translate_error",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 from collections.abc import Mapping
 
 import numpy as np
@@ -11,7 +12,9 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
 
-__all__ = ["configure_thread_pools", "create_session"]
+from ..towers._devices import check_session_has_towers
+
+__all__ = ["configure_process", "create_session"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -30,6 +33,9 @@ def create_session(
         target: the server to run it in; "" for none.
         values: what variables begin with instead of their own initial values, which are not computed then;
             arrays by name.
+
+    Raises:
+        ConfigError: the session lacks the device of a tower.
     """
     with graph.as_default():
         feeds, shared = initial_feeds(graph, values or {})
@@ -41,6 +47,7 @@ def create_session(
     graph.finalize()
     sess = tf.Session(target, graph=graph, config=config)
     try:
+        check_session_has_towers(sess)
         sess.run(initializers, feeds)
         assign_variables(sess, shared)
     except BaseException:
@@ -49,16 +56,21 @@ def create_session(
     return sess
 
 
-def configure_thread_pools(config: tf.ConfigProto) -> None:
-    """Has TensorFlow make the threads that a session's options name, whatever makes them first.
+def configure_process(config: tf.ConfigProto) -> None:
+    """Sets what TensorFlow has once per process: its threads, as options name them, and a setting of oneDNN.
 
-    They are made once per process, by the first session or the first eager op, and there is an eager op in
+    oneDNN keeps what it has compiled for a convolution's gradients, as it does for the convolution itself,
+    which costs no memory. TensorFlow reads `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE` at the first such op; a value
+    that is in the environment already stays.
+
+    The threads are made by the first session or the first eager op, and there is an eager op in
     the building of many a graph: with a `tf.while_loop` in it, steps of a small model take nearly twice as
     long. Call it before building. If it is too late for that already, a warning says so.
 
     Args:
         config: the session's options.
     """
+    os.environ.setdefault("TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE", "false")
     for name in ("intra_op_parallelism_threads", "inter_op_parallelism_threads"):
         number = getattr(config, name)
         if not number:

@@ -21,14 +21,12 @@ def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
     - GPU memory is taken as it is needed.
     - Ops without a kernel on the wanted device go where they have one.
 
-    oneDNN is told, in this process's environment, to keep what it has compiled for a convolution's gradients,
-    as it does for the convolution itself, which costs no memory. TensorFlow reads
-    `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE` at the first such op; a value that is set already stays.
+    A trainer also sets the environment variable `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE`, unless it is set; this
+    function sets nothing, so a loop of your own may set it to "false" before its first op.
 
     Args:
         devices: the devices of the towers; several CPU devices ("/cpu:1") are made if they are named.
     """
-    os.environ.setdefault("TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE", "false")
     config = tf.ConfigProto(allow_soft_placement=True)
     if (os.cpu_count() or 1) <= 4:
         config.intra_op_parallelism_threads = 1

@@ -9,9 +9,20 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import ConfigError
 
-__all__ = ["are_gpus", "check_devices", "choose_devices", "count_gpus"]
+__all__ = [
+    "are_gpus",
+    "check_devices",
+    "check_session_has_towers",
+    "choose_devices",
+    "count_gpus",
+    "devices_of_towers",
+    "note_devices",
+]
 
 _log = logging.getLogger("towerpack_trainers")
+
+# The graph collection with the devices of towers that are built, whoever has built them.
+_DEVICES = "towerpack_trainers/devices_of_towers"
 
 
 def choose_devices(devices: Sequence[str] | None, gpus: int | Sequence[int] | None) -> list[str]:
@@ -63,6 +74,32 @@ def check_devices(devices: Sequence[str]) -> list[str]:
                 f"devices={list(devices)!r} names GPU {index}, but this host has {present} GPUs."
             )
     return list(devices)
+
+
+def note_devices(devices: Sequence[str]) -> None:
+    """Notes in the current graph that there are towers on these devices."""
+    tf.get_default_graph().get_collection_ref(_DEVICES).extend(devices)
+
+
+def devices_of_towers(graph: tf.Graph) -> list[str]:
+    """Returns the devices that towers of a graph are on, as far as a builder has placed them."""
+    return list(graph.get_collection(_DEVICES))
+
+
+def check_session_has_towers(sess: tf.Session) -> None:
+    """Checks that a session has the devices of all towers: soft placement would put them elsewhere, silently.
+
+    Raises:
+        ConfigError: it lacks one.
+    """
+    wanted = devices_of_towers(sess.graph)
+    present = {_parse(device.name) for device in sess.list_devices()} if wanted else set()
+    missing = [device for device in wanted if _parse(device) not in present]
+    if missing:
+        raise ConfigError(
+            f"The session lacks {', '.join(missing)}, where there are towers; they would run on others. "
+            f"Give TrainConfig(session_config=default_session_config({wanted!r})), changed as you need."
+        )
 
 
 def are_gpus(devices: Sequence[str]) -> bool:

@@ -1,0 +1,42 @@
+"""The graph of a trainer, inside of which all of a subclass's `__init__` runs."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+__all__ = ["build_in_graph", "graph_of"]
+
+
+def graph_of(trainer: Any) -> tf.Graph:
+    """Returns the graph of a trainer, which is made at the first call.
+
+    Args:
+        trainer: the trainer, whose own `__init__` may not have begun.
+    """
+    if "graph" not in vars(trainer):
+        trainer.graph = tf.Graph()
+    return trainer.graph
+
+
+def build_in_graph(kind: type[Any]) -> None:
+    """Wraps the `__init__` of a class of trainers, if there is one, so that it builds in the trainer's graph.
+
+    A script builds there as Tensorpack's trainers do. Without this, what it makes after `super().__init__()`
+    would be in the default graph, where the trainer's input cannot be taken.
+
+    Args:
+        kind: the class, as it is made; a class without an `__init__` of its own has its base's.
+    """
+    init = vars(kind).get("__init__")
+    if init is None:
+        return
+
+    @functools.wraps(init)
+    def init_in_graph(self: Any, *args: Any, **arguments: Any) -> None:
+        with graph_of(self).as_default():
+            init(self, *args, **arguments)
+
+    kind.__init__ = init_in_graph
