@@ -16,7 +16,16 @@ from source_files import ROOT, WHEELS, Module, modules, report, test_files
 
 _MOST_ENTRIES = _MOST_FILES = 16
 _FEWEST_LINES, _MOST_LINES = 40, 350
-_UNCOUNTED = {"__init__.py", "__main__.py", "_errors.py", "testing.py", "testing", "py.typed", "__pycache__"}
+_UNCOUNTED = {
+    "__init__.pyi",
+    "__init__.py",
+    "__main__.py",
+    "_errors.py",
+    "testing.py",
+    "testing",
+    "py.typed",
+    "__pycache__",
+}
 # What every wheel or command has, under the same name and with the same meaning.
 _SAME_EVERYWHERE = {"__init__", "__main__", "_errors", "testing", "_argument_checks"}
 # Files that are small for a reason.

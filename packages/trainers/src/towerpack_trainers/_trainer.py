@@ -218,6 +218,8 @@ class Trainer(LoopCounters):
             self.processes.check_agreement(self.loop, self.source)
             self._session.use()
             self._directory.prepare(resumed=self._start.path)
+            if where := self._directory.describe():
+                self.monitors.put_message(where)
             _log.info("%s", describe_trainable_variables(self.graph))
             sess = self.processes.create_session(self.graph, self._session_config(), self._start)
             with self._session.open(sess):

@@ -1,13 +1,12 @@
 """Which of data and model is the slower one."""
 
-import itertools
-import logging
 import re
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import Callback, Monitor
 from towerpack_inputsource import Buffer, DummyConstantInput, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import SimpleTrainer
 from towerpack_trainers.reports import describe_epoch, sampling_period
@@ -74,50 +73,79 @@ def set_clocks(monkeypatch, seconds):
     monkeypatch.setattr(tf, "timestamp", timestamp)
 
 
-def reported(configure, caplog, flow, put, fill=None, steps=20):
-    """The lines on two epochs, in each of which the input's thread spends these seconds."""
-    caplog.set_level(logging.INFO, logger="towerpack_trainers")
-    source, calls = QueueInput([[np.ones(4, np.float32)] * 2]), itertools.count()
+class Listener(Monitor):
+    """Keeps the messages."""
 
-    def status():
-        finished = next(calls) + 1  # more at each call: only the growth counts
-        return spent(finished * flow, finished * put)._replace(buffers=(Buffer("queue", fill, 50),))
+    def __init__(self):
+        self.messages = []
 
-    source.status = status
-    SimpleTrainer(configure(data=source, steps_per_epoch=steps, max_epoch=2)).train()
-    return [message for message in caplog.messages if message.startswith("epoch ")]
+    def process_message(self, text):
+        self.messages.append(text)
 
 
-def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(configure, caplog, monkeypatch):
+def messages(configure, source, steps=20, epochs=2, **changes):
+    """What the console is told by a training."""
+    listener = Listener()
+    config = configure(data=source, steps_per_epoch=steps, max_epoch=epochs, monitors=[listener], **changes)
+    SimpleTrainer(config).train()
+    return [message for message in listener.messages if message.startswith("epoch ")]
+
+
+class Growing(QueueInput):
+    """An input whose thread seems to spend these seconds from one look at it to the next."""
+
+    def __init__(self, flow, put, fill=None):
+        super().__init__([[np.ones(4, np.float32)] * 2])
+        self.each, self.all, self.fill = (flow, put), (0.0, 0.0), fill
+
+    def status(self):
+        self.all = tuple(old + new for old, new in zip(self.all, self.each))
+        return spent(*self.all)._replace(buffers=(Buffer("queue", self.fill, 50),))
+
+
+def test_a_flow_that_waits_for_the_model_never_is_the_bottleneck(configure, monkeypatch):
     set_clocks(monkeypatch, 1e6)
-    said = (
-        "the data is the bottleneck: steps waited for data 100% of their time, and 99% of its time the input"
+    [told] = messages(configure, Growing(99.0, 1.0))
+    assert told.startswith(
+        "epoch 1: the data is the bottleneck: steps waited for data 100% of their time, and 99% of its"
     )
-    one, two = reported(configure, caplog, 99.0, 1.0)
-    assert one.startswith(f"epoch 1: {said}") and two.startswith(f"epoch 2: {said}")
 
 
 @pytest.mark.parametrize(("fill", "verdict"), [(49, "the model"), (0, "the data")])
-def test_a_queue_that_is_never_empty_is_not_waited_for(configure, caplog, monkeypatch, fill, verdict):
+def test_a_queue_that_is_never_empty_is_not_waited_for(configure, monkeypatch, fill, verdict):
     set_clocks(monkeypatch, 1e6)
-    one, two = reported(configure, caplog, 10.0, 90.0, fill, steps=60)
-    assert one.startswith(f"epoch 1: {verdict} is the bott") and two.startswith(f"epoch 2: {verdict} is the")
+    [told] = messages(configure, Growing(10.0, 90.0, fill), steps=60)
+    assert told.startswith(f"epoch 1: {verdict} is the bott")
 
 
-def test_a_model_that_never_waits_is_told_so(configure, caplog, monkeypatch):
+def test_a_model_that_never_waits_is_told_so(configure, monkeypatch):
     set_clocks(monkeypatch, -1.0)  # the input was there before the first clock was read
-    said = (
-        "the model is the bottleneck: steps waited for data 0% of their time, and 10% of its time the input"
+    [told] = messages(configure, Growing(10.0, 90.0))
+    assert told.startswith(
+        "epoch 1: the model is the bottleneck: steps waited for data 0% of their time, and 10% of its"
     )
-    one, two = reported(configure, caplog, 10.0, 90.0)
-    assert one.startswith(f"epoch 1: {said}") and two.startswith(f"epoch 2: {said}")
 
 
-def test_a_training_is_measured_by_real_clocks(kit, configure, caplog):
-    caplog.set_level(logging.INFO, logger="towerpack_trainers")
-    SimpleTrainer(configure(data=QueueInput(kit.line_data()), steps_per_epoch=20, max_epoch=2)).train()
-    shares = r"epoch (\d): .*: steps waited for data \d+% of their time, and \d+% of its time the input"
-    assert re.findall(shares, caplog.text) == ["1", "2"]
+def test_it_is_told_again_when_it_changes(configure, monkeypatch):
+    set_clocks(monkeypatch, -1.0)
+    source = Growing(99.0, 1.0)
+
+    class Change(Callback):
+        def _before_epoch(self):
+            if self.epoch_num == 3:
+                source.each = (1e4, 1e6)
+
+    told = messages(configure, source, epochs=4, callbacks=[Change()])
+    assert [line.split(":")[:2] for line in told] == [
+        ["epoch 1", " the data is the bottleneck"],
+        ["epoch 3", " the model is the bottleneck"],
+    ]
+
+
+def test_a_training_is_measured_by_real_clocks(kit, configure):
+    [told, *_] = messages(configure, QueueInput(kit.line_data()))
+    shares = r"epoch 1: .*: steps waited for data \d+% of their time, and \d+% of its time the input"
+    assert re.match(shares, told)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +156,5 @@ def test_few_steps_are_sampled(steps_per_epoch, steps_per_run, between):
     assert sampling_period(steps_per_epoch, steps_per_run) == between
 
 
-def test_constant_input_is_not_reported(kit, configure, caplog):
-    caplog.set_level(logging.INFO, logger="towerpack_trainers")
-    SimpleTrainer(configure(data=DummyConstantInput([(4,), (4,)]), steps_per_epoch=5)).train()
-    assert "bottleneck" not in caplog.text
+def test_constant_input_is_not_reported(configure):
+    assert messages(configure, DummyConstantInput([(4,), (4,)]), steps=5) == []

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from towerpack_callbacks import JSONWriter, ModelSaver
+from towerpack_callbacks import JSONWriter, ModelSaver, ScalarPrinter
 from towerpack_trainers import ConfigError, SimpleTrainer
 from towerpack_trainers.session import RunDirectory
 
@@ -23,6 +23,17 @@ def test_an_earlier_run_is_moved_aside(configure, tmp_path):
     for name in ("run", "run.1", "run.2"):
         assert (tmp_path / name / "latest").resolve().parent == tmp_path / name
         assert (tmp_path / name / "note.txt").exists()
+
+
+def test_the_console_says_where_the_files_are(configure, tmp_path, capsys):
+    for _ in range(2):
+        SimpleTrainer(configure(callbacks=[ModelSaver()], monitors=[ScalarPrinter()])).train()
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("files")]
+    run = tmp_path / "run"
+    assert told == [
+        f"files of this run: {run}",
+        f"files of this run: {run} (those of an earlier run are now in {run}.1)",
+    ]
 
 
 def test_a_directory_without_a_run_is_used(configure, tmp_path):

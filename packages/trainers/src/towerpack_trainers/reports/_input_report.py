@@ -1,8 +1,7 @@
-"""Reports after each epoch whether the data or the model was the slower one."""
+"""Reports whether the data or the model was the slower one."""
 
 from __future__ import annotations
 
-import logging
 import statistics
 import time
 from collections.abc import Sequence
@@ -14,8 +13,6 @@ from towerpack_callbacks import Callback, Every, StepFetch
 from towerpack_inputsource import InputSource, InputStatus
 
 __all__ = ["InputReport", "describe_epoch", "sampling_period"]
-
-_log = logging.getLogger("towerpack_trainers")
 
 # Shares of a thread's time at work on the next datapoint; between them neither is clearly the slower one.
 _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
@@ -67,7 +64,7 @@ def describe_epoch(
 
 @final
 class InputReport(Callback):
-    """Logs after each epoch whether the data or the model was the slower one.
+    """Tells the console whether the data or the model is the slower one, after an epoch that changes it.
 
     How long a step waits for its data is measured in the graph, by two clocks before and behind the first
     tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60. With
@@ -91,6 +88,7 @@ class InputReport(Callback):
         self._fills: list[float] = []
 
     def _setup_graph(self) -> None:
+        self._verdict = ""
         if not self._tensors:
             return
         with tf.device("/cpu:0"):
@@ -131,8 +129,9 @@ class InputReport(Callback):
         filled = statistics.median(self._fills) if self._fills else None
         spent = self._source.status().since(self._earlier)
         line = describe_epoch(spent, self._waited(), filled, len(self._waits))
-        if line is not None:
-            _log.info("epoch %d: %s", self.epoch_num, line)
+        if line is not None and line.partition(":")[0] != self._verdict:
+            self._verdict = line.partition(":")[0]
+            self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {line}")
 
     def _waited(self) -> float | None:
         """Returns the share of a step's time that it waited, as the median; None without a sample."""

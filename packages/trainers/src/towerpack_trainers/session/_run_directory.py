@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import logging
 import os
 import re
 import tempfile
@@ -19,8 +18,6 @@ from .._errors import ConfigError, LogDirTakenError
 from ._directory_lock import LOCK_FILE, DirectoryLock
 
 __all__ = ["RunDirectory"]
-
-_log = logging.getLogger("towerpack_trainers")
 
 # What the files of a run are called; anything else in the directory is the user's.
 _RUN_FILE = re.compile(r"stats\.(jsonl|csv)|events\.out\.tfevents\..+")
@@ -55,6 +52,7 @@ class RunDirectory:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: DirectoryLock | None = None
         self._unlock: Callable[[], object] | None = None
+        self._note = ""
         if log_dir is None:
             return
         if rehearsal:
@@ -75,6 +73,12 @@ class RunDirectory:
             self._unlock()
         if self._temporary is not None:
             self._temporary.cleanup()
+
+    def describe(self) -> str | None:
+        """Says where the files of the run are, and where those of an earlier one; None without files."""
+        if self.path is None or self._temporary is not None:
+            return None
+        return f"files of this run: {self.path}{self._note}"
 
     def prepare(self, resumed: Path | None = None) -> None:
         """Makes the directory and locks it. An earlier run in it is moved to `<log_dir>.1` (or .2, …).
@@ -119,7 +123,7 @@ class RunDirectory:
             if _make_new(directory):
                 self._hold(directory)
                 break
-        _log.info("Another run uses %s, so the files of this one go to %s.", log_dir, directory)
+        self._note = f" ({log_dir} is used by another run)"
         return directory
 
     def _move_aside(self, place: Path) -> None:
@@ -142,7 +146,7 @@ class RunDirectory:
                 ) from error
             aside = _free_name(place / _EARLIER)
             _move_contents(place, aside)
-        _log.info("%s held an earlier run, which is now in %s.", self.path, aside)
+        self._note = f" (those of an earlier run are now in {aside})"
 
 
 def _make_new(directory: Path) -> bool:
