@@ -24,6 +24,13 @@ def test_the_same_number_changes_nothing():
     assert for_processes(saved, 2, 3, 4, reshard) == saved
 
 
+def test_the_chiefs_data_is_compared_with_the_chiefs_alone():
+    saved = {**state(3, 1, 4, 2), "data": {"datapoints": 4, "components": []}}
+    assert for_processes(saved, 0, 3, 4, reshard) == saved
+    for rank, size in ((1, 3), (0, 2)):
+        assert "data" not in for_processes(saved, rank, size, 4, None)
+
+
 def test_the_same_total_batch_changes_nothing():
     saved = state(3, 1, 4, 2)
     assert for_processes(saved, 1, 2, 4, None) == saved

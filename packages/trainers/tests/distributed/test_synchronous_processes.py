@@ -207,6 +207,9 @@ class Data:
     def __init__(self, seed):
         self.position = {"flow": {"seed": seed, "epoch": 0, "index": 0}}
 
+    def size(self):
+        return 10
+
     def state_dict(self):
         return self.position
 

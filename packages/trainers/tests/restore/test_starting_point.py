@@ -3,6 +3,7 @@
 import logging
 import random
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -174,6 +175,33 @@ def test_what_may_differ_is_left_out(caplog):
     make_run(source=data, allow=["callbacks", "input"]).load_state_dict(state)
     assert data.position == {"flow": {"epoch": 0, "index": 0}}
     assert "The data starts anew, as resume_allow has it" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("described", "told"),
+    [
+        ({"datapoints": 7, "components": []}, None),
+        ({"datapoints": None, "components": [["float32", [None, 4]]]}, None),
+        ({"datapoints": None, "components": [["float32", None], ["int32", [8]]]}, None),
+        (
+            {"datapoints": 7, "components": [["float32", [8, 5]]]},
+            r"component 0 is float32 of shape \[8, 4\], ",
+        ),
+        (
+            {"datapoints": 7, "components": [["uint8", [8, 4]]]},
+            r"component 0 is float32 of .*, uint8 of shape",
+        ),
+    ],
+)
+def test_what_is_known_of_the_data_is_compared(described, told):
+    with tf.Graph().as_default():
+        run = attrs.evolve(make_run(source=Data()), inputs=[tf.placeholder(tf.float32, [8, 4])])
+    state = {"loop": LOOP, "callbacks": {}, "input": {"flow": {"index": 4}}, "data": described}
+    if told is None:
+        run.load_state_dict(state)
+        return
+    with pytest.raises(CheckpointError, match=told):
+        run.load_state_dict(state)
 
 
 def test_data_without_a_position_starts_anew_with_a_warning(caplog):

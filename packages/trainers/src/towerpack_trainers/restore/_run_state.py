@@ -80,7 +80,7 @@ class RunState:
         if "input" in self.allow:
             _log.warning("The data starts anew, as resume_allow has it: %s", position)
             return
-        differences = list(_differences(data or {}, self._data()))
+        differences = list(_differences(data, self._data())) if data else []
         if differences:
             raise CheckpointError(
                 f"The data is not that of the checkpoint: {'; '.join(differences)}. {_ADVICE}"
@@ -103,8 +103,14 @@ def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator
         yield f"{sizes[1]} datapoints in a pass, {sizes[0]} in the checkpoint"
     pairs = zip(theirs.get("components", ()), ours["components"])
     for number, (their, our) in enumerate(pairs):
-        if list(their) != list(our):
+        if not _may_be_equal(their, our):
             yield f"component {number} is {_words(our)}, {_words(their)} in the checkpoint"
+
+
+def _may_be_equal(their: Sequence[Any], our: Sequence[Any]) -> bool:
+    (their_type, their_shape), (our_type, our_shape) = their, our
+    shapes = tf.TensorShape(their_shape), tf.TensorShape(our_shape)
+    return bool(their_type == our_type and shapes[0].is_compatible_with(shapes[1]))
 
 
 def _sizes(shape: tf.TensorShape) -> list[int | None] | None:
