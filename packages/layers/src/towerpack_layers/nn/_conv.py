@@ -87,18 +87,12 @@ def Conv2D(
     steps, dilations = _check_steps(call, strides, dilation_rate)
     shape = [*check_pair(call, "kernel_size", kernel_size), *_channels(call, x, form, filters, split)]
 
-    parts = KernelAndBias(
-        call,
-        shape,
-        x.dtype,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activation,
-        activity_regularizer,
+    initializers, regularizers = (
+        (kernel_initializer, bias_initializer),
+        (kernel_regularizer, bias_regularizer),
     )
+    functions = activation, activity_regularizer
+    parts = KernelAndBias(call, shape, x.dtype, use_bias, initializers, regularizers, *functions)
     padding = check_padding(call, padding)
     kernel, bias = parts.make()
     # tf.nn.conv2d sees from the kernel's shape that the convolution is a grouped one.

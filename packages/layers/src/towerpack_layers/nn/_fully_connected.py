@@ -58,18 +58,12 @@ def FullyConnected(
     call = layer_label("FullyConnected")
     x = _flatten(call, x)
     shape = [x.shape.as_list()[1], check_count(call, "units", units)]
-    parts = KernelAndBias(
-        call,
-        shape,
-        x.dtype,
-        use_bias,
-        kernel_initializer,
-        bias_initializer,
-        kernel_regularizer,
-        bias_regularizer,
-        activation,
-        activity_regularizer,
+    initializers, regularizers = (
+        (kernel_initializer, bias_initializer),
+        (kernel_regularizer, bias_regularizer),
     )
+    functions = activation, activity_regularizer
+    parts = KernelAndBias(call, shape, x.dtype, use_bias, initializers, regularizers, *functions)
     kernel, bias = parts.make()
     out = tf.matmul(x, kernel)
     if bias is not None:

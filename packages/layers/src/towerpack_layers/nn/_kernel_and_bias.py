@@ -20,6 +20,13 @@ def _is_function(instance: KernelAndBias, attribute: attrs.Attribute[Any], value
     check_function(instance.call, attribute.name, value)
 
 
+def _are_functions(
+    instance: KernelAndBias, _attribute: attrs.Attribute[Any], value: tuple[object, object]
+) -> None:
+    for argument, function in zip(("kernel_regularizer", "bias_regularizer"), value):
+        check_function(instance.call, argument, function)
+
+
 @final
 @attrs.frozen(eq=False)
 class KernelAndBias:
@@ -32,11 +39,10 @@ class KernelAndBias:
         shape: the kernel's shape; the last axis is that of the outputs.
         dtype: the dtype of both variables.
         use_bias: whether there is a `b`.
-        kernel_initializer: an initializer, number or array; by default normal, not truncated, with variance
-            2 / fan-in.
-        bias_initializer: likewise; zeros by default.
-        kernel_regularizer: function of the kernel that returns a scalar cost, for the regularization losses.
-        bias_regularizer: function of the bias, likewise.
+        initializers: of `W` and `b`, each an initializer, number or array; by default normal, not truncated,
+            with variance 2 / fan-in, and zeros.
+        regularizers: of `W` and `b`, each a function of the variable that returns a scalar cost, for the
+            regularization losses.
         activation: function applied to the layer's result.
         activity_regularizer: function of the output that returns a scalar cost.
 
@@ -49,10 +55,8 @@ class KernelAndBias:
     shape: Sequence[int]
     dtype: tf.DType
     use_bias: bool
-    kernel_initializer: Any
-    bias_initializer: Any
-    kernel_regularizer: TensorFunction | None = attrs.field(validator=_is_function)
-    bias_regularizer: TensorFunction | None = attrs.field(validator=_is_function)
+    initializers: tuple[Any, Any]
+    regularizers: tuple[TensorFunction | None, TensorFunction | None] = attrs.field(validator=_are_functions)
     activation: TensorFunction | None = attrs.field(validator=_is_function)
     activity_regularizer: TensorFunction | None = attrs.field(validator=_is_function)
 
@@ -61,13 +65,13 @@ class KernelAndBias:
         he = tf.variance_scaling_initializer(2.0, mode="fan_in", distribution="untruncated_normal")
         zeros, size = tf.zeros_initializer(), self.shape[-1:]
         initializers = (
-            resolve_initializer(self.call, "kernel_initializer", self.kernel_initializer, he, self.shape),
-            resolve_initializer(self.call, "bias_initializer", self.bias_initializer, zeros, size),
+            resolve_initializer(self.call, "kernel_initializer", self.initializers[0], he, self.shape),
+            resolve_initializer(self.call, "bias_initializer", self.initializers[1], zeros, size),
         )
-        kernel = tf.get_variable("W", self.shape, self.dtype, initializers[0], self.kernel_regularizer)
+        kernel = tf.get_variable("W", self.shape, self.dtype, initializers[0], self.regularizers[0])
         if not self.use_bias:
             return kernel, None
-        return kernel, tf.get_variable("b", size, self.dtype, initializers[1], self.bias_regularizer)
+        return kernel, tf.get_variable("b", size, self.dtype, initializers[1], self.regularizers[1])
 
     def finish(self, out: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
         """Applies the activation, collects the cost of the output, and attaches the variables to the output.
