@@ -172,6 +172,6 @@ def test_auto_means_one_worker_at_least_and_one_for_a_stream(clock):
 
 
 def test_other_words_are_refused():
-    message = "num_workers is an integer from 1 up, or \"auto\"; received 'many'"
+    message = "num_workers is an integer from 0 up, or \"auto\"; received 'many'"
     with pytest.raises(ArgumentError, match=message):
         MultiProcessRunner([[1]], "many")
