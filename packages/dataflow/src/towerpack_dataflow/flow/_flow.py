@@ -18,6 +18,7 @@ from ._find_flows import find_flows, kept_attributes, set_attributes
 from ._position import Position
 from ._root_pass import counted
 from ._subclassing import inherited_pass, wrap_overrides
+from ._tree_facts import length_fact
 from ._tree_text import tree_text
 from ._user_code import innermost_pass
 
@@ -278,12 +279,7 @@ class DataFlow:
 
     def _facts(self) -> dict[str, Any]:
         """Returns what must be the same for a state to mean the same: numbers and words, by name."""
-        if self._children():
-            return {}
-        try:
-            return {"length": len(self)}
-        except Exception:  # a user's flow that has no length, or none before reset_state()
-            return {}
+        return {} if self._children() else length_fact(self)
 
     def _keeps_own_state(self) -> bool:
         return type(self).state_dict is not DataFlow.state_dict

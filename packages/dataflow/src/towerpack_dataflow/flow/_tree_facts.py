@@ -7,7 +7,7 @@ from typing import Any
 
 from ._node import Node
 
-__all__ = ["Facts", "differences", "is_facts", "tree_facts"]
+__all__ = ["Facts", "differences", "is_facts", "length_fact", "tree_facts"]
 
 Facts = dict[str, dict[str, Any]]
 """Kind and sizes of the flows in a tree, by place; `{"": {"kind": "DataFromList", "length": 9}}` is one."""
@@ -22,6 +22,14 @@ def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
     workers and of hosts.
     """
     return {place: {"kind": type(node).__name__, **node._facts()} for place, node in nodes if _counts(node)}
+
+
+def length_fact(flow: Node) -> dict[str, Any]:
+    """Returns the length of a flow as a fact; nothing if it has none, or none before `reset_state()`."""
+    try:
+        return {"length": len(flow)}
+    except Exception:  # a user's own; it may look into a file that is not open yet
+        return {}
 
 
 def is_facts(facts: object) -> bool:
