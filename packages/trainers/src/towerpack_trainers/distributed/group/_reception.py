@@ -161,8 +161,6 @@ class Reception:
         refusal = self._handshake.refusal(caller.challenge, hello)
         if refusal is None:
             place, rank = getattr(self.connections, hello["purpose"]), hello["rank"]
-            if rank in place and place[rank] not in self._joined:
-                self._drop(place[rank])  # an earlier call of the same process, which it has given up
             if rank in place:
                 refusal = f"another process has joined as rank {rank} already."
         if refusal is not None:
