@@ -251,3 +251,14 @@ def test_ctrl_c_and_a_reader_that_has_seen_enough_leave_no_traceback(place):
         err = child.stderr.read()
     assert child.returncode == 0
     assert b"Traceback" not in err and b"Broken pipe" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--help"], ["checkpoint", "ls", "run"], ["plot", "run"]], ids=" ".join)
+def test_what_needs_no_tensorflow_does_not_import_it(place, words):
+    command = [sys.executable, "-X", "importtime", "-m", "towerpack_callbacks", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "towerpack_callbacks" in imported
+    assert "tensorflow" not in imported
+    assert all(line.startswith("import time:") for line in done.stderr.splitlines())

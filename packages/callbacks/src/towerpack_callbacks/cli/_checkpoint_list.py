@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .._errors import CheckpointError
-from ..checkpoint import read_checkpoint
 from ..checkpoint.format import is_complete, is_unfinished, wrong_file
 from ._command_line import CommandError, align
 
@@ -87,6 +86,8 @@ def _state(path: Path, verify: bool) -> str:
         return f"incomplete: {wrong}"
     if not verify:
         return "complete"
+    from ..checkpoint import read_checkpoint  # with TensorFlow, which takes seconds to import
+
     try:
         read_checkpoint(path)
     except CheckpointError:

@@ -9,8 +9,9 @@ from ._checkpoint_layout import (
     remove_unfinished,
     step_of,
 )
+from ._manifest import wrong_file
 from ._publish import discard, point_to
-from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint, wrong_file
+from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._tensor_file import TensorFile
 from ._write_checkpoint import encode_state, write_checkpoint, write_files
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 import zlib
 from pathlib import Path
@@ -14,10 +13,10 @@ import tensorflow.compat.v1 as tf
 
 from ..._errors import CheckpointError
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
+from ._manifest import check_files, read_json, read_manifest
 from ._tensor_file import read_tensors
-from ._write_checkpoint import FORMAT, file_crc32, manifest_crc32
 
-__all__ = ["Checkpoint", "load_variables", "read_checkpoint", "wrong_file"]
+__all__ = ["Checkpoint", "load_variables", "read_checkpoint"]
 
 
 @final
@@ -53,12 +52,12 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
                 "such as train_log/run/model-1000, or a directory of such directories."
             )
         directory = latest
-    manifest = _read_manifest(directory)
-    _check_files(directory, manifest)
+    manifest = read_manifest(directory)
+    check_files(directory, manifest)
     return Checkpoint(
         path=directory,
         variables=read_tensors(directory / VARIABLES),
-        state=_read_json(directory / STATE),
+        state=read_json(directory / STATE),
         versions=manifest["versions"],
     )
 
@@ -97,80 +96,6 @@ def _latest_of_tensorflow(directory: Path) -> Path:
     if prefix is None or not (prefix.exists() or prefix.with_name(f"{prefix.name}.index").exists()):
         raise CheckpointError(f"{directory} names no TensorFlow checkpoint that is there.")
     return prefix
-
-
-def wrong_file(directory: Path) -> str | None:
-    """Returns the first file that is missing or of another size than the manifest says, or None.
-
-    A manifest that cannot be read is such a file itself. Contents are not read; `read_checkpoint` does.
-    """
-    try:
-        manifest = _read_manifest(directory)
-    except CheckpointError:
-        return MANIFEST
-    sizes = {name: expected["bytes"] for name, expected in manifest["files"].items()}
-    return next((name for name, size in sizes.items() if not _is_whole(directory / name, size)), None)
-
-
-def _read_manifest(directory: Path) -> dict[str, Any]:
-    manifest = _read_json(directory / MANIFEST)
-    number = manifest.get("format")
-    if isinstance(number, int) and number != FORMAT:
-        versions = manifest.get("versions")
-        writer = versions.get("towerpack-callbacks") if isinstance(versions, dict) else None
-        raise CheckpointError(
-            f"{directory} has format {number!r}; this version reads format {FORMAT}. "
-            f"Read it by the release that wrote it: towerpack-callbacks {writer or 'of that time'}."
-        )
-    if not _is_manifest(manifest):
-        raise CheckpointError(
-            f"{directory / MANIFEST} is damaged: it is not what a checkpoint's manifest says. "
-            "Go on from another checkpoint."
-        )
-    return manifest
-
-
-def _is_manifest(manifest: dict[str, Any]) -> bool:
-    """Whether it has the parts of a manifest, and its own checksum; those of earlier releases have none."""
-    if set(manifest) - {"crc32"} != {"format", "files", "versions"}:
-        return False
-    files, versions = manifest["files"], manifest["versions"]
-    if not isinstance(files, dict) or not isinstance(versions, dict):
-        return False
-    if not {STATE, f"{VARIABLES}.index"} <= set(files) or not all(map(_is_entry, files.values())):
-        return False
-    return "crc32" not in manifest or manifest["crc32"] == manifest_crc32(manifest)
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, dict) and {"bytes"} <= set(entry) <= {"bytes", "crc32"}
-
-
-def _check_files(directory: Path, manifest: dict[str, Any]) -> None:
-    for name, expected in manifest["files"].items():
-        file = directory / name
-        if not _is_whole(file, **expected):
-            raise CheckpointError(
-                f"{file} is missing or damaged: its size or checksum is not what {MANIFEST} says. "
-                "Go on from another checkpoint."
-            )
-
-
-def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
-    if not file.is_file() or file.stat().st_size != bytes:
-        return False
-    # The file of the variables has its checksums in its index: one for each of them.
-    return crc32 is None or file_crc32(file) == crc32
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file} cannot be read: {error}.") from error
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{file} is damaged: expected a JSON object, received {content!r:.60}.")
-    return content
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:

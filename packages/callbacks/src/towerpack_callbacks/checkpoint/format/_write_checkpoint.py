@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
-import platform
 import shutil
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +14,11 @@ import tensorflow.compat.v1 as tf
 from ..._errors import CheckpointWriteError
 from ...writing import sync
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
+from ._manifest import make_manifest
 from ._publish import put_in_place
 from ._tensor_file import TensorFile
 
-__all__ = ["FORMAT", "encode_state", "file_crc32", "manifest_crc32", "write_checkpoint", "write_files"]
-
-FORMAT = 1
+__all__ = ["encode_state", "write_checkpoint", "write_files"]
 
 
 def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Path:
@@ -84,7 +80,9 @@ def write_files(
         aside.mkdir()
         tensor_file.write(aside / VARIABLES, variables)
         (aside / STATE).write_text(encoded_state, encoding="utf-8")
-        (aside / MANIFEST).write_text(json.dumps(_manifest(aside), indent=1), encoding="utf-8")
+        (aside / MANIFEST).write_text(
+            json.dumps(make_manifest(aside, tf.__version__), indent=1), encoding="utf-8"
+        )
         for file in aside.iterdir():
             sync(file)
         sync(aside)
@@ -123,42 +121,3 @@ def _find_culprit(value: Any, where: str = "state") -> str:
         except TypeError:
             return _find_culprit(part, f"{where}[{key!r}]")
     return f"{where} is {value!r} of type {type(value).__name__}"
-
-
-def _manifest(directory: Path) -> dict[str, Any]:
-    files = {}
-    for file in sorted(directory.iterdir()):
-        files[file.name] = {"bytes": file.stat().st_size}
-        # In TensorFlow's index is a checksum of each tensor, which its reader compares.
-        if not file.name.startswith(f"{VARIABLES}.data-"):
-            files[file.name]["crc32"] = file_crc32(file)
-    versions = {
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "tensorflow": tf.__version__,
-        "towerpack-callbacks": _own_version(),
-    }
-    manifest = {"format": FORMAT, "files": files, "versions": versions}
-    return {**manifest, "crc32": manifest_crc32(manifest)}
-
-
-def manifest_crc32(manifest: Mapping[str, Any]) -> int:
-    """Computes the CRC-32 of a manifest's content, its own checksum left out."""
-    content = {key: value for key, value in manifest.items() if key != "crc32"}
-    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
-
-
-def _own_version() -> str:
-    try:
-        return importlib.metadata.version("towerpack-callbacks")
-    except importlib.metadata.PackageNotFoundError:  # the sources run without being installed
-        return "unknown"
-
-
-def file_crc32(file: Path) -> int:
-    """Computes the CRC-32 of a file's bytes."""
-    checksum = 0
-    with file.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            checksum = zlib.crc32(chunk, checksum)
-    return checksum
