@@ -59,6 +59,11 @@ def train(golden, kind, log_dir, **changes):
     return record
 
 
+def position(state):
+    """Where a state stands in its data: states of an earlier format did not say what these are."""
+    return {key: value for key, value in state["input"]["flow"].items() if key not in {"version", "flow"}}
+
+
 # ---- loading
 
 
@@ -81,8 +86,8 @@ def test_a_training_begins_where_a_golden_checkpoint_stands(golden, copied, kind
     golden.assert_same_bits(record.begin, stored_variables(kind))
     assert record.begins_at == (2, 2, 7)
     assert record.first_step == {**MIDDLE, "local_step": 2, "global_step": 8}
-    for part in ("seed", "input"):
-        assert record.begin_state[part] == stored[part]
+    assert record.begin_state["seed"] == stored["seed"]
+    assert position(record.begin_state) == position(stored)
     assert untimed(record.begin_state["callbacks"]) == untimed(stored["callbacks"])
     assert json.loads(json.dumps(record.begin_random)) == stored["random"]
     taken = golden.load_arrays(GOLDEN / kind / "next_taken.npz")
@@ -156,7 +161,7 @@ def test_an_unknown_version_of_the_data_is_refused_with_the_one_that_is_read(gol
     edit(checkpoint / "state.json", input={"flow": {**flow, "version": 99}})
     files = json.loads((checkpoint / "manifest.json").read_text())["files"]
     edit(checkpoint / "manifest.json", files={name: files[name] for name in files if name != "state.json"})
-    with pytest.raises(StateError, match=r"has version 99, and this release reads version \d+; use the rel"):
+    with pytest.raises(StateError, match=r"has version 99, and this release reads version \d+ and .*; use "):
         train(golden, "single", checkpoint.parent, resume="auto")
 
 
