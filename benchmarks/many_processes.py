@@ -17,7 +17,7 @@ import sys
 import time
 from statistics import median
 
-import _rounds  # noqa: PLC2701  # underscored, so that nox does not run it as a benchmark
+import _rounds  # underscored, so that nox does not run it as a benchmark
 
 from towerpack_trainers.distributed import Cluster
 from towerpack_trainers.distributed.cluster import make_token

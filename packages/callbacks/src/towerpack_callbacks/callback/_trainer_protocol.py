@@ -53,6 +53,9 @@ class StatisticsStore(Protocol):
     def put_summary(self, serialized: bytes) -> None:
         """Records the values of a serialized `tf.Summary`."""
 
+    def put_message(self, text: str) -> None:
+        """Records a line of text for whoever watches the run."""
+
     def get_latest(self, name: str) -> float:
         """Returns the newest value of a scalar."""
 

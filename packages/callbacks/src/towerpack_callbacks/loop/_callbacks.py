@@ -12,10 +12,9 @@ import tensorflow.compat.v1 as tf
 from .._errors import CallbackStateError, StopTraining
 from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
 from ..graph import ancestors
-from ..monitors import Monitor
 from ._callback_states import keyed, load_states, states_of
 from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
-from ._statistics_order import check_statistics
+from ._statistics_order import check_statistics, tell_headlines
 from ._step_plan import StepPlan, merge_options
 
 __all__ = ["Callbacks"]
@@ -121,9 +120,7 @@ class Callbacks:
         for cb in self._callbacks:
             cb.setup_graph(trainer)
         check_statistics(self._callbacks)
-        headlines = [name for cb in self._callbacks for name in cb.headlines()]
-        for monitor in (cb for cb in self._callbacks if isinstance(cb, Monitor)):
-            monitor.expect(headlines)
+        tell_headlines(self._callbacks)
         self._schedule()
 
     def _schedule(self) -> None:

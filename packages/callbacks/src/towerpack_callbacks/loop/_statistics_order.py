@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from .._errors import StatisticError
 from ..callback import Callback
+from ..monitors import Monitor
 
-__all__ = ["check_statistics"]
+__all__ = ["check_statistics", "tell_headlines"]
 
 
 def check_statistics(callbacks: Sequence[Callback]) -> None:
@@ -25,6 +26,14 @@ def check_statistics(callbacks: Sequence[Callback]) -> None:
             if name not in available:
                 raise StatisticError(_describe_missing(name, consumer, callbacks[position + 1 :], available))
         available.update(consumer.produces())
+
+
+def tell_headlines(callbacks: Sequence[Callback]) -> None:
+    """Tells the monitors among callbacks which statistics all of them are about."""
+    headlines = [name for callback in callbacks for name in callback.headlines()]
+    for monitor in callbacks:
+        if isinstance(monitor, Monitor):
+            monitor.expect(headlines)
 
 
 def _describe_missing(name: str, consumer: Callback, later: Sequence[Callback], available: set[str]) -> str:
