@@ -32,6 +32,10 @@ LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-head
 OF_TENSORPACK = ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "psutil", "six")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
 
+BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+# What ours need to be measured for a moment, without peers.
+SMOKE_TOOLS = ("mpich", "psutil", "opencv-python-headless", "scikit-image")
+
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
     "dataflow": (["dataflow[datasets]"], ["test_dataflow_alone.py"]),
@@ -66,7 +70,7 @@ nox.options.error_on_missing_interpreters = False
 nox.options.reuse_existing_virtualenvs = False
 # What failed is then the last thing printed; --no-stop-on-first-error shows the rest too.
 nox.options.stop_on_first_error = True
-nox.options.sessions = ["lint", "wheels", "isolated", "integration", "docs"]
+nox.options.sessions = ["lint", "wheels", "isolated", "integration", "promises", "pythons", "docs"]
 
 
 @nox.session
@@ -111,6 +115,17 @@ def integration(session: nox.Session, combination: str) -> None:
     wanted, files = COMBINATIONS[combination]
     install(session, wanted, *pinned("test"))
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
+
+
+@nox.session
+def promises(session: nox.Session) -> None:
+    """Shows in small what README promises: kills, processes, towers, benchmarks."""
+    install(session, ["dataflow[datasets]", "trainers[mpi]"], *pinned("test"), *SMOKE_TOOLS)
+    few = "test_distributed.py::test_two_processes_one_killed"
+    files = ["test_resume.py", "test_replication.py", few]
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
+    session.chdir(ROOT)
+    measure(session, BENCHMARKS, ["--smoke"])
 
 
 @nox.session(venv_backend="venv")
@@ -246,11 +261,10 @@ def demo(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measures against peers and limits; `-- NAME` runs one alone, `-- --smoke` all for a moment."""
     smoke = ["--smoke"] if "--smoke" in session.posargs else []
-    every = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
-    names = [name for name in session.posargs if name in every] or every
-    rest = [arg for arg in session.posargs if arg not in (*every, *smoke)]
+    names = [name for name in session.posargs if name in BENCHMARKS] or [*BENCHMARKS]
+    rest = [arg for arg in session.posargs if arg not in (*BENCHMARKS, *smoke)]
     if smoke:
-        install(session, ["dataflow[datasets]", "trainers[mpi]"], "mpich", "psutil", "opencv-python-headless")
+        install(session, ["dataflow[datasets]", "trainers[mpi]"], *SMOKE_TOOLS)
     elif names == ["dataflow"]:  # with its peers, which do not get along with TensorFlow
         install(session, ["dataflow"], "pip")
         # By pip, which PIP_FIND_LINKS may lead to a torch without CUDA.
