@@ -188,19 +188,19 @@ class Channel:
         outgoing = self._outgoing
         try:
             while outgoing:
-                message, descriptors = outgoing[0]
+                message, descriptors = outgoing.popleft()
                 some = descriptors[:_MOST_DESCRIPTORS]
                 # A descriptor needs at least one byte to travel with, and arrives no later than that byte.
                 part = message[:1] if len(descriptors) > len(some) else message
                 # Not socket.send_fds(), which forgets to pass the flags on.
                 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", some))] if some else []
                 sent = self.socket.sendmsg([part], rights, self._flags)
-                outgoing[0] = message[sent:], descriptors[len(some) :]
                 _close_all(some)
-                if not outgoing[0][0]:
-                    outgoing.popleft()
+                message, descriptors = message[sent:], descriptors[len(some) :]
+                if message:
+                    outgoing.appendleft((message, descriptors))
         except BlockingIOError:
-            return
+            outgoing.appendleft((message, descriptors))
         except (BrokenPipeError, ConnectionResetError) as error:
             raise PeerGoneError from error
 

@@ -57,10 +57,6 @@ class ReadTaskHandler(TaskHandler):
         if type(top) is BatchData:
             top._memory = memory
 
-    def in_place_of_skipped(self) -> list[Any]:
-        """Returns nothing: the numbers say which are missing."""
-        return []
-
     def open(self, number: int, spec: PassSpec) -> None:
         """Stores the pass, and reads nothing yet."""
         load_marks(self._flow, spec.marks, spec.path)  # by which a map knows that it drops datapoints
