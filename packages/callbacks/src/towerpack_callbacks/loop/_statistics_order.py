@@ -29,7 +29,7 @@ def check_statistics(callbacks: Sequence[Callback]) -> None:
 
 
 def tell_headlines(callbacks: Sequence[Callback]) -> None:
-    """Tells the monitors among callbacks which statistics all of them are about: the training's come first."""
+    """Tells the monitors among callbacks which statistics all are about: those of the steps first."""
     names = [name for callback in callbacks for name in callback.headlines()]
     of_steps = {name for callback in callbacks for name in callback.produces_in_run()}
     headlines = sorted(names, key=lambda name: name not in of_steps)
