@@ -124,7 +124,6 @@ def flattened(batches: Iterable[Iterable[Any]]) -> Iterator[Any]:
     return itertools.chain.from_iterable(batches)
 
 
-@functools.cache
 def one_thread() -> None:
     """In a worker: no pool of OpenCV's own."""
     import cv2

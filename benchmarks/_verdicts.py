@@ -36,11 +36,6 @@ class Verdicts:
         """Prints a figure beside the others."""
         self._print(what, values, form, "no target")
 
-    def failed(self, what: str, reason: str) -> None:
-        """Prints that something of ours gave no figure, which no benchmark forgives."""
-        self._missed.append(what)
-        print(f"  -> {what}: {reason}: {MISSED}")
-
     def leave(self) -> None:
         """Ends the process: with status 1 if a target was missed, unless the run was a short one for show."""
         if self._missed and not _rounds.SMOKE:

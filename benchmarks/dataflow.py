@@ -310,11 +310,14 @@ def main() -> None:
         known = ", ".join([*dict.fromkeys(names), "import"])
         sys.exit(f"no scenario {', '.join(sorted(unknown))}; there are {known}")
     first, sections, targets = _rounds.heading(*PACKAGES), [], []
+    crashed: list[str] = []
     begin = time.monotonic()
     try:
         for scenario in SUBJECTS:
             if scenario.split()[0] in asked:
                 table, failures = compared(scenario)
+                ours = {name: why for name, why in failures.items() if name.startswith("towerpack")}
+                crashed += [f"{scenario}, {name} {why}" for name, why in ours.items()]
                 sections.append(described(scenario, table, failures))
                 targets += judged(scenario, table)
                 print(sections[-1], *judged(scenario, table), "", sep="\n", file=sys.stderr, flush=True)
@@ -327,6 +330,8 @@ def main() -> None:
     print("", *sections, sep="\n\n")
     print(f"\nAll of it took {time.monotonic() - begin:.0f} s.")
     missed = [line for line in targets if line.endswith(f"{MISSED} |")]
+    if crashed:
+        sys.exit(f"ours gave no figures: {'; '.join(crashed)}")
     if missed and not _rounds.SMOKE:
         sys.exit(f"{len(missed)} targets were missed")
 

@@ -144,16 +144,20 @@ def test_ctrl_c_is_one_keyboard_interrupt(run, build):
 
 
 GOOD = """
-import sys
+import functools, sys
 from towerpack_dataflow import *
 
 class Doubler:
     def __call__(self, dp):
-        return [dp[0] * FACTOR]
+        return [dp[0] * factor()]
 
 class Letters(DataFlow):
     def __iter__(self):
         yield from ([letter] for letter in "abc")
+
+@functools.cache
+def factor():
+    return FACTOR
 
 def build(shift):
     class Local:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -20,6 +21,7 @@ from ._out_of_band_pickle import dump_out_of_band
 __all__ = ["WorkerPayload", "load_payload"]
 
 _DEEPEST = 12
+_CACHING = type(functools.cache(len))
 
 
 @final
@@ -98,6 +100,8 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
                 if lost is not None:
                     cloudpickle.register_pickle_by_value(lost)
                     registered.append(lost)
+            if isinstance(obj, _CACHING) and obj.__module__ == "__main__":
+                return _cached, (obj.__wrapped__, obj.cache_parameters())
             return super().reducer_override(obj)
 
     registered: list[types.ModuleType] = []
@@ -107,6 +111,11 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
     finally:
         for module in registered:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
+    """Makes a function of `functools.cache` again; pickle sends those by name, cloudpickle as well."""
+    return functools.lru_cache(**parameters)(function)
 
 
 def _lost_module(name: str | None, found: set[str]) -> types.ModuleType | None:
