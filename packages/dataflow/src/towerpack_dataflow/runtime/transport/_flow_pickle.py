@@ -115,7 +115,8 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
 
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
     """Makes a function of `functools.cache` again; pickle sends those by name, cloudpickle as well."""
-    return functools.lru_cache(**parameters)(function)
+    cached: Callable[..., Any] = functools.lru_cache(**parameters)(function)
+    return cached
 
 
 def _lost_module(name: str | None, found: set[str]) -> types.ModuleType | None:
