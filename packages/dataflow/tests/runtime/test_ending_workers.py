@@ -16,6 +16,7 @@ from towerpack_dataflow import (
     ArgumentError,
     ArgumentTypeError,
     BatchData,
+    DataFlow,
     DataFromGenerator,
     DataFromList,
     DatapointTimeoutError,
@@ -220,6 +221,32 @@ def test_a_consumer_that_is_away_does_not_make_datapoints_late():
     read = [next(iterator)]
     threading.Event().wait(0.5)
     assert read + list(iterator) == [[number] for number in range(30)]
+    flow.close()
+
+
+class Slow(DataFlow):
+    """A stream, of which 30 datapoints take more than a second."""
+
+    def __iter__(self):
+        for number in range(30):
+            threading.Event().wait(30 if number == 28 else 0.04)
+            yield [number]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fork(Slow(), timeout=0.5),
+        lambda: MultiThreadRunner(Slow(), 1, timeout=0.5),
+    ],
+)
+def test_datapoints_that_a_resumed_stream_makes_again_have_their_time(make):
+    flow = make()
+    flow.load_state_dict({"seed": 0, "epoch": 0, "index": 26})
+    iterator = iter(flow)
+    assert [next(iterator), next(iterator)] == [[26], [27]]
+    with pytest.raises(DatapointTimeoutError, match=r"datapoint 28 of epoch 0 took .* timeout=0.5 sec"):
+        next(iterator)
     flow.close()
 
 

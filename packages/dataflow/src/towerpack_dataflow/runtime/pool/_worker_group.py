@@ -107,13 +107,13 @@ class WorkerGroup:
 
     def seconds_left(self) -> float:
         """Returns the seconds until a datapoint has taken too long."""
-        since = min((worker.busy_since for worker in self.workers), default=inf)
-        return since + (self._options.timeout or inf) - monotonic()
+        timeout = self._options.timeout or inf
+        return min((worker.due(timeout) for worker in self.workers), default=inf) - monotonic()
 
     def late(self) -> list[WorkerHandle]:
         """Returns the workers whose datapoint has taken too long."""
-        begin = monotonic() - (self._options.timeout or inf)
-        return [worker for worker in self.workers if worker.busy_since < begin]
+        now, timeout = monotonic(), self._options.timeout or inf
+        return [worker for worker in self.workers if worker.due(timeout) < now]
 
     def in_place_of_skipped(self) -> list[Any] | None:
         """Returns what takes the place of a datapoint that is left out; `None` if none is."""

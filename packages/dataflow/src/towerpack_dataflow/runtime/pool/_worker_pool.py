@@ -265,7 +265,7 @@ class WorkerPool:
         self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: list[Any] | None
     ) -> None:
         self._send(worker, ("task", this.number, begin, end), inputs)
-        worker.begin(this.number, begin, end, this.spec.epoch, inputs if self._options.timeout else None)
+        worker.begin(this.number, begin, end, this.spec, inputs if self._options.timeout else None)
 
     def _given(self, worker: WorkerHandle, this: ActivePass, number: int, datapoint: Any) -> bool:
         """Sends one input; if it cannot be sent, puts into its place what `on_error` says."""
