@@ -26,7 +26,9 @@ from towerpack_dataflow import (
     MultiProcessRunner,
     MultiThreadMapData,
     MultiThreadRunner,
+    RNGDataFlow,
     WorkerDiedError,
+    WorkerError,
     get_worker_info,
 )
 from towerpack_dataflow.testing import check_dataflow, same
@@ -247,6 +249,34 @@ def test_datapoints_that_a_resumed_stream_makes_again_have_their_time(make):
     assert [next(iterator), next(iterator)] == [[26], [27]]
     with pytest.raises(DatapointTimeoutError, match=r"datapoint 28 of epoch 0 took .* timeout=0.5 sec"):
         next(iterator)
+    flow.close()
+
+
+def test_a_stream_is_not_read_beside_a_thread_that_was_given_up():
+    goes_on, before = threading.Event(), threading.enumerate()
+
+    class Noise(RNGDataFlow):
+        def __iter__(self):
+            for number in range(4):
+                if number == 2:
+                    goes_on.wait(30)
+                yield [float(self.rng.normal())]
+
+    flow = MultiThreadRunner(Noise(), 1, timeout=0.3)
+    flow.seed(1)
+    with pytest.raises(DatapointTimeoutError, match="datapoint 2"):
+        list(flow)
+    late = next(thread for thread in threading.enumerate() if thread not in before)
+    state = {"seed": 1, "epoch": 0, "index": 0}
+    flow.load_state_dict(state)
+    with pytest.raises(WorkerError, match=r"thread .* is still at a datapoint of this stream.* try again"):
+        list(flow)
+    goes_on.set()
+    late.join(20)
+    flow.load_state_dict(state)
+    alone = Noise()
+    alone.seed(1)
+    assert list(flow) == list(alone)
     flow.close()
 
 

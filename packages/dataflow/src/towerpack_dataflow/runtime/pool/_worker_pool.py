@@ -133,10 +133,10 @@ class WorkerPool:
             return this
 
     def _register(self, this: ActivePass) -> None:
+        if this.pinned is None and not this.spec.addressable:
+            this.pinned = self._group.reader_of_stream()
         this.number = next(self._numbers)
         self._passes[this.number] = this
-        if this.pinned is None and not this.spec.addressable:
-            this.pinned = min(self._workers, key=lambda worker: worker.load).number
 
     def _advance(self, this: ActivePass) -> None:
         """Hands out tasks while there is room, then waits until a result is there."""
