@@ -294,6 +294,8 @@ def test_the_start_of_a_worker_takes_its_time():
         ({"stall_warning": float("nan")}, "received nan"),
         ({"timeout": -1}, "timeout is a number of seconds above 0, or None"),
         ({"timeout": True}, "received True"),
+        ({"timeout": "3"}, "received '3'"),
+        ({"timeout": np.ones(2)}, "received array"),
         ({"num_workers": -1}, 'num_workers is an integer from 0 up, or "auto"'),
         ({"num_workers": 0, "timeout": 3}, "needs workers"),
         ({"num_workers": 0, "replicate": True}, "at least one worker"),
