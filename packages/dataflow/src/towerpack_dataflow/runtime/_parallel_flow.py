@@ -268,7 +268,7 @@ def flows_read_here(flow: DataFlow) -> list[DataFlow]:
         flow: the flow at the top.
 
     Example:
-        >>> from towerpack_dataflow import DataFromList, MultiProcessRunner
+        >>> from towerpack_dataflow import DataFromList, MultiProcessRunner, flows_read_here
         >>> source = DataFromList([1, 2])
         >>> [len(flows_read_here(MultiProcessRunner(source, workers))) for workers in (0, 1)]
         [2, 1]

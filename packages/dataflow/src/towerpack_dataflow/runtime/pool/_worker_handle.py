@@ -118,8 +118,8 @@ class WorkerHandle:
 
     def due(self, timeout: float) -> float:
         """Returns when its present task is late, if a datapoint may take `timeout` seconds."""
-        task = next(iter(self._tasks.values()), None)
-        return self.busy_since + timeout * (1 if task is None else 1 + task.made_before)
+        tasks = list(self._tasks.values())  # other threads may add some
+        return self.busy_since + timeout * (1 + tasks[0].made_before if tasks else 1)
 
     def begin(
         self, number: int, begin: int, end: int, spec: PassSpec, inputs: list[Any] | None = None

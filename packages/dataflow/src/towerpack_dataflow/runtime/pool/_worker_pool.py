@@ -151,7 +151,8 @@ class WorkerPool:
             self._hand_out(this)
             with self._lock:
                 self._check(this)
-                if this.dispatcher.ready or this.dispatcher.finished:
+                # Other threads may have emptied the workers since: then nothing would end the wait.
+                if not this.dispatcher.waits or (this.dispatcher.idle and self._has_room(this)):
                     return
                 self._give_back(_MUCH)
                 if self._waiting:
@@ -179,11 +180,8 @@ class WorkerPool:
         """Returns slots that the consumer has let go of early, if they have `least` bytes."""
         for worker in self._workers:
             if worker.channel.owed >= least and self.running:
-                with (
-                    self._lock,
-                    self._closing_if_interrupted(),
-                    contextlib.suppress(PeerGoneError),
-                ):  # the poll will report it
+                # The poll will report a worker that has gone.
+                with self._lock, self._closing_if_interrupted(), contextlib.suppress(PeerGoneError):
                     worker.channel.give_back()
 
     def _close_left_passes(self) -> None:
