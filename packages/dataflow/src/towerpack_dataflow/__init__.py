@@ -36,6 +36,7 @@ from .runtime import (
     MultiThreadMapData,
     MultiThreadRunner,
     WorkerInfo,
+    flows_read_here,
     get_worker_info,
 )
 from .runtime._suggest_workers import Suggestion, autotune
@@ -86,6 +87,7 @@ __all__ = [
     "WorkerError",
     "WorkerInfo",
     "autotune",
+    "flows_read_here",
     "get_worker_info",
     "reshard",
 ]

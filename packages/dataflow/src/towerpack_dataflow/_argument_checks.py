@@ -47,11 +47,15 @@ def seconds(name: str, value: Any) -> float:
     Raises:
         ArgumentError: `value` is something else.
     """
-    if isinstance(value, (bool, str, bytes)) or not hasattr(value, "__float__") or not float(value) > 0:
+    try:
+        number = float(value) if hasattr(value, "__float__") and not isinstance(value, bool) else 0.0
+    except TypeError:  # an array with several numbers
+        number = 0.0
+    if not number > 0:
         raise ArgumentError(
             f"{name} is a number of seconds above 0, or None for no limit; received {value!r}"
         )
-    return float(value)
+    return number
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -16,6 +16,7 @@ from towerpack_dataflow import (
     ArgumentError,
     ArgumentTypeError,
     BatchData,
+    DataFlow,
     DataFromGenerator,
     DataFromList,
     DatapointTimeoutError,
@@ -25,7 +26,9 @@ from towerpack_dataflow import (
     MultiProcessRunner,
     MultiThreadMapData,
     MultiThreadRunner,
+    RNGDataFlow,
     WorkerDiedError,
+    WorkerError,
     get_worker_info,
 )
 from towerpack_dataflow.testing import check_dataflow, same
@@ -223,6 +226,60 @@ def test_a_consumer_that_is_away_does_not_make_datapoints_late():
     flow.close()
 
 
+class Slow(DataFlow):
+    """A stream, of which 30 datapoints take more than a second."""
+
+    def __iter__(self):
+        for number in range(30):
+            threading.Event().wait(30 if number == 28 else 0.04)
+            yield [number]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: fork(Slow(), timeout=0.5),
+        lambda: MultiThreadRunner(Slow(), 1, timeout=0.5),
+    ],
+)
+def test_datapoints_that_a_resumed_stream_makes_again_have_their_time(make):
+    flow = make()
+    flow.load_state_dict({"seed": 0, "epoch": 0, "index": 26})
+    iterator = iter(flow)
+    assert [next(iterator), next(iterator)] == [[26], [27]]
+    with pytest.raises(DatapointTimeoutError, match=r"datapoint 28 of epoch 0 took .* timeout=0.5 sec"):
+        next(iterator)
+    flow.close()
+
+
+def test_a_stream_is_not_read_beside_a_thread_that_was_given_up():
+    goes_on, before = threading.Event(), threading.enumerate()
+
+    class Noise(RNGDataFlow):
+        def __iter__(self):
+            for number in range(4):
+                if number == 2:
+                    goes_on.wait(30)
+                yield [float(self.rng.normal())]
+
+    flow = MultiThreadRunner(Noise(), 1, timeout=0.3)
+    flow.seed(1)
+    with pytest.raises(DatapointTimeoutError, match="datapoint 2"):
+        list(flow)
+    late = next(thread for thread in threading.enumerate() if thread not in before)
+    state = {"seed": 1, "epoch": 0, "index": 0}
+    flow.load_state_dict(state)
+    with pytest.raises(WorkerError, match=r"thread .* is still at a datapoint of this stream.* try again"):
+        list(flow)
+    goes_on.set()
+    late.join(20)
+    flow.load_state_dict(state)
+    alone = Noise()
+    alone.seed(1)
+    assert list(flow) == list(alone)
+    flow.close()
+
+
 def test_the_start_of_a_worker_takes_its_time():
     flow = fork(numbers(), worker_init_fn=lambda number: threading.Event().wait(0.6), timeout=0.3)
     assert len(list(flow)) == 30
@@ -237,6 +294,8 @@ def test_the_start_of_a_worker_takes_its_time():
         ({"stall_warning": float("nan")}, "received nan"),
         ({"timeout": -1}, "timeout is a number of seconds above 0, or None"),
         ({"timeout": True}, "received True"),
+        ({"timeout": "3"}, "received '3'"),
+        ({"timeout": np.ones(2)}, "received array"),
         ({"num_workers": -1}, 'num_workers is an integer from 0 up, or "auto"'),
         ({"num_workers": 0, "timeout": 3}, "needs workers"),
         ({"num_workers": 0, "replicate": True}, "at least one worker"),

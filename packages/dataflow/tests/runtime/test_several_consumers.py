@@ -17,6 +17,7 @@ from towerpack_dataflow import (
     MultiProcessRunner,
     MultiThreadRunner,
 )
+from towerpack_dataflow.runtime.pool import WorkerPool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -168,4 +169,28 @@ def test_heads_of_many_passes():
     with ThreadPoolExecutor(4) as executor:
         heads = list(executor.map(lambda _: list(islice(iter(flow), 3)), range(40)))
     assert heads == [[[0], [1], [2]]] * 40
+    flow.close()
+
+
+def test_a_consumer_does_not_wait_for_workers_that_others_have_emptied(monkeypatch, caplog):
+    paused, goes_on = threading.Event(), threading.Event()
+    hand_out = WorkerPool._hand_out
+
+    def find_workers_full(pool, this):
+        if threading.current_thread() is consumer and not paused.is_set():
+            paused.set()
+            goes_on.wait(20)
+        else:
+            hand_out(pool, this)
+
+    monkeypatch.setattr(WorkerPool, "_hand_out", find_workers_full)
+    flow = MultiThreadRunner(DataFromList(list(range(50)), shuffle=False), 2, stall_warning=5)
+    read = []
+    consumer = threading.Thread(target=lambda: read.extend(flow))
+    consumer.start()
+    assert paused.wait(20)
+    assert list(flow) == list(range(50))
+    goes_on.set()
+    consumer.join(30)
+    assert read == list(range(50)) and not caplog.messages
     flow.close()

@@ -14,6 +14,7 @@ from towerpack_dataflow import (
     MultiProcessRunner,
     ProxyDataFlow,
     Suggestion,
+    UnknownLengthError,
     autotune,
 )
 from towerpack_dataflow.runtime import available_cpus, suggest_workers
@@ -162,6 +163,12 @@ def test_auto_is_decided_when_the_workers_start(monkeypatch):
     )
     assert list(flow) == list(map(float, range(100)))
     assert flow._num_workers == 2
+
+
+def test_a_message_does_not_decide(monkeypatch):
+    monkeypatch.delattr("towerpack_dataflow.runtime._parallel_flow.autotune")
+    with pytest.raises(UnknownLengthError, match=r"MultiProcessRunner\(auto\) leaves out what fails"):
+        len(MultiProcessRunner(MapData(range(100), float), "auto", on_error="skip"))
 
 
 def test_auto_means_one_worker_at_least_and_one_for_a_stream(clock):

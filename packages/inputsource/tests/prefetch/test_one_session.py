@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_dataflow import DataFromList, MapData, MultiProcessRunner, ProxyDataFlow, RNGDataFlow
+from towerpack_dataflow import (
+    DataFromList,
+    MapData,
+    MultiProcessMapData,
+    MultiProcessRunner,
+    ProxyDataFlow,
+    RNGDataFlow,
+)
 from towerpack_inputsource import (
     BatchQueueInput,
     FeedInput,
@@ -105,6 +112,36 @@ def test_a_stream_in_a_list_of_flows_is_found():
     noise = Noise()
     sources = [built(QueueInput(Either(numbers(), noise))), built(QueueInput(Either(noise)))]
     with refused(r"Noise.* is read by QueueInput"):
+        running(*sources)
+
+
+class Named(RNGDataFlow):
+    """A stream over a flow that it holds in a dict."""
+
+    def __init__(self, flow):
+        self.flows = {"only": flow}
+
+    def __iter__(self):
+        yield from self.flows["only"]
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        Named,
+        lambda flow: MultiProcessRunner(flow, 0),
+        lambda flow: MultiProcessRunner(flow, 1, start_method="thread"),
+        lambda flow: MultiProcessMapData(flow, 1, list),
+    ],
+    ids=["in a dict", "without workers", "in a thread", "below a map"],
+)
+def test_a_stream_that_this_process_reads_is_found(over):
+    noise = Noise()
+    flows = [over(noise), over(noise)]
+    sources = [built(QueueInput(flow)) for flow in flows]
+    with refused(r"Noise.* is read by QueueInput"), contextlib.ExitStack() as workers:
+        for flow in flows:
+            workers.callback(getattr(flow, "close", bool))
         running(*sources)
 
 

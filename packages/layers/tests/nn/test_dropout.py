@@ -132,6 +132,8 @@ def test_keep_prob_is_rejected_and_translated(graph: tf.Graph) -> None:
     message = r"Dropout\('d'\): keep_prob is not supported; use rate.*rate=0.2 instead of keep_prob=0.8"
     with pytest.raises(LayerArgumentError, match=message):
         Dropout("d", tf.ones([3]), keep_prob=0.8, training=True)
+    with pytest.raises(LayerArgumentError, match=r"rate=1 - keep_prob instead of keep_prob=Tensor"):
+        Dropout("t", tf.ones([3]), keep_prob=tf.constant(0.8), training=True)
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, "half", True])

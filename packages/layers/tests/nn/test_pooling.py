@@ -132,6 +132,14 @@ def test_an_unknown_number_of_examples_changes_nothing(run: Run, images: np.ndar
     assert run(outs[0], {x: images[:0]}).shape[0] == 0
 
 
+def test_a_batch_that_is_known_to_have_no_examples(run: Run) -> None:
+    x = tf.zeros([0, 6, 8, 3])
+    out = MaxPooling("a", x, 2)
+    assert out.shape == [0, 3, 4, 3]
+    value, by_input = run([out, tf.gradients(out, x)[0]])
+    assert (value.shape, by_input.shape) == ((0, 3, 4, 3), (0, 6, 8, 3))
+
+
 def test_a_compiled_pool(run: Run, images: np.ndarray) -> None:
     x = tf.placeholder(tf.float32, [None, 6, 8, 3])
     with tf.xla.experimental.jit_scope():

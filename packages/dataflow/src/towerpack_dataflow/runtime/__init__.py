@@ -2,7 +2,7 @@
 
 from ._multi_process import MultiProcessMapData, MultiProcessRunner
 from ._multi_thread import MultiThreadMapData, MultiThreadRunner
-from ._parallel_flow import ParallelFlow
+from ._parallel_flow import ParallelFlow, flows_read_here
 from ._parallel_map_and_batch import MultiProcessMapAndBatchData
 from ._suggest_workers import Suggestion, autotune, available_cpus, suggest_workers
 from .worker._worker_info import WorkerInfo, get_worker_info
@@ -18,6 +18,7 @@ __all__ = [
     "WorkerInfo",
     "autotune",
     "available_cpus",
+    "flows_read_here",
     "get_worker_info",
     "suggest_workers",
 ]

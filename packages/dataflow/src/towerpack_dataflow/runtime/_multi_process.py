@@ -100,7 +100,7 @@ class MultiProcessRunner(ParallelRunner):
         )
 
     def _name(self) -> str:
-        return f"MultiProcessRunner({self._num_workers})"
+        return f"MultiProcessRunner({self._asked_for})"
 
 
 @final

@@ -64,7 +64,7 @@ class MultiThreadRunner(ParallelRunner):
         )
 
     def _name(self) -> str:
-        return f"MultiThreadRunner({self._num_workers})"
+        return f"MultiThreadRunner({self._asked_for})"
 
 
 @final

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .worker._task_handler import TaskHandler
     from .worker._task_messages import TaskResult
 
-__all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain"]
+__all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain", "flows_read_here"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
@@ -256,6 +256,33 @@ def close_below(flow: DataFlow) -> None:
             child.close()
         else:
             close_below(child)
+
+
+def flows_read_here(flow: DataFlow) -> list[DataFlow]:
+    """Lists the flows that a pass over `flow` reads in this process, `flow` first.
+
+    Those below a `MultiProcessRunner` are not among them: its worker processes have copies. Those below
+    runners with threads, or without workers, are.
+
+    Args:
+        flow: the flow at the top.
+
+    Example:
+        >>> from towerpack_dataflow import DataFromList, MultiProcessRunner, flows_read_here
+        >>> source = DataFromList([1, 2])
+        >>> [len(flows_read_here(MultiProcessRunner(source, workers))) for workers in (0, 1)]
+        [2, 1]
+    """
+    found = {id(flow): flow}
+    waiting = [flow]
+    while waiting:
+        reader = waiting.pop()
+        if isinstance(reader, ParallelFlow) and not (reader._in_process or reader._reads_here):
+            continue
+        new = {id(child): child for child in reader._children() if id(child) not in found}
+        found.update(new)
+        waiting.extend(new.values())
+    return list(found.values())
 
 
 @final

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_dataflow import DataFlow, MultiProcessRunner
+from towerpack_dataflow import DataFlow, flows_read_here
 
 from .._errors import SetupError
 from ._flow_protocol import in_itself
@@ -125,29 +125,19 @@ def _reader_of(part: Any) -> OneSession | None:
 
 
 def _with_one_reader(flow: Any) -> list[Any]:
-    """Returns a flow, if it has a state, and the streams below it.
+    """Returns a flow, if it has a state, and the streams below it that this process reads.
 
-    An addressable flow below another one has no state in use: each datapoint is made for whoever asks. A flow
-    below a `MultiProcessRunner` is read by copies in its workers.
+    An addressable flow below another one has no state in use: each datapoint is made for whoever asks.
     """
     flow = in_itself(flow)
-    found = [flow] if hasattr(flow, "state_dict") else []
-    seen = {id(flow)}
-    waiting = list(_flows_below(flow))
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if not part.addressable:
-            found.append(part)
-        waiting.extend(_flows_below(part))
-    return found
+    found = {id(flow): flow} if hasattr(flow, "state_dict") else {}
+    for top in [flow] if isinstance(flow, DataFlow) else _flows_held(flow):
+        found.update((id(part), part) for part in flows_read_here(top) if not part.addressable)
+    return list(found.values())
 
 
-def _flows_below(flow: Any) -> Iterator[DataFlow]:
-    if isinstance(flow, MultiProcessRunner):
-        return
-    for value in list(getattr(flow, "__dict__", {}).values()):
+def _flows_held(iterable: Any) -> Iterator[DataFlow]:
+    """Yields the flows among the attributes of an iterable that is no flow."""
+    for value in list(getattr(iterable, "__dict__", {}).values()):
         members = value[:_MEMBERS_LOOKED_AT] if isinstance(value, (list, tuple)) else [value]
         yield from (member for member in members if isinstance(member, DataFlow))

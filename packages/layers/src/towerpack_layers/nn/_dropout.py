@@ -79,12 +79,13 @@ def Dropout(
         return tf.where_v2(kept, x * tf.cast(1 / share, x.dtype), tf.zeros([], x.dtype))
 
 
-def _check_rate(call: str, rate: Any, keep_prob: float | None) -> Any:
+def _check_rate(call: str, rate: Any, keep_prob: Any) -> Any:
     """Returns the rate as a float, or as a float32 tensor that is checked when it is computed."""
     if keep_prob is not None:
+        value = f"{1 - keep_prob:g}" if is_number(keep_prob) else "1 - keep_prob"
         raise LayerArgumentError(
-            f"{call}: keep_prob is not supported; use rate, the part to drop: rate={1 - keep_prob:g} instead "
-            f"of keep_prob={keep_prob:g}."
+            f"{call}: keep_prob is not supported; use rate, the part to drop: rate={value} instead of "
+            f"keep_prob={keep_prob}."
         )
     if tf.is_tensor(rate) and rate.dtype.is_floating and rate.shape.rank == 0:
         message = f"{call}: rate must lie in 0 <= rate < 1, received"

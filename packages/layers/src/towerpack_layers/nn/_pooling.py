@@ -118,10 +118,10 @@ def _max_pool(x: tf.Tensor, name: str, **options: Any) -> tf.Tensor:
         count = tf.shape(x)[0]
         missing = tf.cast(tf.equal(count, 0), tf.int32)
         padded = tf.pad(x, tf.constant([[0, 1], [0, 0], [0, 0], [0, 0]]) * missing)
-        padded.set_shape(x.shape)
+        padded.set_shape([None, *x.shape[1:]])
     out = tf.nn.max_pool2d(padded, **options)
     cut = tf.slice(out, [0, 0, 0, 0], tf.stack([count, -1, -1, -1]), name=name)
-    cut.set_shape(out.shape)
+    cut.set_shape([x.shape[0], *out.shape[1:]])
     return cut
 
 

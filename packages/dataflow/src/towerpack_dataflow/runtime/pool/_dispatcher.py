@@ -114,6 +114,16 @@ class Dispatcher(Generic[T]):
         """Whether `take` has something for the consumer."""
         return self._due in self._ready if self._ordered else bool(self._ready)
 
+    @property
+    def waits(self) -> bool:
+        """Whether the consumer has to wait: nothing is ready, and not all is taken."""
+        return not (self.ready or self.finished)
+
+    @property
+    def idle(self) -> bool:
+        """Whether no stretch is under way."""
+        return not self._flying
+
     def held_bytes(self) -> float:
         """Returns the bytes of all that is ready, and an estimate for all that is under way."""
         return self._ready_bytes + sum(self._flying.values()) * self.pace.bytes

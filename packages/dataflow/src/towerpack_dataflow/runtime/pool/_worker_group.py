@@ -9,9 +9,11 @@ from math import inf
 from time import monotonic
 from typing import Any, final
 
+from ..._errors import WorkerError
 from ..transport import WorkerPayload
 from ..worker._task_handler import TaskHandler
-from ..worker._worker_process import end_all
+from ..worker._worker_process import WorkerProcess, end_all
+from ..worker._worker_thread import WorkerThread
 from ._worker_handle import PoolOptions, WorkerHandle, start_worker
 from ._worker_poll import WorkerPoll
 
@@ -43,6 +45,7 @@ class WorkerGroup:
         self.workers: list[WorkerHandle] = []
         self.poll: WorkerPoll | None = None
         self.handler: TaskHandler | None = None
+        self._late: list[WorkerProcess | WorkerThread] = []  # threads that were given up, and still run
 
     @property
     def is_ours(self) -> bool:
@@ -83,6 +86,7 @@ class WorkerGroup:
         for worker in workers:
             worker.channel.close()
         end_all([worker.process for worker in workers])
+        self._leave([worker.process for worker in workers])
         if self._payload is not None:
             self._payload.close()
         self.poll = self._payload = None
@@ -97,6 +101,7 @@ class WorkerGroup:
 
     def replace(self, worker: WorkerHandle) -> None:
         """Starts a new worker in the place of one that was ended."""
+        self._leave([worker.process])
         others = [other for other in self.workers if other is not worker]
         self.workers[worker.number] = self._started(worker.number, others)
 
@@ -105,15 +110,30 @@ class WorkerGroup:
         workers = self.workers if number is None else self.workers[number : number + 1]
         return min(workers, key=lambda worker: (is_stuck(worker), worker.load), default=None)
 
+    def reader_of_stream(self) -> int:
+        """Returns the number of the worker that a stream is given to.
+
+        Raises:
+            WorkerError: a thread that was given up still reads the stream, whose attributes both would use.
+        """
+        self._leave(())
+        if self._late:
+            raise WorkerError(
+                f"{self._late[0]} of an earlier pass is still at a datapoint of this stream, and a second "
+                "thread would share the stream's state and random numbers with it; try again when it has "
+                "ended, or take a MultiProcessRunner, whose workers can be killed"
+            )
+        return min(self.workers, key=lambda worker: worker.load).number
+
     def seconds_left(self) -> float:
         """Returns the seconds until a datapoint has taken too long."""
-        since = min((worker.busy_since for worker in self.workers), default=inf)
-        return since + (self._options.timeout or inf) - monotonic()
+        timeout = self._options.timeout or inf
+        return min((worker.due(timeout) for worker in self.workers), default=inf) - monotonic()
 
     def late(self) -> list[WorkerHandle]:
         """Returns the workers whose datapoint has taken too long."""
-        begin = monotonic() - (self._options.timeout or inf)
-        return [worker for worker in self.workers if worker.busy_since < begin]
+        now, timeout = monotonic(), self._options.timeout or inf
+        return [worker for worker in self.workers if worker.due(timeout) < now]
 
     def in_place_of_skipped(self) -> list[Any] | None:
         """Returns what takes the place of a datapoint that is left out; `None` if none is."""
@@ -131,6 +151,9 @@ class WorkerGroup:
             epoch,
             "; ".join(busy) or "no worker was given anything to do",
         )
+
+    def _leave(self, processes: Sequence[WorkerProcess | WorkerThread]) -> None:
+        self._late = [process for process in (*self._late, *processes) if not process.ended()]
 
     def _started(self, number: int, others: Sequence[WorkerHandle]) -> WorkerHandle:
         assert self.handler is not None and self.poll is not None

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 from ..._errors import DatapointTimeoutError, WorkerDiedError
 from ..transport import Channel, WorkerPayload, pack_error
 from ..worker._task_handler import TaskHandler
+from ..worker._task_messages import PassSpec
 from ..worker._worker_info import WorkerInfo, set_thread_info
 from ..worker._worker_loop import WorkerLoop, WorkerStart, main_forked
 from ..worker._worker_process import WorkerProcess, fork, spawn
@@ -53,6 +54,7 @@ class _Task(NamedTuple):
         since: when the worker got it, or sent a part of it.
         number: of its pass.
         inputs: what was sent along, if it may have to be sent again.
+        made_before: how many datapoints the worker makes first, because a stream is read from its beginning.
     """
 
     begin: int
@@ -61,6 +63,7 @@ class _Task(NamedTuple):
     since: float
     number: int
     inputs: list[Any] | None = None
+    made_before: int = 0
 
     def __str__(self) -> str:
         """Names the datapoints, for messages."""
@@ -89,6 +92,7 @@ class WorkerHandle:
         self.channel = channel
         self.open_passes: set[int] = set()
         self._tasks: dict[tuple[int, int], _Task] = {}  # by pass and begin
+        self._streams: set[int] = set()  # numbers of the open passes over streams that it has begun to read
         self._ready = False
         self._since = monotonic()  # it began to work, or has been at its present task
 
@@ -112,12 +116,19 @@ class WorkerHandle:
         self._ready = True
         self._since = monotonic()
 
-    def begin(self, number: int, begin: int, end: int, epoch: int, inputs: list[Any] | None = None) -> None:
+    def due(self, timeout: float) -> float:
+        """Returns when its present task is late, if a datapoint may take `timeout` seconds."""
+        tasks = list(self._tasks.values())  # other threads may add some
+        return self.busy_since + timeout * (1 + tasks[0].made_before if tasks else 1)
+
+    def begin(
+        self, number: int, begin: int, end: int, spec: PassSpec, inputs: list[Any] | None = None
+    ) -> None:
         """Notes a new task: a stretch of pass `number`."""
-        now = monotonic()
-        if not self._tasks:
-            self._since = now
-        self._tasks[number, begin] = _Task(begin, end, epoch, now, number, inputs)
+        first = not spec.addressable and number not in self._streams
+        if first:
+            self._streams = {number, *(self._streams & self.open_passes)}
+        self._note(_Task(begin, end, spec.epoch, monotonic(), number, inputs, begin if first else 0))
 
     def finish(self, number: int, begin: int, going_on: int | None) -> None:
         """Notes the result of a task; the worker goes on with the rest from `going_on` on, if any."""
@@ -125,7 +136,7 @@ class WorkerHandle:
         self._since = monotonic()
         task = self._tasks.pop((number, begin))
         if going_on is not None:
-            self.begin(number, going_on, task.end, task.epoch, task.inputs)
+            self._note(task._replace(begin=going_on, since=self._since, made_before=0))
 
     def abandon(self) -> list[_Task]:
         """Ends it at once, a thread as soon as it can; returns its tasks, the present one first."""
@@ -137,8 +148,9 @@ class WorkerHandle:
     def too_slow(self, task: _Task, seconds: float | None) -> DatapointTimeoutError:
         """Returns the error that says which datapoint took too long."""
         end = "goes on without us" if isinstance(self.process, WorkerThread) else "was killed"
+        each = f" for each of the {task.made_before + 1} that lead to it" if task.made_before else ""
         return DatapointTimeoutError(
-            f"{task} took more than timeout={seconds:g} seconds; worker {self.number} ({self.process}) "
+            f"{task} took more than timeout={seconds:g} seconds{each}; worker {self.number} ({self.process}) "
             f'{end}. Give it more time, or leave such datapoints out with on_error="skip"'
         )
 
@@ -157,6 +169,11 @@ class WorkerHandle:
         self.process.kill()
         doing = f", while it was to make {self._oldest()}" if self._tasks else ""
         return WorkerDiedError(f"worker {self.number} ({self.process}) {self.process.how_it_ended()}{doing}")
+
+    def _note(self, task: _Task) -> None:
+        if not self._tasks:
+            self._since = task.since
+        self._tasks[task.number, task.begin] = task
 
     def _oldest(self) -> _Task:
         return min(self._tasks.values(), key=lambda task: task.since)

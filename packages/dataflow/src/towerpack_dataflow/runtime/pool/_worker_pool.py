@@ -133,10 +133,10 @@ class WorkerPool:
             return this
 
     def _register(self, this: ActivePass) -> None:
+        if this.pinned is None and not this.spec.addressable:
+            this.pinned = self._group.reader_of_stream()
         this.number = next(self._numbers)
         self._passes[this.number] = this
-        if this.pinned is None and not this.spec.addressable:
-            this.pinned = min(self._workers, key=lambda worker: worker.load).number
 
     def _advance(self, this: ActivePass) -> None:
         """Hands out tasks while there is room, then waits until a result is there."""
@@ -151,7 +151,8 @@ class WorkerPool:
             self._hand_out(this)
             with self._lock:
                 self._check(this)
-                if this.dispatcher.ready or this.dispatcher.finished:
+                # Other threads may have emptied the workers since: then nothing would end the wait.
+                if not this.dispatcher.waits or (this.dispatcher.idle and self._has_room(this)):
                     return
                 self._give_back(_MUCH)
                 if self._waiting:
@@ -179,11 +180,8 @@ class WorkerPool:
         """Returns slots that the consumer has let go of early, if they have `least` bytes."""
         for worker in self._workers:
             if worker.channel.owed >= least and self.running:
-                with (
-                    self._lock,
-                    self._closing_if_interrupted(),
-                    contextlib.suppress(PeerGoneError),
-                ):  # the poll will report it
+                # The poll will report a worker that has gone.
+                with self._lock, self._closing_if_interrupted(), contextlib.suppress(PeerGoneError):
                     worker.channel.give_back()
 
     def _close_left_passes(self) -> None:
@@ -265,7 +263,7 @@ class WorkerPool:
         self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: list[Any] | None
     ) -> None:
         self._send(worker, ("task", this.number, begin, end), inputs)
-        worker.begin(this.number, begin, end, this.spec.epoch, inputs if self._options.timeout else None)
+        worker.begin(this.number, begin, end, this.spec, inputs if self._options.timeout else None)
 
     def _given(self, worker: WorkerHandle, this: ActivePass, number: int, datapoint: Any) -> bool:
         """Sends one input; if it cannot be sent, puts into its place what `on_error` says."""
