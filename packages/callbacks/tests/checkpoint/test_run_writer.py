@@ -1,7 +1,10 @@
 """Writing beside the training: one at a time, of one moment, and nothing goes unnoticed."""
 
+import contextlib
+import os
 import random
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -156,3 +159,21 @@ def test_a_checkpoint_holds_where_they_are(line):
     set_random_state(read_checkpoint(line.log_dir).state["random"])
     assert [random.random(), np.random.random()] == expected
     assert expected != draw.drawn
+
+
+@pytest.mark.timeout(60)
+def test_the_next_write_does_not_wait_for_a_process_that_was_forked_during_one(line, monkeypatch):
+    with contextlib.ExitStack() as forked:
+
+        def write(path, *arguments):
+            for entry in Path("/proc/self/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    if entry.resolve() == path.parent.resolve():
+                        # What a forked process has: another descriptor of the same open file.
+                        forked.callback(os.close, os.dup(int(entry.name)))
+                        break
+            write_files(path, *arguments)
+
+        monkeypatch.setattr(WRITE_FILES, write)
+        line.run([ModelSaver()])
+        assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-3", "model-6"]

@@ -150,4 +150,6 @@ def _alone_in(directory: Path) -> Iterator[None]:
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
             opened.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Closing is not enough: a process that was forked meanwhile has the descriptor, too.
+            opened.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
         yield

@@ -8,7 +8,7 @@ __all__ = ["LoopCounters"]
 
 
 class LoopCounters:
-    """What has a loop: its counters are attributes of it, as they are of a callback.
+    """Gives a trainer the counters of its loop as attributes, as a callback has them.
 
     They are whole numbers at any time, before a graph exists too. An op that needs the number of the step,
     such as a schedule, takes `tf.train.get_or_create_global_step()`: a number would be a constant in it.

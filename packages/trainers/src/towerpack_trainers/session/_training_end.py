@@ -23,7 +23,7 @@ _log = logging.getLogger("towerpack_trainers")
 @final
 @attrs.frozen(eq=False)
 class TrainingEnd:
-    """The one door by which every training leaves its loop.
+    """Runs the loop, and what follows it however it ends.
 
     Attributes:
         callbacks: the callbacks of the run.

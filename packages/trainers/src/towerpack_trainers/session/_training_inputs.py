@@ -48,7 +48,7 @@ class TrainingInputs:
         return "its input has ended" if ended else None
 
     def callback_of(self, caught: tf.errors.OutOfRangeError) -> Callback | None:
-        """Returns the callback whose data has ended, by itself or in what it fetches; None: nobody's."""
+        """Returns the callback whose data has ended, by itself or in what it fetches, or None."""
         raiser = self.callbacks.raiser_of(caught)
         if raiser is not None:
             return None if self._is_of_the_input(raiser) else raiser
