@@ -4,6 +4,7 @@ import itertools
 import logging
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -152,3 +153,23 @@ def test_a_schedule_that_waits_for_its_first_change_says_and_keeps_nothing_befor
     straight_line(tmp_path).run([setter], max_epoch=1)
     assert "weight is" not in caplog.text
     assert setter.state_dict() == {}
+
+
+def test_a_state_with_arrays_is_forgotten_too(line):
+    class Arrays(Callback):
+        def __init__(self):
+            self.seen = np.zeros(2)
+
+        def _trigger(self):
+            self.seen = self.seen + 1
+
+        def state_dict(self):
+            return {"seen": self.seen}
+
+        def load_state_dict(self, state):
+            self.seen = state["seen"]
+
+    callback = Arrays()
+    for _ in range(2):
+        line.run([callback], max_epoch=3)
+        assert callback.seen.tolist() == [3, 3]

@@ -78,7 +78,7 @@ class Callback:
         state = self.state_dict()
         if self._first_state is None:
             self._first_state = copy.deepcopy(state)
-        elif state != self._first_state:
+        elif _differs(state, self._first_state):
             self.load_state_dict(copy.deepcopy(self._first_state))
 
     def trigger(self) -> None:
@@ -229,6 +229,13 @@ class Callback:
 
     def __str__(self) -> str:
         return type(self).__name__
+
+
+def _differs(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    try:
+        return one != other
+    except ValueError:  # arrays among the values, which no checkpoint could save
+        return True
 
 
 def is_replaced(instance: object, base: type, method: str) -> bool:
