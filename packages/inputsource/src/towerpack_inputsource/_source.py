@@ -114,6 +114,14 @@ class InputSource(abc.ABC):
     def seed(self, seed: int) -> None:
         """Seeds the data, if it takes a seed as a DataFlow does; to be called before the session starts."""
 
+    @property
+    def sharded(self) -> bool | None:
+        """Whether the data are one process's share of an order, which all processes must seed alike.
+
+        None: it is not known, since the source reads no flow that says so.
+        """
+        return None
+
     def size(self) -> int | None:
         """Returns the number of datapoints in one pass, or None if it is not known."""
         return None

@@ -13,6 +13,7 @@ __all__ = [
     "flow_state",
     "in_itself",
     "is_live",
+    "is_sharded",
     "loaded_position",
     "no_state",
     "seed_flow",
@@ -64,6 +65,11 @@ def is_live(flow: Any) -> bool:
     A live flow says so by its attribute `live`. Its `state_dict()` is its own state, if it has one.
     """
     return bool(getattr(flow, "live", False))
+
+
+def is_sharded(flow: Any) -> bool | None:
+    """Returns whether a flow gives one process's share of an order; None if it does not say."""
+    return getattr(flow, "sharded", None)
 
 
 def no_state() -> Any:

@@ -67,6 +67,11 @@ class MeasuredFlow:
         return getattr(self._now, "fixed_batch_size", None)
 
     @property
+    def sharded(self) -> bool | None:
+        """Whether the flow is one process's share of an order."""
+        return getattr(self.measured, "sharded", None)
+
+    @property
     def in_worker(self) -> bool:
         """Whether the flow was moved."""
         return self._now is not self.measured
