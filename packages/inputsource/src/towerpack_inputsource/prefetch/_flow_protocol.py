@@ -78,8 +78,8 @@ def no_state() -> Any:
 
 
 def in_itself(flow: Any) -> Any:
-    """Returns the flow that a `MeasuredFlow` is about; another flow itself."""
-    return getattr(flow, "measured", flow)
+    """Returns the flow that another object reads in its place and names as `reads`; any other flow itself."""
+    return getattr(flow, "reads", flow)
 
 
 def state_of(flow: Any) -> Callable[[], Any]:
