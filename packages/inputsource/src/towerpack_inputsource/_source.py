@@ -71,6 +71,9 @@ class InputSource(abc.ABC):
     def get_input_tensors(self) -> list[tf.Tensor]:
         """Returns the tensors of one tower, in the order of the specs. Each call is a take of its own.
 
+        A session that runs without the source's `hooks()` has no data: of a queue, its first take waits for
+        ever.
+
         Returns:
             One tensor for each spec, of its dtype, and of a shape that fits its shape.
 

@@ -92,7 +92,7 @@ class FlowQueueInput(InputSource):
             tf.device("/cpu:0"),
             tf.control_dependencies(None),
         ):
-            self._ops = QueueOps(put, self._queue, self._capacity)
+            self._ops = QueueOps(put, self._queue, self._capacity, type(self).__name__)
         check = compile_check([component_of(spec) for spec in put])
         self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
 
@@ -100,6 +100,7 @@ class FlowQueueInput(InputSource):
         return (self._flow,)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        self._ops.expect_hooks()
         return [_QueueHook(self)]
 
     def _state(
