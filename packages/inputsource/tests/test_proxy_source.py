@@ -1,6 +1,7 @@
 import pytest
 import tensorflow.compat.v1 as tf
 
+from towerpack_dataflow import DataFromList, ShardData
 from towerpack_inputsource import (
     BatchQueueInput,
     FeedInput,
@@ -96,6 +97,9 @@ def test_a_seed_reaches_the_flow(make):
     make(flow).seed(7)
     assert flow.seeds == (7,)
     make([[1]]).seed(7)  # has nothing to seed
+    assert make([[1]]).sharded is None
+    assert make(DataFromList([[1]])).sharded is False
+    assert make(ShardData([[1]], 0, 1)).sharded is True
 
 
 def test_a_seed_of_what_has_no_flow_changes_nothing():

@@ -167,3 +167,27 @@ def test_savers_need_a_place(line):
     line.log_dir = None
     with pytest.raises(ValueError, match="ModelSaver has nowhere to write: give log_dir="):
         line.run([ModelSaver()])
+
+
+def test_two_statistics_with_one_name_of_files_are_refused(line, tmp_path):
+    with pytest.raises(ValueError, match=r"MaxSaver\('a b'\) and MaxSaver\('a-b'\) both write max-a-b in"):
+        line.run([MaxSaver("a b"), MaxSaver("a-b")])
+
+
+def test_two_statistics_in_directories_of_their_own(line, tmp_path):
+    line.run([Put("a b"), Put("a-b"), MaxSaver("a b"), MaxSaver("a-b", tmp_path / "other"), MinSaver("a-b")])
+    assert (line.log_dir / "max-a-b").exists() and (tmp_path / "other" / "max-a-b").exists()
+    assert (line.log_dir / "min-a-b").exists()
+
+
+class Put(Callback):
+    """Puts a statistic at each epoch."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def produces(self):
+        return [self.name]
+
+    def _trigger_epoch(self):
+        self.trainer.monitors.put_scalar(self.name, self.epoch_num)

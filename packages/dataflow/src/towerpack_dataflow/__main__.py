@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
-from .flow._flow import known_length
+from .flow._tree_facts import known_length
 from .sources._as_dataflow import as_dataflow
 
 __all__ = ["load_flow", "main"]

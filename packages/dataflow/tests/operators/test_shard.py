@@ -13,6 +13,7 @@ from towerpack_dataflow import (
     MapData,
     NotAddressableError,
     PrintData,
+    ProxyDataFlow,
     RepeatedData,
     ShardData,
     StateError,
@@ -192,3 +193,14 @@ def test_shards_of_a_stream_agree_on_what_nobody_said_is_dropped(dropped, start)
         resumed.load_state_dict(flow.state_dict())
         passes.append(given + list(resumed))
     assert taken_in_turn(passes) == [[number] for number in range(13) if number != dropped]
+
+
+def test_a_flow_over_a_shard_says_so():
+    class Third(ProxyDataFlow):
+        sharded = True
+
+    whole = BatchData(DataFromList(range(12), shuffle=True), 2)
+    assert not whole.sharded
+    for divided in (ShardData(range(12), 0, 1), Third(whole)):
+        assert divided.sharded
+        assert RepeatedData(MapData(divided, str), 2).sharded

@@ -47,6 +47,11 @@ class ProxyInputSource(InputSource):
         """Seeds the other source's data."""
         self.source.seed(seed)
 
+    @property
+    def sharded(self) -> bool | None:
+        """Whether the other source's data are one process's share of an order; None: it is not known."""
+        return self.source.sharded
+
     def size(self) -> int | None:
         """Returns the other source's size."""
         return self.source.size()

@@ -71,6 +71,9 @@ class InputSource(abc.ABC):
     def get_input_tensors(self) -> list[tf.Tensor]:
         """Returns the tensors of one tower, in the order of the specs. Each call is a take of its own.
 
+        A session that runs without the source's `hooks()` has no data: of a queue, its first take waits for
+        ever.
+
         Returns:
             One tensor for each spec, of its dtype, and of a shape that fits its shape.
 
@@ -113,6 +116,14 @@ class InputSource(abc.ABC):
 
     def seed(self, seed: int) -> None:
         """Seeds the data, if it takes a seed as a DataFlow does; to be called before the session starts."""
+
+    @property
+    def sharded(self) -> bool | None:
+        """Whether the data are one process's share of an order, which all processes must seed alike.
+
+        None: it is not known, since the source reads no flow that says so.
+        """
+        return None
 
     def size(self) -> int | None:
         """Returns the number of datapoints in one pass, or None if it is not known."""

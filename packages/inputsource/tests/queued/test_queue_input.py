@@ -106,6 +106,22 @@ def test_hooks_cost_a_step_nothing():
         assert type(hook).after_run is tf.train.SessionRunHook.after_run
 
 
+def test_forgotten_hooks_are_told(graph, capfd):
+    """Nobody fills the queue then, and no op of a step shall have to look whether anybody does."""
+    build(ListFlow(range(3)))
+    with tf.train.MonitoredTrainingSession():
+        pass
+    message = "QueueInput was set up in the graph of this session, but its hooks() were not asked for"
+    assert capfd.readouterr().err.count(message) == 1
+
+
+def test_hooks_that_are_passed_are_not_told(graph, capfd):
+    source, _ = build(ListFlow([[0], [1]]))
+    with tf.train.MonitoredTrainingSession(hooks=source.hooks()):
+        pass
+    assert "hooks" not in capfd.readouterr().err
+
+
 def test_placeholders_leave_the_names_to_the_model(graph):
     build([[0]])
     with pytest.raises(KeyError):

@@ -17,6 +17,7 @@ from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
 from .config._flow_positions import FlowPositions
 from .optimize import compile_training_towers, leave_fusion_to_xla
+from .session import seed_data
 from .towers._devices import are_gpus, check_devices, note_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
@@ -48,7 +49,7 @@ class TowerTrainer(Trainer):
         self._prediction_towers: dict[str | None, Tower] = {}
         if self.source is None:
             self.source = self._make_source(self.config.dataflow)
-            self.source.seed(self.seed)
+            seed_data(self.source, self.seed, self.processes)
         self._positions = FlowPositions()
         self._positions.note(self.config.dataflow)
         self.source.setup(self.tower_func.specs)

@@ -45,6 +45,7 @@ from .session import (
     configure_process,
     default_session_config,
     graph_of,
+    seed_data,
 )
 from .step import HookedSession, TrainingSteps, check_position, choose_steps
 from .towers._devices import devices_of_towers
@@ -111,7 +112,7 @@ class Trainer(LoopCounters):
             self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
             self.source, self.loop = self.config.data, resolve_loop(self.config)
             if self.source is not None:
-                self.source.seed(self.seed)
+                seed_data(self.source, self.seed, self.processes)
             self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
             configure_process(self._session_config())
             with self.graph.as_default():

@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, Callbacks, CheckpointError, LoopState, StopTraining
 from towerpack_callbacks.checkpoint import write_checkpoint
+from towerpack_dataflow import BatchData, DataFromList, MapData, ShardData
+from towerpack_inputsource import FeedInput
 from towerpack_layers import BatchNorm
 from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, SingleCostTrainer
 from towerpack_trainers.distributed import (
@@ -98,6 +100,64 @@ def test_each_process_draws_its_own_random_numbers():
     assert len(set(seeds)) == 3
     assert seeds == [processes(rank, 3).local_seed(5) for rank in range(3)]
     assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+# ---- data
+
+
+def order(configure, flow, rank=0, size=2, **changes):
+    """The numbers that one process trains on in two epochs, in their order."""
+    strategy = processes(rank, size, shared=1, others=[lambda facts: facts] * (size - 1))
+    strategy.restore = lambda start, sess, run: start.restore(sess, run, lambda state: state)
+    taken = []
+    note = MapData(flow, lambda datapoint: (taken.append(float(datapoint[0])), datapoint)[1])
+    data = FeedInput(BatchData(note, 1))
+    SimpleTrainer(configure(data=data, log_dir=None, **changes), processes=strategy).train()
+    return taken
+
+
+def numbers():
+    return DataFromList([(np.float32(n), np.float32(n)) for n in range(8)], shuffle=True)
+
+
+def test_data_that_are_not_divided_come_in_an_order_of_each_process(configure, caplog):
+    first, second = (order(configure, numbers(), rank) for rank in range(2))
+    assert sorted(first) == sorted(second) == sorted([*range(8), *range(8)])
+    assert first != second
+    assert [first, second] == [order(configure, numbers(), rank) for rank in range(2)]
+    assert caplog.text.count("The data are not divided: each of the 2 processes reads all") == 2  # each chief
+
+
+def test_shares_are_cut_from_one_order(configure, caplog):
+    shares = [order(configure, ShardData(numbers(), rank, 2), rank, max_epoch=1) for rank in range(2)]
+    assert sorted(shares[0] + shares[1]) == [*range(8)]
+    assert "not divided" not in caplog.text
+
+
+def test_the_data_of_one_process_have_the_seed_of_the_training(configure, caplog):
+    flow = BatchData(MapData(numbers(), lambda datapoint: datapoint), 1)
+    flow.seed(1)
+    assert order(configure, numbers(), 0, 1, max_epoch=1) == [batch[0][0] for batch in flow]
+    assert "not divided" not in caplog.text
+
+
+class OfItsOwn:
+    """Takes a seed, and does not say whether it is divided."""
+
+    def __init__(self):
+        self.given = None
+
+    def seed(self, seed):
+        self.given = seed
+
+    def __iter__(self):
+        yield from [(np.ones(1, np.float32), np.ones(1, np.float32))] * 8
+
+
+def test_where_nothing_is_known_of_the_data_the_seed_is_common(configure):
+    flow = OfItsOwn()
+    SimpleTrainer(configure(dataflow=flow, steps_per_epoch=1), processes=processes(1, shared=1))
+    assert flow.given == 1
 
 
 def test_updates_that_no_process_averages_are_refused(configure):

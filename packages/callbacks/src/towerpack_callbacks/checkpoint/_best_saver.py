@@ -17,6 +17,8 @@ from .variables import add_copies
 __all__ = ["MaxSaver", "MinSaver"]
 
 _COLLECTIONS = (tf.GraphKeys.GLOBAL_VARIABLES,)
+# The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
+_SAVERS = ("towerpack_best_savers",)
 
 
 class _BestSaver(Callback):
@@ -45,7 +47,21 @@ class _BestSaver(Callback):
         self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
         # Reset: this object may have served an earlier training.
         self._best, self._wanted, self._writer = None, False, None
+        self._check_alone()
         add_copies(self.graph, _COLLECTIONS)
+
+    def _check_alone(self) -> None:
+        """Refuses another statistic under the same name of files: each saver would remove the other's."""
+        savers = self.graph.get_collection_ref(_SAVERS)
+        for saver in savers:
+            same_files = (saver._name, saver._dir.resolve()) == (self._name, self._dir.resolve())
+            if same_files and saver._watch.name != self._watch.name:
+                raise ValueError(
+                    f"{saver} and {self} both write {self._name} in {self._dir}, where characters that "
+                    'names of files lack become "-". Give one a checkpoint_dir= of its own, or rename '
+                    "its statistic."
+                )
+        savers.append(self)
 
     def consumes(self) -> Sequence[str]:
         return [self._watch.name]

@@ -15,6 +15,7 @@ from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol, is_
 from ..monitors import JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
 from ._callbacks import Callbacks
 from ._loop_base import LoopBase
+from ._resume_point import DataPosition, ResumePoint
 from ._step_counter import StepCounter
 from ._step_runner import StepRunner
 
@@ -88,6 +89,8 @@ def as_session_hooks(
     max_epoch: int | None = None,
     log_dir: str | Path | None = None,
     monitors: Sequence[Monitor] | None = None,
+    resume: str | Path | None = None,
+    data: DataPosition | None = None,
 ) -> list[tf.train.SessionRunHook]:
     """Makes hooks that run callbacks in any `MonitoredTrainingSession`, on a graph of your own.
 
@@ -106,16 +109,22 @@ def as_session_hooks(
         log_dir: the directory for checkpoints and statistics; None: none are written.
         monitors: the recorders of statistics; None, with a `log_dir`: event files, JSON lines
             and the console.
+        resume: the checkpoint of a `ModelSaver` to go on from, with its variables, counters and callbacks'
+            states; "auto": the latest one in `log_dir`, if there is one; None: the session as it is.
+        data: what has a position in the data, such as the session's input source; checkpoints keep it, and it
+            is put back before the session begins. Pass `data.hooks()` to the session, too.
 
     Returns:
         Hooks to pass to the session.
 
     Raises:
-        ValueError: `steps_per_epoch` is not a positive whole number.
+        ValueError: `steps_per_epoch` is not a positive whole number, or `resume` is "auto" without a
+            `log_dir`.
+        CheckpointError: (when the session is made, too) the checkpoint cannot be read, or does not fit.
 
     Example:
         ```python
-        hooks = as_session_hooks([ModelSaver()], steps_per_epoch=100, log_dir="train_log/mine")
+        hooks = as_session_hooks([ModelSaver()], steps_per_epoch=100, log_dir="train_log/mine", resume="auto")
         with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
             while not sess.should_stop():
                 sess.run(train_op)
@@ -128,12 +137,20 @@ def as_session_hooks(
         monitors = [] if directory is None else [TFEventWriter(), JSONWriter(), ScalarPrinter()]
     loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
     recorders = Monitors(monitors, loop)
-    return [_CallbacksHook(_HookLoop([*callbacks, *recorders], recorders, loop, directory))]
+    trainer = _HookLoop([*callbacks, *recorders], recorders, loop, directory)
+    trainer.data = data
+    return [_CallbacksHook(trainer, ResumePoint.find(resume, directory))]
 
 
 @final
 class _HookLoop(LoopBase):
     """The loop of a monitored session."""
+
+    data: DataPosition | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        position = {} if self.data is None else {"input": self.data.state_dict()}
+        return {**super().state_dict(), **position}
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         raise CallbackStateError(
@@ -146,8 +163,9 @@ class _HookLoop(LoopBase):
 class _CallbacksHook(tf.train.SessionRunHook):
     """Drives `Callbacks` from the events of a monitored session."""
 
-    def __init__(self, trainer: _HookLoop) -> None:
+    def __init__(self, trainer: _HookLoop, resume: ResumePoint | None) -> None:
         self._trainer = trainer
+        self._resume = resume
         self._callbacks = trainer.callbacks
         self._loop = trainer.loop
         self._running = False
@@ -156,25 +174,38 @@ class _CallbacksHook(tf.train.SessionRunHook):
         self._trainer.graph = tf.get_default_graph()
         self._counter = StepCounter(self._trainer.graph)
         self._callbacks.setup_graph(self._trainer)
+        if self._resume is not None:
+            self._resume.restore_data(self._trainer.data)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._trainer.sess, self._trainer.coord = session, coord
+        # A session that takes the place of a lost one goes on from what TensorFlow restores.
+        resume, self._resume = self._resume, None
         loop = self._loop
-        self._steps = StepRunner(session, self._callbacks, loop, self._counter)
-        loop.global_step = self._counter.value(session)
-        # A session restored from a checkpoint goes on in the epoch that step belongs to.
-        epochs, loop.starting_step = divmod(loop.global_step, loop.steps_per_epoch)
-        loop.starting_epoch, loop.epoch_num = epochs + 1, epochs
+        if resume is None:
+            self._go_on_at(self._counter.value(session))
+        else:
+            resume.restore(session, loop, self._callbacks)
         loop.local_step = loop.starting_step - 1
+        self._steps = StepRunner(session, self._callbacks, loop, self._counter)
         self._running = True
         coord.register_thread(_LastMoment(self._end_after_error))
         try:
             self._callbacks.before_train()
+            if resume is not None:
+                resume.restore_random_numbers()
             self._start_epoch()
         except BaseException as error:
             self._end_after_error()
             self._refuse(error)
             raise
+
+    def _go_on_at(self, step: int) -> None:
+        """Sets the counters to the epoch that a step belongs to, as a session may restore any."""
+        loop = self._loop
+        loop.global_step = step
+        epochs, loop.starting_step = divmod(step, loop.steps_per_epoch)
+        loop.starting_epoch, loop.epoch_num = epochs + 1, epochs
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         self._loop.local_step += 1
@@ -228,7 +259,12 @@ class _CallbacksHook(tf.train.SessionRunHook):
             ) from error
 
     def _start_epoch(self) -> None:
-        self._loop.epoch_num += 1
+        loop = self._loop
+        if loop.max_epoch is not None and loop.epoch_num >= loop.max_epoch:  # a finished run was resumed
+            _log.info("Epoch %d was the last one; there is nothing left to train.", loop.epoch_num)
+            self._trainer.coord.request_stop()
+            return
+        loop.epoch_num += 1
         self._callbacks.before_epoch()
 
     def _end_epoch(self, run_context: tf.train.SessionRunContext) -> None:

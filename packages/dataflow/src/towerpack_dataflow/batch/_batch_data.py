@@ -11,7 +11,8 @@ from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._flow import DataFlow, known_length
+from ..flow._flow import DataFlow
+from ..flow._tree_facts import known_length
 from ..operators._proxy_flow import ProxyDataFlow
 from ..operators._shard import ShardData
 from ._batch_allocator import BatchAllocator

@@ -22,7 +22,7 @@ from ._tree_facts import length_fact
 from ._tree_text import tree_text
 from ._user_code import innermost_pass
 
-__all__ = ["DataFlow", "known_length"]
+__all__ = ["DataFlow"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
@@ -117,6 +117,16 @@ class DataFlow:
         """
         below = (flow for _, flow in _flow_state.walk(self)[1:])
         return any(type(flow).live is not DataFlow.live and flow.live for flow in below)
+
+    @property
+    def sharded(self) -> bool:
+        """Whether the flow gives one host's share of an order; so it is over a `ShardData`.
+
+        All hosts must seed it alike then, lest their shares overlap. A flow of one's own that divides an
+        order says it by the class attribute `sharded = True`.
+        """
+        below = (flow for _, flow in _flow_state.walk(self)[1:])
+        return any(type(flow).sharded is not DataFlow.sharded and flow.sharded for flow in below)
 
     @property
     def fixed_batch_size(self) -> int | None:
@@ -338,11 +348,3 @@ class DataFlow:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Takes over the attributes of another flow."""
         set_attributes(self, state)
-
-
-def known_length(flow: DataFlow) -> int | None:
-    """Returns the length of a flow, or `None` if the flow does not know it."""
-    try:
-        return len(flow)
-    except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
-        return None

@@ -36,6 +36,10 @@ class Node(Protocol):
     def live(self) -> bool:
         """Whether what the flow has given cannot be had again."""
 
+    @property
+    def sharded(self) -> bool:
+        """Whether the flow gives one host's share of an order."""
+
     def __iter__(self) -> Iterator[Any]:
         """Starts the next pass."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ._node import Node
 
-__all__ = ["Facts", "differences", "is_facts", "length_fact", "tree_facts"]
+__all__ = ["Facts", "differences", "is_facts", "known_length", "length_fact", "tree_facts"]
 
 Facts = dict[str, dict[str, Any]]
 """Kind and sizes of the flows in a tree, by place; `{"": {"kind": "DataFromList", "length": 9}}` is one."""
@@ -22,6 +22,14 @@ def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
     workers and of hosts.
     """
     return {place: {"kind": type(node).__name__, **node._facts()} for place, node in nodes if _counts(node)}
+
+
+def known_length(flow: Node) -> int | None:
+    """Returns the length of a flow, or `None` if the flow does not know it."""
+    try:
+        return len(flow)
+    except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
+        return None
 
 
 def length_fact(flow: Node) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EmptyFlowError, UnknownLengthError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._flow import known_length
 from ..flow._resume_marks import Mark
+from ..flow._tree_facts import known_length
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FixedSizeData", "RepeatMark", "RepeatedData"]

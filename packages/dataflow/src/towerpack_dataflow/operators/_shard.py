@@ -12,7 +12,8 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._flow import DataFlow, known_length
+from ..flow._flow import DataFlow
+from ..flow._tree_facts import known_length
 from ._proxy_flow import ProxyDataFlow, changed
 
 __all__ = ["ShardData", "reshard"]
@@ -49,6 +50,7 @@ class ShardData(ProxyDataFlow):
         [[0, 3, 6], [1, 4], [2, 5]]
     """
 
+    sharded = True
     _transparent = True
     _passes_on = True
     _seed: int | None = 0

@@ -19,6 +19,7 @@ from ..prefetch import (
     ends_run_on_error,
     flow_size,
     flow_state,
+    is_sharded,
     loaded_position,
     seed_flow,
     unread_state,
@@ -72,6 +73,11 @@ class FeedInput(InputSource):
     def seed(self, seed: int) -> None:
         """Seeds the flow, if it takes a seed."""
         seed_flow(self._flow, seed)
+
+    @property
+    def sharded(self) -> bool | None:
+        """Whether the flow is one process's share of an order; None if it does not say."""
+        return is_sharded(self._flow)
 
     def size(self) -> int | None:
         """Returns the flow's length, or None if it is unknown."""

@@ -13,6 +13,7 @@ __all__ = [
     "flow_state",
     "in_itself",
     "is_live",
+    "is_sharded",
     "loaded_position",
     "no_state",
     "seed_flow",
@@ -66,14 +67,19 @@ def is_live(flow: Any) -> bool:
     return bool(getattr(flow, "live", False))
 
 
+def is_sharded(flow: Any) -> bool | None:
+    """Returns whether a flow gives one process's share of an order; None if it does not say."""
+    return getattr(flow, "sharded", None)
+
+
 def no_state() -> Any:
     """Returns the state of a flow without one."""
     return None
 
 
 def in_itself(flow: Any) -> Any:
-    """Returns the flow that a `MeasuredFlow` is about; another flow itself."""
-    return getattr(flow, "measured", flow)
+    """Returns the flow that another object reads in its place and names as `reads`; any other flow itself."""
+    return getattr(flow, "reads", flow)
 
 
 def state_of(flow: Any) -> Callable[[], Any]:

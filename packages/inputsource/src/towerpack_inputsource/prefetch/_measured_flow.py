@@ -45,11 +45,11 @@ class MeasuredFlow:
         reason_to_stay: returns why a flow cannot go into a worker; None if it can.
 
     Attributes:
-        measured: the flow.
+        reads: the flow.
     """
 
     def __init__(self, flow: Any, reason_to_stay: Callable[[Any], str | None]) -> None:
-        self.measured = flow
+        self.reads = flow
         self._reason_to_stay = reason_to_stay
         self._now = flow
         self._lent = self._decided = False
@@ -67,9 +67,14 @@ class MeasuredFlow:
         return getattr(self._now, "fixed_batch_size", None)
 
     @property
+    def sharded(self) -> bool | None:
+        """Whether the flow is one process's share of an order."""
+        return getattr(self.reads, "sharded", None)
+
+    @property
     def in_worker(self) -> bool:
         """Whether the flow was moved."""
-        return self._now is not self.measured
+        return self._now is not self.reads
 
     def seed(self, seed: int) -> None:
         """Seeds the flow."""
@@ -134,7 +139,7 @@ class MeasuredFlow:
 
     def _beside_steps(self, rest: Iterator[Any], seconds: float) -> Iterator[Any]:
         """Returns the rest of the pass, from a worker if that is possible."""
-        flow = self.measured
+        flow = self.reads
         work = f"Each datapoint of {flow!r} takes {1e3 * seconds:.1f} ms of processor time"
         if (reason := self._reason_to_stay(flow)) is not None:
             _log.info("%s, which holds up training steps, but it stays in this process: %s.", work, reason)

@@ -21,6 +21,7 @@ from ..prefetch import (
     ends_run_on_error,
     flow_size,
     flow_state,
+    is_sharded,
     loaded_position,
     seed_flow,
     unread_state,
@@ -57,6 +58,11 @@ class FlowQueueInput(InputSource):
         """Seeds the flow, if it takes a seed."""
         seed_flow(self._flow, seed)
 
+    @property
+    def sharded(self) -> bool | None:
+        """Whether the flow is one process's share of an order; None if it does not say."""
+        return is_sharded(self._flow)
+
     def size(self) -> int | None:
         """Returns the number of takes in one pass, or None if the flow has no length."""
         return flow_size(self._flow)
@@ -86,7 +92,7 @@ class FlowQueueInput(InputSource):
             tf.device("/cpu:0"),
             tf.control_dependencies(None),
         ):
-            self._ops = QueueOps(put, self._queue, self._capacity)
+            self._ops = QueueOps(put, self._queue, self._capacity, type(self).__name__)
         check = compile_check([component_of(spec) for spec in put])
         self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
 
@@ -94,6 +100,7 @@ class FlowQueueInput(InputSource):
         return (self._flow,)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
+        self._ops.expect_hooks()
         return [_QueueHook(self)]
 
     def _state(

@@ -12,6 +12,11 @@ from .._source import make_counter
 
 __all__ = ["QueueOps"]
 
+_WITHOUT_HOOKS = (
+    "{0} was set up in the graph of this session, but its hooks() were not asked for. So nothing fills its "
+    "queue, and a run that takes its data waits for ever: make the session with hooks=source.hooks()."
+)
+
 
 @final
 class QueueOps:
@@ -21,6 +26,7 @@ class QueueOps:
         specs: the components of a put; each take gives the same, or `batch_size` of them.
         queue: a queue to use, or None for a new one.
         capacity: capacity of a new queue.
+        source: name of the source, for messages.
 
     Raises:
         SpecError: the given queue has other dtypes than the specs.
@@ -29,7 +35,7 @@ class QueueOps:
 
     label = "queue"
 
-    def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int) -> None:
+    def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int, source: str) -> None:
         self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
         # First, so that no component can take the name that the summary's tag is made of.
         self.size = queue.size(name="queue_size")
@@ -47,7 +53,15 @@ class QueueOps:
         self.renew = tf.group(destroy, self.zero, name="renew")
         bound = queue.queue_ref.op.get_attr("capacity")
         self.capacity = bound if bound > 0 else None
+        warning = tf.constant(_WITHOUT_HOOKS.format(source), name="without_hooks")
+        self._warn: tf.Operation = tf.raw_ops.PrintV2(input=warning, output_stream="stderr")
+        # Monitored sessions run these once, when they are made.
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, self._warn)
         self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
+
+    def expect_hooks(self) -> None:
+        """Lets sessions be made without a warning, since the hooks were asked for."""
+        self._warn.graph.get_collection_ref(tf.GraphKeys.TABLE_INITIALIZERS).remove(self._warn)
 
     def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
         """Adds a take of the next datapoint to the current graph, with the declared shapes."""

@@ -97,6 +97,7 @@ class _FirstDatapoints:
         self._count = count
         self._kept: list[Any] | None = None
         self.fixed_batch_size = getattr(flow, "fixed_batch_size", None)
+        self.sharded: bool | None = getattr(flow, "sharded", None)
 
     def __iter__(self) -> Iterator[Any]:
         if self._kept is None:

@@ -75,7 +75,9 @@ class TrainConfig:
 
     Args:
         model: the model; None for a trainer that has its graph from elsewhere.
-        dataflow: where datapoints come from; the trainer chooses how they get into the graph.
+        dataflow: where datapoints come from, a DataFlow or another iterable; `input_for` brings them into the
+            graph. By the first ones of the training it measures the flow, and moves it into a worker process
+            where its work would hold up the steps; `data=QueueInput(flow)` keeps it in this one.
         data: an `InputSource` instead of `dataflow`.
         optimizer: a `tf.train.Optimizer`, or a function without arguments that makes one inside the graph;
             replaces `model.optimizer()`.

@@ -26,6 +26,12 @@ __all__ = ["SynchronousProcesses"]
 
 _log = logging.getLogger("towerpack_trainers")
 
+_NOT_DIVIDED = (
+    "The data are not divided: each of the %d processes reads all that its flow has, with a seed of its own. "
+    "ShardData(flow, rank, size) gives each process a share, so that a pass of all together has each "
+    "datapoint once. A flow that divides its data itself says so by the attribute sharded = True."
+)
+
 # What TensorFlow raises where an exchange breaks off.
 _OF_EXCHANGES = (
     tf.errors.AbortedError,
@@ -125,6 +131,8 @@ class SynchronousProcesses(ProcessStrategy):
             with contextlib.suppress(PeerLostError):
                 self._group.barrier()
             raise difference
+        if self.is_chief and self._group.size > 1 and source is not None and source.sharded is False:
+            _log.warning(_NOT_DIVIDED, self._group.size)
 
     def create_session(self, graph: tf.Graph, options: tf.ConfigProto, start: StartingPoint) -> tf.Session:
         prepared = self.communicator.prepare(options)

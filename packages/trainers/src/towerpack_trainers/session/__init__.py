@@ -3,7 +3,7 @@
 from ._create_session import configure_process, create_session
 from ._graph_of_trainer import build_in_graph, graph_of
 from ._loop_counters import LoopCounters
-from ._process_strategy import ProcessStrategy, SingleProcess
+from ._process_strategy import ProcessStrategy, SingleProcess, seed_data
 from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_requests import StopRequests
@@ -29,5 +29,6 @@ __all__ = [
     "default_session_config",
     "gpu_session_config",
     "graph_of",
+    "seed_data",
     "translate_error",
 ]

@@ -17,7 +17,7 @@ from ..restore import RunState, StartingPoint
 from ..towers._cost_gradients import Pairs
 from ._create_session import create_session
 
-__all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess"]
+__all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess", "seed_data"]
 
 # Takes gradients and variables of this process; returns exchanged gradients and the same variables.
 GradientExchange = Callable[[Pairs], Pairs]
@@ -74,7 +74,10 @@ class ProcessStrategy(abc.ABC):
 
     @abc.abstractmethod
     def local_seed(self, seed: int) -> int:
-        """Returns the seed of this process's random layers; the chief's is the training's."""
+        """Returns the seed of this process's random layers, and of data that are not divided.
+
+        The chief's is the training's.
+        """
 
     @abc.abstractmethod
     def add_ops(self, graph: tf.Graph) -> None:
@@ -173,3 +176,12 @@ class SingleProcess(ProcessStrategy):
 
     def leave(self) -> None:
         pass
+
+
+def seed_data(source: InputSource, seed: int, processes: ProcessStrategy) -> None:
+    """Seeds the data of this process: shares by the training's seed, as they are cut from one order.
+
+    Data that are known not to be divided among the processes get this process's own seed: by a common one,
+    all processes would train on the same datapoints at each step.
+    """
+    source.seed(processes.local_seed(seed) if source.sharded is False else seed)

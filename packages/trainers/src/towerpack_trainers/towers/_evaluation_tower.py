@@ -169,11 +169,17 @@ class _SharedPass:
 
 @final
 class _Turn:
-    """One of several readers of a shared pass."""
+    """One of several readers of a shared pass.
+
+    Attributes:
+        reads: the flow, of the first of them, whose source then holds it for all: a flow has one reader.
+    """
 
     def __init__(self, shared: _SharedPass, first: bool) -> None:
         self._shared = shared
         self._first = first
+        if first:
+            self.reads = shared.flow
 
     def reset_state(self) -> None:
         if self._first and hasattr(self._shared.flow, "reset_state"):
