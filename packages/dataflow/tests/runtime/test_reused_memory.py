@@ -172,3 +172,27 @@ def test_fresh_arrays_are_not_copied_on_their_way_through_a_thread():
 
     got = list(islice(MultiThreadRunner(MapData(numbers(), make), 1), 10))
     assert [array.base.__array_interface__["data"][0] for array, _ in got] == made[:10]
+
+
+def test_fresh_datapoints_are_made_once():
+    calls = []
+
+    def make(dp):
+        calls.append(dp)
+        return {"array": np.full(5, dp[0]), "calls": len(calls)}
+
+    with MultiProcessRunner(MapData(numbers(), make), 1, start_method="fork") as runner:
+        assert [dp["calls"] for dp in runner] == list(range(1, COUNT + 1))
+
+
+def test_a_ring_of_rows_that_are_written_again():
+    ring = np.zeros((100, 5), np.int64)
+
+    def make(number):
+        ring[number % 100] = number
+        return {"row": ring[number % 100]}
+
+    with MultiProcessRunner(
+        MapData(DataFromList(range(5000), shuffle=False), make), 1, start_method="fork"
+    ) as runner:
+        assert [int(dp["row"][0]) for dp in runner] == list(range(5000))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import islice
-from operator import attrgetter, itemgetter
+import contextlib
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from operator import attrgetter, countOf, itemgetter
 from sys import getrefcount
 from typing import Any, NamedTuple, final
 
@@ -17,6 +18,7 @@ __all__ = ["ColumnTable", "DatapointList", "QuickList", "from_table", "to_table"
 _FEWEST = 8  # below that, finding out costs as much as it saves
 _SAMPLE = 8  # arrays to look at, from each end of a stretch
 _SHAPE, _DTYPE, _BASE = attrgetter("shape"), attrgetter("dtype"), attrgetter("base")
+_HAS_OBJECTS = attrgetter("dtype.hasobject")
 _LARGEST = 2**12  # bytes of an array; copying a larger one twice costs more than it saves
 _PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 
@@ -47,31 +49,32 @@ class ColumnTable(NamedTuple):
 
 def to_table(datapoints: list[Any]) -> Any:
     """Returns `datapoints` as a `ColumnTable` if they are alike and simple enough, else unchanged."""
-    return _table(datapoints, False) or datapoints
-
-
-def _table(datapoints: list[Any], separate: bool) -> ColumnTable | None:
-    """Makes a table if it can; `separate` says whether arrays must have memory of their own."""
     if len(datapoints) < _FEWEST or len(set(map(type, datapoints))) > 1:
-        return None
+        return datapoints
+    parts = _parts(datapoints)
+    return (_table(datapoints[0], parts) if parts else None) or datapoints
+
+
+def _parts(datapoints: list[Any]) -> list[list[Any]] | None:
+    """Returns the values of each component of datapoints of one type; `None` if these have no one outline."""
     first = datapoints[0]
     kind = type(first)
     if kind is dict:
         keys = tuple(first)
-        if set(map(tuple, datapoints)) != {keys}:
+        if countOf(map(tuple, datapoints), keys) < len(datapoints):
             return None
-        parts: list[list[Any]] = [list(map(itemgetter(key), datapoints)) for key in keys]
-    elif kind in {list, tuple} and len(set(map(len, datapoints))) == 1:
-        keys = ()
-        parts = [list(part) for part in zip(*datapoints)]
-    else:
-        return None
-    if separate and not all(map(_separate, parts)):
-        return None
+        return [list(map(itemgetter(key), datapoints)) for key in keys]
+    if kind in {list, tuple} and len(set(map(len, datapoints))) == 1:
+        return [list(part) for part in zip(*datapoints)]
+    return None
+
+
+def _table(first: Any, parts: list[list[Any]]) -> ColumnTable | None:
+    """Makes a table of the values of all components, if it can."""
     columns = [_column(part) for part in parts]
-    if not columns or any(column is None for column in columns):
+    if any(column is None for column in columns):
         return None
-    return ColumnTable(kind, keys, tuple(columns))
+    return ColumnTable(type(first), tuple(first) if type(first) is dict else (), tuple(columns))
 
 
 def from_table(value: Any) -> Any:
@@ -98,37 +101,98 @@ class _Column(NamedTuple):
 class QuickList:
     """Collects datapoints as they come, and says afterwards whether that was right.
 
-    Attributes:
-        append: appends a datapoint.
+    Args:
+        stays: whether the datapoints stay in this process; else they are pickled at once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stays: bool = False) -> None:
         """Begins empty."""
+        self._stays = stays
         self._datapoints: list[Any] = []
-        self.append = self._datapoints.append  # a million times a second
+        self._first: list[bytes] = []
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._datapoints)
+
+    def extend(self, datapoints: Iterator[Any]) -> None:
+        """Appends datapoints. Those before one that raises an error are kept."""
+        if not self._datapoints:
+            for datapoint in islice(datapoints, 1):
+                self._datapoints.append(datapoint)
+                self._first = _contents(datapoint)
+        self._datapoints.extend(datapoints)
 
     def take(self) -> Any:
         """Returns the datapoints; `None` if memory of one may have been written again for a later one.
 
-        Memory that nothing else refers to is safe. For rows of a larger array, it is enough to look at a few:
-        whoever uses memory again does so sooner or later for each datapoint.
+        Memory that nothing else refers to is safe. For rows of a larger array, it is enough to look at a few,
+        and whether the first still is what it was: whoever uses memory again does so sooner or later for
+        each datapoint.
         """
         datapoints = self._datapoints
-        if len(datapoints) <= 1:
-            return datapoints
-        return _table(datapoints, True) if len(set(map(id, datapoints))) == len(datapoints) else None
+        kinds = set(map(type, datapoints))
+        if len(datapoints) <= 1 or kinds <= _PLAIN:
+            return self._as_they_are()
+        alone = _alone(datapoints, _ALONE - 1)
+        if len(kinds) > 1 or not (alone or _distinct(datapoints)):
+            return None
+        parts = _parts(datapoints)
+        if not parts or not all(map(_separate, parts)) or _contents(datapoints[0]) != self._first:
+            return None
+        if self._stays:
+            return self._as_they_are() if alone and all(map(_fresh, parts)) else None
+        return datapoints if len(datapoints) < _FEWEST else _table(datapoints[0], parts)
+
+    def _as_they_are(self) -> list[Any]:
+        if self._stays:  # then the last one is not sent before its maker goes on
+            self._datapoints[-1:] = map(snapshot, self._datapoints[-1:])
+        return self._datapoints
+
+
+def _fresh(values: list[Any]) -> bool:
+    """Says whether nothing else refers to any of several values, which `_separate` has found separate."""
+    if type(values[0]) is not np.ndarray:
+        return True
+    if any(map(_HAS_OBJECTS, values)) or set(map(type, map(_BASE, values))) != {type(None)}:
+        return False
+    return _alone(values, _ALONE)
+
+
+def _contents(datapoint: Any) -> list[bytes]:
+    """Returns the bytes of the arrays in a datapoint, except those of large ones."""
+    values = datapoint.values() if type(datapoint) is dict else datapoint
+    return [
+        value.tobytes()
+        for value in (values if type(datapoint) in {dict, list, tuple} else ())
+        if type(value) is np.ndarray and value.nbytes <= _LARGEST
+    ]
 
 
 def _separate(values: list[Any]) -> bool:
-    """Says whether no two arrays of a component have the same memory, as far as that can be told quickly."""
-    if type(values[0]) is not np.ndarray or len(set(map(type, values))) > 1:
+    """Says whether no two values of a component have the same memory, as far as that can be told quickly."""
+    kinds = set(map(type, values))
+    if kinds <= _PLAIN or all(issubclass(kind, np.number | np.bool_) for kind in kinds):
         return True
+    if kinds != {np.ndarray} or (len(values) < _FEWEST and any(map(_HAS_OBJECTS, values))):
+        return False
+    if values[0].nbytes > _LARGEST:  # a snapshot of one costs little beside making it
+        return False
     bases = set(map(type, map(_BASE, values)))
     if bases == {type(None)}:
-        return max(map(getrefcount, islice(values, len(values) - 1))) <= _ALONE  # the last is sent now
+        return _alone(values, _ALONE) or _distinct(values)
     few = values if len(values) <= 2 * _SAMPLE else values[:_SAMPLE] + values[-_SAMPLE:]
     starts = {array.__array_interface__["data"][0] for array in few}
     return type(None) not in bases and len(starts) == len(few)
+
+
+def _alone(values: list[Any], references: int) -> bool:
+    """Says whether all values have that few references; the last is sent now, and may have more."""
+    return max(map(getrefcount, islice(values, len(values) - 1))) <= references
+
+
+def _distinct(values: list[Any]) -> bool:
+    return len(set(map(id, values))) == len(values)
 
 
 def _references(datapoint: list[np.ndarray]) -> int:
@@ -154,28 +218,33 @@ class DatapointList:
     def __init__(self, count: int) -> None:
         """Begins empty."""
         self._tries = count >= _FEWEST
-        self._left = count
+        self._expected = count
         self._kind: Any = list
         self._keys: tuple[Any, ...] = ()
         self._columns: list[_Column] = []
         self._datapoints: list[Any] = []
 
-    def append(self, datapoint: Any) -> None:
-        """Appends a datapoint."""
-        self._left -= 1
-        columns = self._columns
-        if columns:
-            if self._put(datapoint):
-                return
-            self._datapoints = self._rows()
-            self._columns = []
-        elif self._tries:
-            self._tries = False
-            self._columns = self._begun(datapoint)
-            if self._columns and self._put(datapoint):
-                return
-            self._columns = []
-        self._datapoints.append(snapshot(datapoint) if self._left else datapoint)
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._columns[0].values if self._columns else self._datapoints)
+
+    def extend(self, datapoints: Iterator[Any]) -> None:
+        """Appends datapoints. Those before one that raises an error are kept."""
+        if self._tries:
+            for datapoint in islice(datapoints, 1):
+                self._tries = False
+                self._columns = self._begun(datapoint)
+                datapoints = chain((datapoint,), datapoints)
+        if self._columns:
+            for misfit in self._fill(datapoints):
+                self._datapoints = self._rows()
+                self._columns = []
+                datapoints = chain((misfit,), datapoints)
+        if not self._columns:
+            made, last = self._datapoints, self._expected - 1
+            for datapoint in datapoints:
+                fixed = type(datapoint) in _PLAIN or len(made) == last
+                made.append(datapoint if fixed else snapshot(datapoint))
 
     def take(self) -> Any:
         """Returns the datapoints, as a list or a `ColumnTable`."""
@@ -205,29 +274,35 @@ class DatapointList:
                 return []
         return columns
 
-    def _put(self, datapoint: Any) -> bool:
-        """Appends the components to the columns if all fit. A million times a second, so written out."""
-        if type(datapoint) is not self._kind or len(datapoint) != len(self._columns):
-            return False
-        if self._kind is dict and tuple(datapoint) != self._keys:
-            return False
-        for key, kind, dtype, shape, values in self._columns:
-            value = datapoint[key]
-            if type(value) is not kind:
-                break
-            if dtype is None:
-                values.append(value)
-            elif value.shape == shape and value.dtype == dtype:
-                values.append(value.tobytes())
+    def _fill(self, datapoints: Iterator[Any]) -> list[Any]:
+        """Appends the components of datapoints to the columns; returns the first datapoint that does not fit.
+
+        A million times a second, so written out.
+        """
+        expected, keys, columns = self._kind, list(self._keys), self._columns
+        width = len(columns)
+        for datapoint in datapoints:
+            if type(datapoint) is not expected:
+                return [datapoint]
+            if list(datapoint) != keys if expected is dict else len(datapoint) != width:
+                return [datapoint]
+            for key, kind, dtype, shape, values in columns:
+                value = datapoint[key]
+                if type(value) is not kind:
+                    break
+                if dtype is None:
+                    values.append(value)
+                elif value.shape == shape and (value.dtype is dtype or value.dtype == dtype):
+                    values.append(value.tobytes())
+                else:
+                    break
             else:
-                break
-        else:
-            return True
-        for column in self._columns:  # those before the one that does not fit
-            if column.values is values:
-                return False
-            column.values.pop()
-        return False
+                continue
+            length = len(columns[-1].values)
+            for column in columns:  # those before the one that does not fit
+                del column.values[length:]
+            return [datapoint]
+        return []
 
     def _rows(self) -> list[Any]:
         """Returns what the columns hold, as datapoints again."""
@@ -247,12 +322,16 @@ def _column(values: list[Any]) -> Any:
         return np.array(values, first.dtype) if first.dtype.kind in "biufc" else None
     if kinds != {np.ndarray} or not first.ndim or first.dtype.hasobject:
         return None
-    shape, dtype = first.shape, first.dtype
+    shape, dtype, count = first.shape, first.dtype, len(values)
     # Without loops of Python: this is done for each of a million small arrays a second.
-    if not first.size or list(map(_SHAPE, values)).count(shape) < len(values):
+    if not first.size or countOf(map(_SHAPE, values), shape) < count:
         return None
-    if list(map(_DTYPE, values)).count(dtype) < len(values):
+    if countOf(map(_DTYPE, values), dtype) < count:
         return None
-    column = np.empty((len(values), *shape), dtype)
+    if first.nbytes <= _LARGEST:
+        # This fails for arrays that are not contiguous, or of a dtype that buffers cannot have.
+        with contextlib.suppress(TypeError, ValueError, BufferError):
+            return np.frombuffer(bytearray().join(values), dtype).reshape(count, *shape)
+    column = np.empty((count, *shape), dtype)
     np.concatenate(values, out=column.reshape(-1, *shape[1:]))
     return column

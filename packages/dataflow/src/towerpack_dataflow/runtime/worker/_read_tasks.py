@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, final
@@ -18,6 +18,9 @@ from ._task_messages import PassSpec, TaskResult, marks_throughout
 __all__ = ["ReadTaskHandler"]
 
 _PATIENCE = 0.02  # seconds after which a part of a stretch is sent, so that other workers may take the rest
+_LONGEST_CAUTION = 2**10  # stretches
+_AT_ONCE = 32  # datapoints between two looks at the clock
+_QUICK = 5e-4  # seconds that so many may take
 
 
 @final
@@ -35,7 +38,7 @@ class ReadTaskHandler(TaskHandler):
         self._flow = flow
         self._passes: dict[int, _ReadPass] = {}
         self._seeded: _ReadPass | None = None
-        self._careful = False  # True: the flow may write to the memory of earlier datapoints
+        self._caution = _Caution()
 
     def contents(self) -> dict[str, Any]:
         """Returns the flow."""
@@ -74,13 +77,16 @@ class ReadTaskHandler(TaskHandler):
             self._seeded = this
         clock = perf_counter()
         before = None if this.spec.addressable else this.marks()
-        quick = not (self._careful or self._in_thread or before is not None)
-        stretch = self._read(this, begin, end, QuickList() if quick else self._careful_list(end - begin))
+        quick = before is None and not self._caution.advised()
+        stretch = self._read(
+            this, begin, end, QuickList(self._in_thread) if quick else self._careful(end - begin)
+        )
         made = stretch.made.take()
+        if quick and len(stretch.made) > 1:
+            self._caution.learn(made is None)
         if made is None:  # perhaps the flow has written to earlier datapoints again: make them once more
-            self._careful = True
             this.restart()
-            stretch = self._read(this, begin, end, DatapointList(end - begin))
+            stretch = self._read(this, begin, end, self._careful(end - begin))
             made = stretch.made.take()
         position, skipped, failed_at, failure = stretch[1:]
         retried = len(failed_at) if self.on_error == "retry" else 0
@@ -98,7 +104,7 @@ class ReadTaskHandler(TaskHandler):
             made,
         )
 
-    def _careful_list(self, count: int) -> DatapointList:
+    def _careful(self, count: int) -> DatapointList:
         return DatapointList(0 if self._in_thread else count)
 
     def _read(self, this: _ReadPass, begin: int, end: int, made: QuickList | DatapointList) -> _Stretch:
@@ -110,7 +116,7 @@ class ReadTaskHandler(TaskHandler):
         position = begin
         while failure is None:
             try:
-                position = this.read(position, end, made.append, late)
+                position = this.read(position, end, made, late)
                 break
             except Exception as error:
                 position = this.position
@@ -123,6 +129,27 @@ class ReadTaskHandler(TaskHandler):
                 else:
                     failure = self.packed(error, self._flow)
         return _Stretch(made, position, skipped, failed_at, failure)
+
+
+@final
+class _Caution:
+    """Says which stretches are collected with snapshots from the start, by what became of those before.
+
+    A flow that uses memory again always does, while one whose rows repeat only looks like it now and then: so
+    after each stretch that had to be made twice, caution lasts four times as long.
+    """
+
+    def __init__(self) -> None:
+        self._length = 0
+        self._left = 0
+
+    def advised(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+    def learn(self, failed: bool) -> None:
+        self._length = min(4 * self._length + 3, _LONGEST_CAUTION) if failed else 0
+        self._left = self._length
 
 
 @final
@@ -159,13 +186,13 @@ class _ReadPass:
         """Copies the marks of all operators."""
         return as_lists(self._epoch.marks)
 
-    def read(self, begin: int, end: int, append: Callable[[Any], None], late: float) -> int:
+    def read(self, begin: int, end: int, made: QuickList | DatapointList, late: float) -> int:
         """Appends datapoints `begin` to `end`, or fewer; returns the number of the next one.
 
         Args:
             begin: the first.
             end: the one after the last.
-            append: called with each.
+            made: takes them.
             late: when to stop, after at least one.
         """
         if self.spec.addressable and not self._flow.addressable:
@@ -175,15 +202,30 @@ class _ReadPass:
         if begin != self.position or not self._begun:
             self._datapoints = self._flow._datapoints(self._epoch, begin)
             self._begun = True
-        self.position = begin
+        before = len(made)
         try:
-            for place, datapoint in enumerate(islice(self._datapoints, end - begin), begin):
-                append(datapoint)
-                self.position = place + 1
-                if perf_counter() > late:
-                    return self.position
+            self._read_until(late, begin, end, made)
         except Exception:
             self._begun = False
             raise
-        self.ended = self.position < end
+        finally:
+            self.position = begin + len(made) - before
         return self.position
+
+    def _read_until(self, late: float, position: int, end: int, made: QuickList | DatapointList) -> None:
+        """Reads without looking at the clock for each datapoint, as long as they come quickly."""
+        clock = perf_counter()
+        count = 1
+        while position < end:
+            began, before = clock, len(made)
+            count = min(count, end - position)
+            made.extend(islice(self._datapoints, count))
+            clock = perf_counter()
+            position += count
+            if len(made) - before < count:
+                self.ended = True
+                return
+            if clock > late:
+                break
+            count = min(2 * count, _AT_ONCE) if clock - began < _QUICK else 1
+        self.ended = False
