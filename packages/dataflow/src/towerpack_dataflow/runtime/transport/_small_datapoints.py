@@ -180,7 +180,7 @@ def _separate(values: list[Any]) -> bool:
         return False
     bases = set(map(type, map(_BASE, values)))
     if bases == {type(None)}:
-        return _alone(values, _ALONE) or _distinct(values)
+        return _alone(values, _ALONE)
     few = values if len(values) <= 2 * _SAMPLE else values[:_SAMPLE] + values[-_SAMPLE:]
     starts = {array.__array_interface__["data"][0] for array in few}
     return type(None) not in bases and len(starts) == len(few)
