@@ -70,7 +70,7 @@ nox.options.error_on_missing_interpreters = False
 nox.options.reuse_existing_virtualenvs = False
 # What failed is then the last thing printed; --no-stop-on-first-error shows the rest too.
 nox.options.stop_on_first_error = True
-nox.options.sessions = ["lint", "wheels", "isolated", "integration", "promises", "pythons", "docs"]
+nox.options.sessions = ["lint", "wheels", "isolated", "integration", "promises", "ray", "pythons", "docs"]
 
 
 @nox.session
@@ -159,7 +159,7 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def ray(session: nox.Session) -> None:
-    """Trains on a local Ray cluster. Not among the usual sessions: Ray starts a dozen processes."""
+    """Trains on a local Ray cluster."""
     install(session, ["dataflow", "trainers[ray]"], *pinned("test"))
     # Not where nox puts temporary files: Ray's workers refuse to start with a directory in their environment.
     session.env["RAY_TMPDIR"] = tempfile.gettempdir()

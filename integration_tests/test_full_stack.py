@@ -4,13 +4,14 @@ import json
 import os
 import signal
 
+import attrs
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, InferenceRunner, MaxSaver, ModelSaver, ScalarStats
 from towerpack_callbacks.checkpoint import all_checkpoints, read_checkpoint
-from towerpack_dataflow import BatchData
+from towerpack_dataflow import BatchData, DataFlow, DataFromList, MapData
 from towerpack_dataflow.datasets import Digits
 from towerpack_layers import Conv2D, FullyConnected, LinearWrap, argscope
 from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer, TrainConfig
@@ -135,6 +136,25 @@ def test_an_error_in_the_flow_ends_the_process_with_its_own_name(start, tmp_path
     assert "in decode_image\n    raise BadImageError(" in errors
     assert "OutOfRangeError" not in errors
     assert "CancelledError" not in errors
+
+
+def test_a_flow_in_an_attrs_class_is_found():
+    @attrs.define
+    class Part:
+        flow: DataFlow
+
+    class Doubled(DataFlow):
+        def __init__(self):
+            self.parts = [Part(DataFromList(list(range(12))))]
+
+        def __iter__(self):
+            return (2 * number for number in self.parts[0].flow)
+
+    flow, below = Doubled(), DataFromList(list(range(12)))
+    flow.seed(7)
+    expected = MapData(below, lambda number: 2 * number)
+    expected.seed(7)
+    assert [list(flow), list(flow)] == [list(expected), list(expected)]
 
 
 # ---- beside each other, and on several devices

@@ -30,11 +30,8 @@ def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | 
     Raises:
         ArgumentError: `value` is no integer, is below `least`, or is above `most`.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    if number < least or isinstance(value, bool):
+    number = _as_index(value)
+    if number is None or number < least:
         raise ArgumentError(f"{name} is an integer from {least} up{instead}; received {value!r}")
     if most is not None and number > most:
         raise ArgumentError(f"{name} is an integer up to {most}{instead}; received {value!r}")
@@ -75,11 +72,8 @@ def position(name: str, value: Any) -> int:
     Raises:
         ArgumentTypeError: `value` is no integer.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
+    number = _as_index(value)
+    if number is None:
         raise ArgumentTypeError(f"{name} is an integer; received {value!r}")
     return number
 
@@ -93,3 +87,13 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ArgumentTypeError(f"{name} is True or False; received {value!r}")
     return bool(value)
+
+
+def _as_index(value: Any) -> int | None:
+    """Returns an integer as an `int`; None for anything else, a boolean included."""
+    if isinstance(value, (bool, np.bool_)):  # an index to older releases of NumPy, with a warning
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None

@@ -6,7 +6,6 @@ import json
 from collections import OrderedDict, deque, namedtuple
 from types import MappingProxyType, SimpleNamespace
 
-import attrs
 import cloudpickle
 import pytest
 
@@ -35,11 +34,6 @@ class Part:
 
 @dataclasses.dataclass(slots=True)
 class SlottedPart:
-    flow: DataFlow
-
-
-@attrs.define
-class AttrsPart:
     flow: DataFlow
 
 
@@ -90,7 +84,6 @@ HELD = {
     "method": (lambda flow: flow.__iter__, lambda held: held()),
     "dataclass": (lambda flow: Part("a", flow), lambda held: held.flow),
     "dataclass with slots": (lambda flow: [SlottedPart(flow)], lambda held: held[0].flow),
-    "attrs": (lambda flow: {"part": AttrsPart(flow)}, lambda held: held["part"].flow),
     "namespace": (lambda flow: SimpleNamespace(flow=flow), lambda held: held.flow),
 }
 
