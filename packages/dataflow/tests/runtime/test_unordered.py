@@ -96,6 +96,28 @@ def test_a_map_goes_on_with_what_was_overtaken():
     assert list(again) == [[1]]
 
 
+def test_a_drop_below_that_came_to_light_ahead_is_known_to_the_state():
+    last_is_done = threading.Event()
+
+    def func(dp):
+        if dp[0] == 0:
+            last_is_done.wait(30)
+        if dp[0] == 4:
+            last_is_done.set()
+        return dp
+
+    def make(count):
+        numbers = DataFromList([[n] for n in range(5)], shuffle=False)
+        some = MapData(numbers, lambda dp: dp if dp[0] != 3 else None)
+        return MultiThreadMapData(some, count, func, ordered=False)
+
+    flow, again = make(2), make(1)
+    got = list(islice(iter(flow), 4))
+    assert got[-1] == [0]
+    again.load_state_dict(json.loads(json.dumps(flow.state_dict())))
+    assert list(again) == []
+
+
 @settings(max_examples=40, deadline=None)
 @given(source=sources, size=sizes, one=threads, other=threads, drops=st.booleans(), data=st.data())
 def test_maps(source, size, one, other, drops, data):

@@ -195,10 +195,15 @@ class UnorderedMapLog(MapDeliveryLog):
         """See `MapDeliveryLog`: a later pass reads on from the first input that was not dealt with."""
         self._mark.begin = self._mark.end = result.begin
         self._marks[result.begin] = result.marks or {}
-        known = [begin for begin in self._marks if begin <= first_gap(self.done)]
-        for begin in sorted(known)[:-1]:
+        gap = first_gap(self.done)
+        known = sorted(begin for begin in self._marks if begin <= gap)
+        for begin in known[:-1]:
             del self._marks[begin]
-        return self._marks[max(known)] if known else {}
+        # Those of later inputs, too, where there are no others: they say that a flow below drops datapoints.
+        merged: Marks = {}
+        for begin in sorted(self._marks, reverse=True):
+            merged |= self._marks[begin]
+        return merged
 
     def step(self, dropped: bool) -> bool:
         """See `MapDeliveryLog`."""
