@@ -96,26 +96,17 @@ def test_a_map_goes_on_with_what_was_overtaken():
     assert list(again) == [[1]]
 
 
-def test_a_drop_below_that_came_to_light_ahead_is_known_to_the_state():
-    overtaken = threading.Event()
-
-    def func(dp):
-        if dp[0] == 0:
-            overtaken.wait(30)
-        return dp
-
-    def make(count):
-        numbers = DataFromList([[n] for n in range(5)], shuffle=False)
-        some = MapData(numbers, lambda dp: dp if dp[0] != 3 else None)
-        return MultiThreadMapData(some, count, func, ordered=False)
-
-    flow, again = make(2), make(1)
-    iterator = iter(flow)
-    assert list(islice(iterator, 3)) == [[1], [2], [4]]
-    overtaken.set()
-    assert next(iterator) == [0]
+@pytest.mark.parametrize("attempt", range(50))
+def test_a_drop_below_that_came_to_light_ahead_is_known_to_the_state(attempt):
+    """The order of results is chance; in about half of the attempts, the input before the drop comes last."""
+    plain = MapData(surprising(5), uneven, rng=True)
+    flow = MultiThreadMapData(surprising(5), 2, uneven, rng=True, ordered=False)
+    again = MultiThreadMapData(surprising(5), 1, uneven, rng=True, ordered=False)
+    plain.seed(5)
+    flow.seed(5)
+    got = list(islice(iter(flow), 4))
     again.load_state_dict(json.loads(json.dumps(flow.state_dict())))
-    assert list(again) == []
+    assert texts(got + list(again)) == texts(plain)
 
 
 @settings(max_examples=40, deadline=None)
