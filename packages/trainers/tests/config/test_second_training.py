@@ -12,7 +12,7 @@ from towerpack_trainers.testing import FailAt, FinalVariables
 
 def shuffled(count=24, scale=1.0):
     xs = np.random.default_rng(0).normal(size=count).astype(np.float32) * scale
-    return BatchData(DataFromList([[x, 3 * x] for x in xs], shuffle=True), 4)
+    return BatchData(DataFromList(list(map(list, zip(xs, 3 * xs))), shuffle=True), 4)
 
 
 class Inferred(ScalarStats):
