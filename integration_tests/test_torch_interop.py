@@ -158,7 +158,7 @@ def test_the_example_in_the_documentation():
 def test_errors():
     with pytest.raises(ArgumentError, match="rank=1 and world_size=None: give both, or none"):
         TorchDataset(batches(), rank=1)
-    with pytest.raises(ArgumentError, match="epoch is an integer from 0 up; got -1"):
+    with pytest.raises(ArgumentError, match="epoch is an integer from 0 up; received -1"):
         TorchDataset(batches()).set_epoch(-1)
     dataset = TorchDataset(batches())
     with pytest.raises(
