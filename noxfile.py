@@ -29,7 +29,7 @@ OTHER_PYTHONS = ("3.12", "3.13")
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
 LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless")
-OF_TENSORPACK = ("tabulate", "termcolor", "tqdm", "msgpack-numpy", "psutil", "six")
+OF_TENSORPACK = ("msgpack", "msgpack-numpy", "psutil", "pyzmq", "six", "tabulate", "termcolor", "tqdm")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
 
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
