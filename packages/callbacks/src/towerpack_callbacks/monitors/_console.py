@@ -13,6 +13,9 @@ from ._monitor import Monitor
 
 __all__ = ["ScalarPrinter"]
 
+# An average that an input adds, and no callback or model of the user's.
+_OF_INPUT = "/queue_size"
+
 
 @final
 class ScalarPrinter(Monitor):
@@ -25,29 +28,29 @@ class ScalarPrinter(Monitor):
         whitelist: regular expressions; only names in which one is found are printed, declared or not.
             None: those that are declared.
         blacklist: regular expressions; names in which one is found are not printed.
-        verbose: print all that are not in the blacklist, declared or not.
+        verbose: without a whitelist, print all that are not in the blacklist, declared or not.
     """
 
     def __init__(
         self,
         whitelist: Sequence[str] | None = None,
-        blacklist: Sequence[str] = ("/queue_size$",),
+        blacklist: Sequence[str] = (),
         *,
         verbose: bool = False,
     ) -> None:
-        if verbose:
-            whitelist = [""] if whitelist is None else whitelist
-            blacklist = () if blacklist == ("/queue_size$",) else blacklist
+        if verbose and whitelist is None:
+            whitelist = [""]  # is found in all
         self._whitelist = None if whitelist is None else [re.compile(regex) for regex in whitelist]
         self._blacklist = [re.compile(regex) for regex in blacklist]
-        self._headlines: list[str] = []
+        self._places: dict[str, int] = {}
         self._latest: dict[str, float] = {}
 
     def _setup_graph(self) -> None:
         self._latest.clear()
 
     def expect(self, headlines: Sequence[str]) -> None:
-        self._headlines = list(headlines)
+        names = [name for name in headlines if not name.endswith(_OF_INPUT)]
+        self._places = {name: place for place, name in enumerate(dict.fromkeys(names))}
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
         if self._is_shown(name):
@@ -60,7 +63,7 @@ class ScalarPrinter(Monitor):
         if any(regex.search(name) for regex in self._blacklist):
             return False
         if self._whitelist is None:
-            return name in self._headlines
+            return name in self._places
         return any(regex.search(name) for regex in self._whitelist)
 
     def _trigger(self) -> None:
@@ -73,7 +76,7 @@ class ScalarPrinter(Monitor):
 
     def _place(self, statistic: tuple[str, float]) -> tuple[int, str]:
         name = statistic[0]
-        return (self._headlines.index(name) if name in self._headlines else len(self._headlines), name)
+        return self._places.get(name, len(self._places)), name
 
 
 def _print(line: str) -> None:
