@@ -55,34 +55,23 @@ def fit(tuning: Tuning) -> Callable[[], _lenet.Measured]:
     """Gets ready to train; returns what trains once."""
     if tuning.our_options:
         os.environ["TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"] = "false"
-    import keras
     import tensorflow as tf
+    from _keras_epochs import epoch_times
 
     if tuning.our_options and (os.cpu_count() or 1) <= 4:
         tf.config.threading.set_intra_op_parallelism_threads(1)
 
-    class Stopwatch(keras.callbacks.Callback):
-        def __init__(self) -> None:
-            super().__init__()
-            self.seconds: list[float] = []
-
-        def on_epoch_begin(self, epoch, logs=None) -> None:
-            self._start = time.perf_counter()
-
-        def on_epoch_end(self, epoch, logs=None) -> None:
-            self.seconds.append(time.perf_counter() - self._start)
-
     data = samples(tuning.dataset)
 
     def run() -> _lenet.Measured:
-        stopwatch = Stopwatch()
+        watch, seconds = epoch_times()
         with on_screen():
             begin = time.perf_counter()
             model = network(tuning)
-            fitted = {"epochs": _lenet.EPOCHS, "steps_per_epoch": _lenet.STEPS, "callbacks": [stopwatch]}
+            fitted = {"epochs": _lenet.EPOCHS, "steps_per_epoch": _lenet.STEPS, "callbacks": [watch]}
             model.fit(**data, **fitted, verbose=tuning.verbose)
             whole = time.perf_counter() - begin
-        return whole, _lenet.timed_epochs(stopwatch.seconds)
+        return whole, _lenet.timed_epochs(seconds)
 
     return run
 
