@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as tf
 from hypothesis import settings
+
+# Where the table of layers is, which several test files and other sessions import.
+sys.path.insert(0, str(Path(__file__).parent))
 
 # How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
 settings.register_profile("any machine", deadline=None)

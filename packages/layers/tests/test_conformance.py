@@ -5,85 +5,51 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-import attrs
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from layer_table import CASES
 
 import towerpack_layers
 from towerpack_layers import (
-    AvgPooling,
     BatchNorm,
-    BNReLU,
-    Conv2D,
-    Dropout,
     DuplicateLayerError,
-    FullyConnected,
-    GlobalAvgPooling,
     GraphRequiredError,
     LinearWrap,
-    MaxPooling,
     TowerContext,
     argscope,
 )
+from towerpack_layers.testing import LayerCase
 
-
-@attrs.frozen
-class Case:
-    """A layer, the arguments to call it with, and the variables it must make."""
-
-    layer: Any
-    options: dict[str, Any] = attrs.field(factory=dict)
-    variables: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return str(self.layer.layer_name)
-
-    @property
-    def has_data_format(self) -> bool:
-        return "data_format" in inspect.signature(self.layer).parameters
-
-    def build(
-        self, shape: tuple[int | None, ...] = (4, 6, 8, 3), dtype: Any = tf.float32, **more: Any
-    ) -> Any:
-        x = tf.ones([size or 4 for size in shape], dtype)
-        return self.layer("layer", x, **{**self.options, **more})
-
-
-BN_VARIABLES = ("gamma", "beta", "mean/EMA", "variance/EMA")
-CASES = [
-    Case(AvgPooling, {"pool_size": 2}),
-    Case(BNReLU, {}, tuple(f"bn/{name}" for name in BN_VARIABLES)),
-    Case(BatchNorm, {}, BN_VARIABLES),
-    Case(Conv2D, {"filters": 5, "kernel_size": 3}, ("W", "b")),
-    Case(Dropout, {"rate": 0.3}),
-    Case(FullyConnected, {"units": 5}, ("W", "b")),
-    Case(GlobalAvgPooling),
-    Case(MaxPooling, {"pool_size": 2}),
-]
 every_layer = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-with_data_format = [case for case in CASES if case.has_data_format]
+images = [case for case in CASES if case.has_data_format]
+
+
+def build(case: LayerCase, x: Any = None, **more: Any) -> Any:
+    """Builds the layer over ones, or over another input."""
+    x = tf.ones(case.shape, case.dtype) if x is None else x
+    return case.layer("layer", x, **{**case.options, **more})
 
 
 def test_the_table_is_complete() -> None:
     public = [getattr(towerpack_layers, name) for name in towerpack_layers.__all__]
-    assert [case.layer for case in CASES] == [member for member in public if hasattr(member, "layer_name")]
+    layers = {member for member in public if hasattr(member, "layer_name")}
+    assert {case.layer for case in CASES} == layers
 
 
 @every_layer
 @pytest.mark.parametrize("is_training", [True, False])
-def test_names_of_variables_and_output(graph: tf.Graph, case: Case, is_training: bool) -> None:
+def test_names_of_variables_and_output(graph: tf.Graph, case: LayerCase, is_training: bool) -> None:
     with tf.variable_scope("net"), TowerContext("tower", is_training=is_training):
-        out = case.build()
+        out = build(case)
     assert out.name == "tower/layer/output:0"
     assert [v.op.name for v in tf.global_variables()] == [f"net/layer/{name}" for name in case.variables]
 
 
 @every_layer
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float16, tf.bfloat16], ids=lambda dtype: dtype.name)
-def test_dtype_is_kept_and_gradients_flow(run: Any, case: Case, dtype: Any) -> None:
-    x = tf.cast(tf.constant(np.random.default_rng(0).normal(size=[4, 6, 8, 3])), dtype)
+def test_dtype_is_kept_and_gradients_flow(run: Any, case: LayerCase, dtype: Any) -> None:
+    x = tf.cast(tf.constant(np.random.default_rng(0).normal(size=case.shape)), dtype)
     with TowerContext("", is_training=True):
         out = case.layer("layer", x, **case.options)
     assert out.dtype == dtype
@@ -96,47 +62,47 @@ def test_dtype_is_kept_and_gradients_flow(run: Any, case: Case, dtype: Any) -> N
     assert case.layer is BatchNorm or np.abs(run(gradients[0]).astype("f4")).max() > 0
 
 
-@pytest.mark.parametrize("case", with_data_format, ids=[case.name for case in with_data_format])
-def test_channels_first(run: Any, case: Case) -> None:
+@pytest.mark.parametrize("case", images, ids=[case.name for case in images])
+def test_channels_first(run: Any, case: LayerCase) -> None:
     with TowerContext("", is_training=True):
-        last = case.build()
+        last = build(case)
     with TowerContext("again", is_training=True, reuse=True):
-        first = case.build((4, 3, 6, 8), data_format="channels_first")
+        first = build(case, tf.ones([4, 3, 6, 8]), data_format="channels_first")
     a, b = run([last, first])
     b = b if b.ndim < 4 else b.transpose(0, 2, 3, 1)
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @every_layer
-def test_second_tower_shares_and_inference_follows(graph: tf.Graph, case: Case) -> None:
+def test_second_tower_shares_and_inference_follows(graph: tf.Graph, case: LayerCase) -> None:
     for index in range(2):
         with TowerContext(f"tower{index}", is_training=True, index=index, num_towers=2, reuse=index > 0):
-            assert case.build().name == f"tower{index}/layer/output:0"
+            assert build(case).name == f"tower{index}/layer/output:0"
     with TowerContext("InferenceTower", is_training=False, reuse=True):
-        assert case.build().name == "InferenceTower/layer/output:0"
+        assert build(case).name == "InferenceTower/layer/output:0"
     assert len(tf.global_variables()) == len(case.variables)
 
 
 @every_layer
-def test_two_layers_of_one_name(graph: tf.Graph, case: Case) -> None:
+def test_two_layers_of_one_name(graph: tf.Graph, case: LayerCase) -> None:
     with TowerContext("", is_training=True):
-        case.build()
+        build(case)
         with pytest.raises(
             DuplicateLayerError, match=f"layer scope 'layer' is already used, by a {case.name}"
         ):
-            case.build()
+            build(case)
 
 
 @every_layer
-def test_linearwrap_and_argscope(graph: tf.Graph, case: Case) -> None:
+def test_linearwrap_and_argscope(graph: tf.Graph, case: LayerCase) -> None:
     with TowerContext("", is_training=True), argscope(case.layer, **case.options):
-        out = getattr(LinearWrap(tf.ones([4, 6, 8, 3])), case.name)("layer")()
+        out = getattr(LinearWrap(tf.ones(case.shape)), case.name)("layer")()
     assert out.name == "layer/output:0"
 
 
 @every_layer
-def test_batch_size_may_be_unknown(graph: tf.Graph, case: Case) -> None:
-    x = tf.placeholder(tf.float32, [None, 6, 8, 3])
+def test_batch_size_may_be_unknown(graph: tf.Graph, case: LayerCase) -> None:
+    x = tf.placeholder(tf.float32, [None, *case.shape[1:]])
     with TowerContext("", is_training=True):
         out = case.layer("layer", x, **case.options)
     assert out.shape.as_list()[0] is None
@@ -144,7 +110,7 @@ def test_batch_size_may_be_unknown(graph: tf.Graph, case: Case) -> None:
 
 
 @every_layer
-def test_wrong_inputs(graph: tf.Graph, case: Case) -> None:
+def test_wrong_inputs(graph: tf.Graph, case: LayerCase) -> None:
     with TowerContext("", is_training=True):
         with pytest.raises(TypeError, match="the input must be a tensor, received str"):
             case.layer("layer", "image", **case.options)
@@ -153,13 +119,13 @@ def test_wrong_inputs(graph: tf.Graph, case: Case) -> None:
 
 
 @every_layer
-def test_eager_mode(case: Case) -> None:
+def test_eager_mode(case: LayerCase) -> None:
     with pytest.raises(GraphRequiredError, match=rf"{case.name}\('layer'\) builds a graph"):
-        case.build()
+        build(case)
 
 
 @every_layer
-def test_docstring(case: Case) -> None:
+def test_docstring(case: LayerCase) -> None:
     text = inspect.getdoc(case.layer) or ""
     for section in ("Args:", "Returns:", "Example:"):
         assert section in text

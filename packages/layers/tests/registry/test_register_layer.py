@@ -269,7 +269,7 @@ class TestRegistration:
             return x
 
         message = (
-            r"'Conv2D' is already registered, by towerpack_layers\.nn\._conv\.Conv2D; .*Conv2D cannot.*Rename"
+            r"'Conv2D' is already registered, by towerpack_layers\.nn\.convolution\._conv\.Conv2D; .*Conv2D cannot.*Rename"
         )
         with pytest.raises(DuplicateRegistrationError, match=message):
             register_layer(Conv2D)

@@ -1,12 +1,12 @@
 """The layers that this wheel ships, and the costs of their weights."""
 
 from ._activation import BNReLU
-from ._batch_norm import BatchNorm
-from ._conv import Conv2D
-from ._dropout import Dropout
 from ._fully_connected import FullyConnected
-from ._pooling import AvgPooling, GlobalAvgPooling, MaxPooling
 from ._regularize import l1_regularizer, l2_regularizer, regularize_cost, regularize_cost_from_collection
+from .convolution import Conv2D
+from .normalization import BatchNorm
+from .randomness import Dropout
+from .resampling import AvgPooling, GlobalAvgPooling, MaxPooling
 
 __all__ = [
     "AvgPooling",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow.compat.v1 as tf
 
 from ..registry import register_layer
-from ._batch_norm import BatchNorm
+from .normalization import BatchNorm
 
 __all__ = ["BNReLU"]
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from ..arguments import KernelAndBias, TensorFunction, check_count, check_rank, layer_label
 from ..registry import register_layer
-from ._kernel_and_bias import KernelAndBias, TensorFunction
-from ._layer_arguments import check_count, check_rank, layer_label
 
 __all__ = ["FullyConnected"]
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from ..arguments import is_number
 from ..registry import check_graph_mode
 from ..tower import get_current_tower_context, graph_notes
-from ._layer_arguments import is_number
 
 __all__ = ["l1_regularizer", "l2_regularizer", "regularize_cost", "regularize_cost_from_collection"]
 

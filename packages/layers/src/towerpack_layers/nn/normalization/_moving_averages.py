@@ -7,7 +7,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ..tower import get_current_tower_context, graph_notes
+from ...tower import get_current_tower_context, graph_notes
 
 __all__ = ["MovingAverages"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..registry import register_layer
-from ._layer_arguments import check_data_format, check_padding, check_pair, check_rank, layer_label
+from ...arguments import check_data_format, check_padding, check_pair, check_rank, layer_label
+from ...registry import register_layer
 
 __all__ = ["AvgPooling", "GlobalAvgPooling", "MaxPooling"]
 

@@ -8,11 +8,17 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import TowerError
-from ..registry import attach_variables, register_layer
-from ..tower import get_current_tower_context, graph_notes, in_nested_graph, resolve_training
-from ._kernel_and_bias import resolve_initializer
-from ._layer_arguments import check_channels, check_data_format, check_rank, is_number, layer_label
+from ..._errors import TowerError
+from ...arguments import (
+    check_channels,
+    check_data_format,
+    check_rank,
+    is_number,
+    layer_label,
+    resolve_initializer,
+)
+from ...registry import attach_variables, register_layer
+from ...tower import get_current_tower_context, graph_notes, in_nested_graph, resolve_training
 from ._moving_averages import MovingAverages
 from ._sync_statistics import UNSYNCHRONIZED_STATISTICS, CrossTowerSum, normalize, statistics_of_all_towers
 

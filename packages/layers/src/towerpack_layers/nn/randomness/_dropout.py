@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import LayerArgumentError
-from ..registry import register_layer
-from ..tower import get_current_tower_context, resolve_training
-from ._layer_arguments import check_rank, is_number, layer_label
+from ..._errors import LayerArgumentError
+from ...arguments import check_rank, is_number, layer_label
+from ...registry import register_layer
+from ...tower import get_current_tower_context, resolve_training
 from ._random_key import PHILOX, layer_key
 
 __all__ = ["Dropout"]

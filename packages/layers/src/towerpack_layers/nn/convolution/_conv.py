@@ -7,10 +7,10 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..registry import register_layer
-from ._kernel_and_bias import KernelAndBias, TensorFunction
-from ._layer_arguments import (
+from ...arguments import (
     DataFormat,
+    KernelAndBias,
+    TensorFunction,
     check_channels,
     check_count,
     check_data_format,
@@ -19,6 +19,7 @@ from ._layer_arguments import (
     check_rank,
     layer_label,
 )
+from ...registry import register_layer
 
 __all__ = ["Conv2D"]
 

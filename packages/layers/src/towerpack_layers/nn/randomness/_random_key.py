@@ -13,7 +13,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..tower import TowerContext
+from ...tower import TowerContext
 
 __all__ = ["PHILOX", "layer_key"]
 

@@ -1,0 +1,7 @@
+"""One row or more for each layer of this wheel, which every check of layers runs over."""
+
+from .images import CASES as _IMAGES
+from .normalization import CASES as _NORMALIZATION
+from .vectors import CASES as _VECTORS
+
+CASES = [*_IMAGES, *_NORMALIZATION, *_VECTORS]
