@@ -40,6 +40,7 @@ from .registry import (
     get_registered_layer,
     register_layer,
 )
+from .scopes import mixed_precision
 from .tower import TowerContext, get_current_tower_context
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "get_registered_layer",
     "l1_regularizer",
     "l2_regularizer",
+    "mixed_precision",
     "register_layer",
     "regularize_cost",
     "regularize_cost_from_collection",

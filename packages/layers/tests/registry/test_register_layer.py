@@ -268,9 +268,8 @@ class TestRegistration:
         def Conv2D(x: tf.Tensor) -> tf.Tensor:
             return x
 
-        message = (
-            r"'Conv2D' is already registered, by towerpack_layers\.nn\.convolution\._conv\.Conv2D; .*Conv2D cannot.*Rename"
-        )
+        first = r"towerpack_layers\.nn\.convolution\._conv\.Conv2D"
+        message = rf"'Conv2D' is already registered, by {first}; .*Conv2D cannot.*Rename"
         with pytest.raises(DuplicateRegistrationError, match=message):
             register_layer(Conv2D)
 

@@ -221,7 +221,7 @@ class Trainer(LoopCounters):
             self._directory.prepare(resumed=self._start.path)
             if where := self._directory.describe():
                 self.monitors.put_message(where)
-            _log.info("%s", describe_trainable_variables(self.graph))
+            _log.info("%s", describe_trainable_variables(self.graph, self._main_cost()))
             sess = self.processes.create_session(self.graph, self._session_config(), self._start)
             with self._session.open(sess):
                 self.processes.restore(self._start, sess, self._run_state())
@@ -256,6 +256,10 @@ class Trainer(LoopCounters):
                 op, self.callbacks, loop, self._counter, steps_per_run=per_run, own_step=own, may_fuse=fuse
             )
         return self._steps
+
+    def _main_cost(self) -> tf.Tensor | None:
+        """Returns the cost of the main tower, for the description of the model; `None` without one cost."""
+        return None
 
     def _has_own_step(self) -> bool:
         return getattr(self.run_step, "__func__", None) is not _RUN_STEP

@@ -1,6 +1,7 @@
 """Layers as registered functions: their names, scopes, default arguments and chains."""
 
 from ._argscope import argscope, get_arg_scope
+from ._compute_dtype import compute_dtype
 from ._layer_scope import check_graph_mode
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
@@ -14,6 +15,7 @@ __all__ = [
     "argscope",
     "attach_variables",
     "check_graph_mode",
+    "compute_dtype",
     "get_arg_scope",
     "get_registered_layer",
     "register_layer",

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, o
 
 from .._errors import DuplicateRegistrationError
 from ._argscope import scoped_arguments
+from ._compute_dtype import cast_arguments
 from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
 from ._layer_scope import check_finished, check_graph_mode, layer_scope, log_shapes, name_output
 
@@ -177,10 +178,12 @@ def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
     check_graph_mode(call)
     kwargs = info.complete(call, args, kwargs, scoped_arguments(info))
     if name is None:
+        args, kwargs = cast_arguments(args, kwargs)
         result = info.function(*args, **kwargs)
         check_finished(call, result)
         return result
     with layer_scope(info.name, name) as scope:
+        args, kwargs = cast_arguments(args, kwargs)
         result = name_output(call, info.function(*args, **kwargs))
     if info.log_shape:
         log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)

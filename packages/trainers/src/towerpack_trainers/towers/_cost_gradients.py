@@ -114,6 +114,11 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
         )
     if not cost.dtype.is_floating:
         raise ModelError(f"The cost {cost.name!r} has dtype {cost.dtype.name}; expected a float.")
+    if cost.dtype.size < 4:
+        raise ModelError(
+            f"The cost {cost.name!r} has dtype {cost.dtype.name}, too coarse for sums over a batch. Compute "
+            "the loss in float32, for example from tf.cast(logits, tf.float32)."
+        )
     return cost
 
 

@@ -1,0 +1,7 @@
+"""Blocks that change what variables and names the code within them makes."""
+
+from ._mixed_precision import mixed_precision
+
+__all__ = [
+    "mixed_precision",
+]
