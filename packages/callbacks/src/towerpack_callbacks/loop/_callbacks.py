@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
 from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
-from ..graph import ancestors
+from ..graph import find_ancestors
 from ._callback_states import keyed, load_states, states_of
 from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
 from ._statistics_order import check_statistics, tell_headlines
@@ -297,7 +297,7 @@ class Callbacks:
     def fetcher_of(self, op: tf.Operation) -> Callback | None:
         """Returns the first callback that fetches something which depends on an op, or None."""
         for cb, fetch in self._step_fetches:
-            if op in ancestors(_elements(fetch, op.graph)):
+            if op in find_ancestors(_elements(fetch, op.graph)):
                 return cb
         return None
 
