@@ -275,6 +275,8 @@ class Callbacks:
         One that ends the process, such as `SystemExit`, counts more. The others are logged with their
         tracebacks, as only one can be raised.
         """
+        if self._ready:
+            self._times.forget_errors()
         errors: list[BaseException] = []
         for cb in self._callbacks:
             try:
@@ -291,7 +293,7 @@ class Callbacks:
     # ---- whose an error is
 
     def raiser_of(self, error: BaseException) -> Callback | None:
-        """Returns the callback that an exception has left before `after_train`; None if none has."""
+        """Returns the callback that an exception has left; None if none has, and after `after_train`."""
         return self._times.raiser_of(error)
 
     def fetcher_of(self, op: tf.Operation) -> Callback | None:
