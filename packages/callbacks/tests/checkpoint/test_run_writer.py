@@ -187,5 +187,5 @@ def test_a_loop_may_ask_where_savers_write(line, tmp_path):
 
     savers = [Put(), ModelSaver(), PeriodicTrigger(MinSaver("cost", tmp_path / "best"), every_k_epochs=1)]
     line.run(savers, max_epoch=0)
-    assert checkpoint_directories(line.callbacks) == {line.log_dir, tmp_path / "best"}
+    assert checkpoint_directories(savers) == {line.log_dir, tmp_path / "best"}
     assert checkpoint_directories([Callback()]) == set()
