@@ -4,7 +4,13 @@ from ._argscope import argscope, get_arg_scope
 from ._layer_scope import check_graph_mode
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
-from ._register_layer import RESERVED, LayerRegistry, get_registered_layer, register_layer
+from ._register_layer import (
+    RESERVED,
+    LayerRegistry,
+    get_registered_layer,
+    register_alias,
+    register_layer,
+)
 
 __all__ = [
     "RESERVED",
@@ -16,5 +22,6 @@ __all__ = [
     "check_graph_mode",
     "get_arg_scope",
     "get_registered_layer",
+    "register_alias",
     "register_layer",
 ]
