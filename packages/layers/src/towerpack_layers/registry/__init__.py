@@ -5,7 +5,13 @@ from ._compute_dtype import compute_dtype
 from ._layer_scope import check_graph_mode
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
-from ._register_layer import RESERVED, LayerRegistry, get_registered_layer, register_layer
+from ._register_layer import (
+    RESERVED,
+    LayerRegistry,
+    get_registered_layer,
+    register_alias,
+    register_layer,
+)
 
 __all__ = [
     "RESERVED",
@@ -18,5 +24,6 @@ __all__ = [
     "compute_dtype",
     "get_arg_scope",
     "get_registered_layer",
+    "register_alias",
     "register_layer",
 ]

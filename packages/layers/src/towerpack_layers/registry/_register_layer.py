@@ -14,10 +14,18 @@ from ._compute_dtype import cast_arguments
 from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
 from ._layer_scope import check_finished, check_graph_mode, layer_scope, log_shapes, name_output
 
-__all__ = ["REGISTRY", "RESERVED", "LayerRegistry", "get_registered_layer", "register_layer"]
+__all__ = [
+    "REGISTRY",
+    "RESERVED",
+    "LayerRegistry",
+    "get_registered_layer",
+    "register_alias",
+    "register_layer",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+LayerT = TypeVar("LayerT")
 
 
 @final
@@ -27,6 +35,10 @@ class LayerRegistry:
     def __init__(self) -> None:
         self._layers: dict[str, Layer[..., Any]] = {}
         self._ambiguous: set[str] = set()
+
+    def add_alias(self, name: str, layer: Layer[..., Any]) -> None:
+        """Adds another name of a layer, under which it is found, too."""
+        self._layers[name] = layer
 
     def add(self, layer: Layer[..., Any]) -> None:
         """Adds a layer; a function that a reload or a notebook cell defines anew replaces its former self.
@@ -152,6 +164,12 @@ def get_registered_layer(name: str) -> Layer[..., Any] | None:
         True
     """
     return REGISTRY.get(name)
+
+
+def register_alias(name: str, layer: LayerT) -> LayerT:
+    """Registers a layer under another name, and returns the layer itself."""
+    REGISTRY.add_alias(name, cast(Layer[..., Any], layer))
+    return layer
 
 
 def _register(function: Callable[..., Any], *, log_shape: bool, use_scope: bool | None) -> Layer[..., Any]:

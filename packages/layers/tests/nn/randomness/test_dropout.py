@@ -200,3 +200,11 @@ def test_a_rate_may_be_a_variable_and_draws_as_the_number_does(run: Run) -> None
             outs.append(Dropout("d", tf.ones([1000]), rate=given))
     first, second = run(outs)
     assert (first == second).all()
+
+
+def test_noise_shape_with_an_unknown_batch(run: Run) -> None:
+    x = tf.placeholder(tf.float32, [None, 30])
+    out = Dropout(x, noise_shape=[None, 1], training=True)
+    rows = run(out, {x: np.ones([20, 30])})
+    assert (rows == rows[:, :1]).all()
+    assert np.unique(rows).tolist() == [0.0, 2.0]

@@ -1,7 +1,9 @@
 """Random numbers that a resumed training draws again, and the layers made of them."""
 
 from ._dropout import Dropout
+from ._spatial_dropout import SpatialDropout
 
 __all__ = [
     "Dropout",
+    "SpatialDropout",
 ]

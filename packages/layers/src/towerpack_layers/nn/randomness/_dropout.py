@@ -71,7 +71,8 @@ def Dropout(
     tower = get_current_tower_context()
     if tower is None or tower.random_seed is None or tower.step is None:
         rate = tf.cast(rate, x.dtype) if tf.is_tensor(rate) else rate
-        return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
+        shape = None if noise_shape is None else _mask_shape(x, noise_shape)
+        return tf.nn.dropout(x, rate=rate, noise_shape=shape, seed=seed)
     with tf.name_scope("mask") as scope:
         key = layer_key(call, tower, scope, seed)
         kept, share = _draw_kept(_mask_shape(x, noise_shape), rate, key, tower.step)
