@@ -21,11 +21,15 @@ from ._errors import (
 from .nn import (
     AvgPooling,
     BatchNorm,
+    BatchRenorm,
     BNReLU,
     Conv2D,
     Dropout,
     FullyConnected,
     GlobalAvgPooling,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
     MaxPooling,
     l1_regularizer,
     l2_regularizer,
@@ -40,12 +44,14 @@ from .registry import (
     get_registered_layer,
     register_layer,
 )
+from .scopes import spectral_norm_scope
 from .tower import TowerContext, get_current_tower_context
 
 __all__ = [
     "AvgPooling",
     "BNReLU",
     "BatchNorm",
+    "BatchRenorm",
     "Conv2D",
     "Dropout",
     "DuplicateLayerError",
@@ -53,9 +59,12 @@ __all__ = [
     "FullyConnected",
     "GlobalAvgPooling",
     "GraphRequiredError",
+    "GroupNorm",
+    "InstanceNorm",
     "KerasLayerError",
     "LayerArgumentError",
     "LayerNameError",
+    "LayerNorm",
     "LayersError",
     "LinearWrap",
     "MaxPooling",
@@ -75,4 +84,5 @@ __all__ = [
     "register_layer",
     "regularize_cost",
     "regularize_cost_from_collection",
+    "spectral_norm_scope",
 ]

@@ -4,7 +4,7 @@ from ._activation import BNReLU
 from ._fully_connected import FullyConnected
 from ._regularize import l1_regularizer, l2_regularizer, regularize_cost, regularize_cost_from_collection
 from .convolution import Conv2D
-from .normalization import BatchNorm
+from .normalization import BatchNorm, BatchRenorm, GroupNorm, InstanceNorm, LayerNorm
 from .randomness import Dropout
 from .resampling import AvgPooling, GlobalAvgPooling, MaxPooling
 
@@ -12,10 +12,14 @@ __all__ = [
     "AvgPooling",
     "BNReLU",
     "BatchNorm",
+    "BatchRenorm",
     "Conv2D",
     "Dropout",
     "FullyConnected",
     "GlobalAvgPooling",
+    "GroupNorm",
+    "InstanceNorm",
+    "LayerNorm",
     "MaxPooling",
     "l1_regularizer",
     "l2_regularizer",
