@@ -1,4 +1,8 @@
-"""Tensors that the first training tower makes, and those that share its variables use as well."""
+"""Tensors that the first training tower makes, and those that share its variables use as well.
+
+Towers run side by side in a step. If one tower changed a variable while another one read it, what a step does
+would depend on which of the two was faster.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,9 @@ def shared_by_towers(purpose: str, make: Callable[[], Sequence[tf.Tensor]]) -> l
     Args:
         purpose: what the tensors are, and of which variable; towers with variables of their own have others.
         make: makes them, where they are asked for first.
+
+    Returns:
+        The tensors that `make` has returned for this purpose in this place, then or now.
     """
     graph, made = tf.get_default_graph(), graph_notes().shared
     key = (purpose, *place_of_body())

@@ -124,7 +124,7 @@ class SynchronousProcesses(ProcessStrategy):
             "the steps of an epoch": loop.steps_per_epoch,
             "the datapoints in a pass of its data": None if source is None else source.size(),
             "the variables": variables,
-            "the sums that layers take over all processes": self._exchange.summed,
+            "the sums that layers take over all processes": self._exchange.summed(),
         }
         difference = find_difference(self._group.gather(facts), self._group.names)
         if difference is not None:

@@ -223,12 +223,11 @@ class Builder(abc.ABC):
         )
 
     def _has_sum(self) -> bool:
-        """Returns whether layers can be given the sum over all that is trained in one step."""
-        if self._exchange is None:
-            return self._count > 1
-        # What an exchange that knows no sum exchanges with, nobody here knows.
-        over_processes = getattr(self._exchange, "sum", None) is not None
-        return over_processes or (self._count > 1 and hasattr(self._exchange, "sum"))
+        """Returns whether layers are given a sum: where there is more than one tower, and all are known."""
+        if getattr(self._exchange, "sum", None) is not None:
+            return True
+        # An exchange with a sum of None is that of one process; of one without, nobody here knows.
+        return self._count > 1 and (self._exchange is None or hasattr(self._exchange, "sum"))
 
     # ---- gradients and updates
 

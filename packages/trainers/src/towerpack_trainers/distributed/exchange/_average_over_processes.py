@@ -78,10 +78,9 @@ class AverageOverProcesses:
         self.stops: list[tf.Operation] = []
         self.sum: SumOverProcesses | None = self._sums if communicator.size > 1 else None
 
-    @property
-    def summed(self) -> list[str]:
-        """What `sum` has summed, in order."""
-        return self._sums.taken
+    def summed(self) -> dict[str, str]:
+        """Returns type and shape of what `sum` has summed, by its number."""
+        return {f"number {number}": what for number, what in enumerate(self._sums.taken)}
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """Returns averaged gradients and their variables; see `average_over_processes`."""
