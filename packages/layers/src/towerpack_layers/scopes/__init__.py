@@ -1,4 +1,4 @@
-"""Scopes around functions and variables: sharing, naming, remapping and freezing."""
+"""Blocks that change what variables and names the code within them makes."""
 
 from ._spectral_norm import spectral_norm_scope
 
