@@ -21,6 +21,7 @@ from ._errors import (
 from .nn import (
     AvgPooling,
     BatchNorm,
+    BatchRenorm,
     BNReLU,
     ConcatWith,
     Conv1D,
@@ -35,6 +36,9 @@ from .nn import (
     GlobalAvgPooling,
     ImageSample,
     Maxout,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
     MaxPooling,
     PReLU,
     SeparableConv2D,
@@ -54,6 +58,7 @@ from .registry import (
     register_layer,
 )
 from .scopes import mixed_precision
+from .scopes import spectral_norm_scope
 from .tower import TowerContext, get_current_tower_context
 
 __all__ = [
@@ -62,6 +67,7 @@ __all__ = [
     "BatchNorm",
     "ConcatWith",
     "Conv1D",
+    "BatchRenorm",
     "Conv2D",
     "Conv2DTranspose",
     "Deconv2D",
@@ -75,9 +81,12 @@ __all__ = [
     "GlobalAvgPooling",
     "GraphRequiredError",
     "ImageSample",
+    "GroupNorm",
+    "InstanceNorm",
     "KerasLayerError",
     "LayerArgumentError",
     "LayerNameError",
+    "LayerNorm",
     "LayersError",
     "LinearWrap",
     "MaxPooling",
@@ -103,4 +112,5 @@ __all__ = [
     "register_layer",
     "regularize_cost",
     "regularize_cost_from_collection",
+    "spectral_norm_scope",
 ]

@@ -11,6 +11,10 @@ from .convolution import Conv1D, Conv2D, Conv2DTranspose, Deconv2D, DepthwiseCon
 from .normalization import BatchNorm
 from .randomness import Dropout, SpatialDropout
 from .resampling import AvgPooling, FixedUnPooling, GlobalAvgPooling, ImageSample, MaxPooling
+from .convolution import Conv2D
+from .normalization import BatchNorm, BatchRenorm, GroupNorm, InstanceNorm, LayerNorm
+from .randomness import Dropout
+from .resampling import AvgPooling, GlobalAvgPooling, MaxPooling
 
 __all__ = [
     "AvgPooling",
@@ -18,6 +22,7 @@ __all__ = [
     "BatchNorm",
     "ConcatWith",
     "Conv1D",
+    "BatchRenorm",
     "Conv2D",
     "Conv2DTranspose",
     "Deconv2D",
@@ -28,6 +33,9 @@ __all__ = [
     "FullyConnected",
     "GlobalAvgPooling",
     "ImageSample",
+    "GroupNorm",
+    "InstanceNorm",
+    "LayerNorm",
     "MaxPooling",
     "Maxout",
     "PReLU",

@@ -26,6 +26,7 @@ class GraphNotes:
         failed: by graph and name scope of a layer whose last call failed, the variables that it had made.
         logged: keys of the lines logged so far.
         costs_of_towers: names of the regularization losses that were added in a tower which is left by now.
+        shared: by purpose and place, the names of tensors that several towers use.
         moved: by place, the name of the last op that moves a moving average. No op is kept: it would keep
             the graph alive.
     """
@@ -34,6 +35,7 @@ class GraphNotes:
     failed: dict[tuple[str, str], tuple[str, ...]] = attrs.field(factory=dict)
     logged: set[tuple[str, str]] = attrs.field(factory=set)
     costs_of_towers: set[str] = attrs.field(factory=set)
+    shared: dict[tuple[str, ...], list[str]] = attrs.field(factory=dict)
     moved: dict[tuple[str, ...], str] = attrs.field(factory=dict)
 
     def first_time(self, topic: str, key: str) -> bool:
