@@ -7,12 +7,14 @@ with any other function library that does the same.
 from ._errors import (
     DuplicateLayerError,
     DuplicateRegistrationError,
+    FrozenVariableError,
     GraphRequiredError,
     KerasLayerError,
     LayerArgumentError,
     LayerNameError,
     LayersError,
     NotALayerError,
+    ScopeError,
     SharedVariableError,
     TowerError,
     TowerNameError,
@@ -44,6 +46,17 @@ from .registry import (
     layer_register,
     register_layer,
 )
+from .scopes import (
+    auto_reuse_variable_scope,
+    cached_name_scope,
+    custom_getter_scope,
+    freeze_variables,
+    remap_variables,
+    rename_get_variable,
+    rename_tflayer_get_variable,
+    under_name_scope,
+    under_variable_scope,
+)
 from .tower import TowerContext, get_current_tower_context
 
 __all__ = [
@@ -54,6 +67,7 @@ __all__ = [
     "Dropout",
     "DuplicateLayerError",
     "DuplicateRegistrationError",
+    "FrozenVariableError",
     "FullyConnected",
     "GlobalAvgPooling",
     "GraphRequiredError",
@@ -64,6 +78,7 @@ __all__ = [
     "LinearWrap",
     "MaxPooling",
     "NotALayerError",
+    "ScopeError",
     "SharedVariableError",
     "TowerContext",
     "TowerError",
@@ -71,9 +86,13 @@ __all__ = [
     "UnknownLayerError",
     "VariableHolder",
     "argscope",
+    "auto_reuse_variable_scope",
+    "cached_name_scope",
+    "custom_getter_scope",
     "disable_layer_logging",
     "enable_argscope_for_function",
     "enable_argscope_for_module",
+    "freeze_variables",
     "get_arg_scope",
     "get_current_tower_context",
     "get_registered_layer",
@@ -83,4 +102,9 @@ __all__ = [
     "register_layer",
     "regularize_cost",
     "regularize_cost_from_collection",
+    "remap_variables",
+    "rename_get_variable",
+    "rename_tflayer_get_variable",
+    "under_name_scope",
+    "under_variable_scope",
 ]
