@@ -1,7 +1,10 @@
 """Random numbers that a resumed training draws again, and the layers made of them."""
 
 from ._dropout import Dropout
+from ._random_tensors import random_normal, random_uniform
 
 __all__ = [
     "Dropout",
+    "random_normal",
+    "random_uniform",
 ]
