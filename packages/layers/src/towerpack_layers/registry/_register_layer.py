@@ -8,15 +8,9 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, overload
 
-import tensorflow.compat.v1 as tf
-
 from .._errors import DuplicateRegistrationError
-from ._argscope import scoped_defaults
+from ._build_layer import build_layer
 from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
-from ._layer_logging import log_shapes
-from ._layer_scope import check_finished, check_graph_mode, layer_scope, name_output
-from ._old_spellings import modern_call, warn_in_user_code
-from ._scoped_calls import note_call
 
 __all__ = [
     "REGISTRY",
@@ -191,7 +185,7 @@ def _register(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _build(info, args, kwargs)
+        return build_layer(info, args, kwargs)
 
     layer = cast(Layer[..., Any], call)
     layer.layer_name, layer.layer_info = info.name, info
@@ -199,36 +193,6 @@ def _register(
         vars(call)["__signature__"] = _with_name(info.signature)
     REGISTRY.add(layer)
     return layer
-
-
-def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name, args = info.split_name(args)
-    call = info.name if name is None else f"{info.name}({name!r})"
-    check_graph_mode(call)
-    args, kwargs = modern_call(call, info, args, kwargs)
-    defaults = scoped_defaults(info)
-    kwargs = info.complete(call, args, kwargs, {argument: value for argument, (value, _) in defaults.items()})
-    if name is None:
-        result, scope = info.function(*args, **kwargs), str(tf.get_variable_scope().name)
-        check_finished(call, result)
-    else:
-        if info.use_scope is False:
-            _warn_of_name(info.name, name)
-        with layer_scope(info.name, name) as scope:
-            result = name_output(call, info.function(*args, **kwargs))
-        if info.log_shape:
-            log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)
-    if defaults:
-        note_call(info.name, scope, defaults, kwargs)
-    return result
-
-
-def _warn_of_name(layer: str, name: str) -> None:
-    warn_in_user_code(
-        f"{layer}({name!r}): the layer is registered with use_scope=False, to be called without a name. "
-        f"Leave the name out, or register it with use_scope=None.",
-        UserWarning,
-    )
 
 
 def _check_function(function: Any) -> None:

@@ -1,4 +1,4 @@
-"""Scopes around functions and variables: sharing, naming, remapping and freezing."""
+"""Blocks that change what variables and names the code within them makes."""
 
 from ._freeze_variables import freeze_variables
 from ._function_scopes import auto_reuse_variable_scope, under_name_scope, under_variable_scope
