@@ -7,22 +7,19 @@ from ._concat import ConcatWith
 from ._embedding import Embedding
 from ._fully_connected import FullyConnected
 from ._regularize import l1_regularizer, l2_regularizer, regularize_cost, regularize_cost_from_collection
+from ._symbolic_functions import batch_flatten, print_stat, psnr, rms
 from .convolution import Conv1D, Conv2D, Conv2DTranspose, Deconv2D, DepthwiseConv2D, SeparableConv2D
-from .normalization import BatchNorm
-from .randomness import Dropout, SpatialDropout
-from .resampling import AvgPooling, FixedUnPooling, GlobalAvgPooling, ImageSample, MaxPooling
-from .convolution import Conv2D
 from .normalization import BatchNorm, BatchRenorm, GroupNorm, InstanceNorm, LayerNorm
-from .randomness import Dropout
-from .resampling import AvgPooling, GlobalAvgPooling, MaxPooling
+from .randomness import Dropout, SpatialDropout, random_normal, random_uniform
+from .resampling import AvgPooling, FixedUnPooling, GlobalAvgPooling, ImageSample, MaxPooling
 
 __all__ = [
     "AvgPooling",
     "BNReLU",
     "BatchNorm",
+    "BatchRenorm",
     "ConcatWith",
     "Conv1D",
-    "BatchRenorm",
     "Conv2D",
     "Conv2DTranspose",
     "Deconv2D",
@@ -32,8 +29,8 @@ __all__ = [
     "FixedUnPooling",
     "FullyConnected",
     "GlobalAvgPooling",
-    "ImageSample",
     "GroupNorm",
+    "ImageSample",
     "InstanceNorm",
     "LayerNorm",
     "MaxPooling",
@@ -42,8 +39,14 @@ __all__ = [
     "SeparableConv2D",
     "SoftMax",
     "SpatialDropout",
+    "batch_flatten",
     "l1_regularizer",
     "l2_regularizer",
+    "print_stat",
+    "psnr",
+    "random_normal",
+    "random_uniform",
     "regularize_cost",
     "regularize_cost_from_collection",
+    "rms",
 ]

@@ -2,6 +2,8 @@
 
 from ._argscope import argscope, get_arg_scope
 from ._compute_dtype import compute_dtype
+from ._foreign_layers import enable_argscope_for_function, enable_argscope_for_module
+from ._layer_logging import disable_layer_logging
 from ._layer_scope import check_graph_mode
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
@@ -12,11 +14,18 @@ from ._register_layer import (
     register_alias,
     register_layer,
 )
+    layer_register,
+    register_layer,
+)
+from ._scoped_calls import ScopedCall, ScopedCalls, ScopedDefault
 
 __all__ = [
     "RESERVED",
     "LayerRegistry",
     "LinearWrap",
+    "ScopedCall",
+    "ScopedCalls",
+    "ScopedDefault",
     "VariableHolder",
     "argscope",
     "attach_variables",
@@ -25,5 +34,11 @@ __all__ = [
     "get_arg_scope",
     "get_registered_layer",
     "register_alias",
+    "disable_layer_logging",
+    "enable_argscope_for_function",
+    "enable_argscope_for_module",
+    "get_arg_scope",
+    "get_registered_layer",
+    "layer_register",
     "register_layer",
 ]
