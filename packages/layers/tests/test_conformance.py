@@ -88,7 +88,7 @@ def test_two_layers_of_one_name(graph: tf.Graph, case: LayerCase) -> None:
     with TowerContext("", is_training=True):
         build(case)
         with pytest.raises(
-            DuplicateLayerError, match=f"layer scope 'layer' is already used, by a {case.name}"
+            DuplicateLayerError, match=f"layer scope 'layer' is already used, by a {case.layer.layer_name}"
         ):
             build(case)
 
@@ -96,7 +96,7 @@ def test_two_layers_of_one_name(graph: tf.Graph, case: LayerCase) -> None:
 @every_layer
 def test_linearwrap_and_argscope(graph: tf.Graph, case: LayerCase) -> None:
     with TowerContext("", is_training=True), argscope(case.layer, **case.options):
-        out = getattr(LinearWrap(tf.ones(case.shape)), case.name)("layer")()
+        out = getattr(LinearWrap(tf.ones(case.shape)), case.layer.layer_name)("layer")()
     assert out.name == "layer/output:0"
 
 
@@ -120,7 +120,7 @@ def test_wrong_inputs(graph: tf.Graph, case: LayerCase) -> None:
 
 @every_layer
 def test_eager_mode(case: LayerCase) -> None:
-    with pytest.raises(GraphRequiredError, match=rf"{case.name}\('layer'\) builds a graph"):
+    with pytest.raises(GraphRequiredError, match=rf"{case.layer.layer_name}\('layer'\) builds a graph"):
         build(case)
 
 
