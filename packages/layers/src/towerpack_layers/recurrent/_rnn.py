@@ -37,15 +37,14 @@ def RNN(x: tf.Tensor, cell: RNNCell, lengths: Any = None, initial_state: Any = N
         cell: the cell, such as `LSTMCell(64)`, `GRUCell(64)` or `MultiRNNCell([...])`.
         lengths: integers `[N]` from 0 to T, the number of steps of each sequence. Outputs after the last step
             are zero, and `state` is that after the last step. By default all have T.
-        initial_state: the state before the first step, of the structure and dtype of `state`; zeros by
-            default.
+        initial_state: the state before the first step, in the structure of `state`; zeros by default.
 
     Returns:
         Tensor `[N, T, cell.output_size]` of the input's dtype; `.state` holds the last state in the structure
         of `cell.state_size`, and `.variables` the variables of the cell.
 
     Raises:
-        TypeError: the cell is none, or lengths or states are of another dtype.
+        TypeError: the cell is none, lengths are no integers, or a state is not floating.
         ValueError: the input is not 3-D or its size unknown, or lengths or states do not fit it.
         tf.errors.InvalidArgumentError: at run time, a length lies outside of 0 to T.
 
@@ -88,7 +87,7 @@ def BidirectionalRNN(
         after `fw_` and `bw_`.
 
     Raises:
-        TypeError: a cell is none, or lengths or states are of another dtype.
+        TypeError: a cell is none, lengths are no integers, or a state is not floating.
         ValueError: the input is not 3-D or its size unknown, or lengths or states do not fit it.
         tf.errors.InvalidArgumentError: at run time, a length lies outside of 0 to T.
 

@@ -154,7 +154,7 @@ class RNNCell(abc.ABC):
             The output `[N, output_size]`, and the new state.
 
         Raises:
-            TypeError: the input is no tensor, or a part of the state has another dtype.
+            TypeError: the input is no tensor, or a part of the state is not floating.
             ValueError: the input has another rank or an unknown size, or the state does not fit the cell.
         """
         call = f"{type(self).__name__}({self.name!r})"

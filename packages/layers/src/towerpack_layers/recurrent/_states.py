@@ -23,10 +23,10 @@ def check_state(call: str, argument: str, state: Any, sizes: Any, batch: int | N
         state: the state; lists may stand for tuples.
         sizes: the cell's `state_size`.
         batch: the static size of the batch.
-        dtype: that of the input.
+        dtype: that of the input, which the state is cast to.
 
     Raises:
-        TypeError: a part of the state has another dtype than the input.
+        TypeError: a part of the state is not floating.
         ValueError: the state has another structure, or a part of it another shape.
     """
     wanted, given = tf.nest.flatten(sizes), tf.nest.flatten(state)
@@ -44,18 +44,18 @@ def check_state(call: str, argument: str, state: Any, sizes: Any, batch: int | N
 
 def _check_part(call: str, argument: str, part: Any, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor:
     tensor = tf.convert_to_tensor(part) if tf.is_tensor(part) else tf.convert_to_tensor(part, dtype)
-    if tensor.dtype != dtype:
+    if not tensor.dtype.is_floating:
         raise TypeError(
-            f"{call}: {argument} must have the input's dtype, {dtype.name}, received {tensor.dtype.name}. "
-            f"Use tf.cast."
+            f"{call}: {argument} must be floating, as the input is, received {tensor.dtype.name}. Use "
+            f"tf.cast."
         )
     if not tensor.shape.is_compatible_with(shape):
         raise ValueError(
             f"{call}: a part of {argument} must have the shape [batch, size], here {shape}; received "
             f"{tensor.shape}."
         )
-    # The same tensor under another name, since its shape is to be known better.
-    tensor = tf.identity(tensor)
+    # In any case another tensor than the given one, since its shape is to be known better.
+    tensor = tf.identity(tf.cast(tensor, dtype))
     tensor.set_shape(shape)
     return tensor
 
