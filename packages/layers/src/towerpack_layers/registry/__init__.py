@@ -11,10 +11,8 @@ from ._register_layer import (
     RESERVED,
     LayerRegistry,
     get_registered_layer,
-    register_alias,
-    register_layer,
-)
     layer_register,
+    register_alias,
     register_layer,
 )
 from ._scoped_calls import ScopedCall, ScopedCalls, ScopedDefault
@@ -31,14 +29,12 @@ __all__ = [
     "attach_variables",
     "check_graph_mode",
     "compute_dtype",
-    "get_arg_scope",
-    "get_registered_layer",
-    "register_alias",
     "disable_layer_logging",
     "enable_argscope_for_function",
     "enable_argscope_for_module",
     "get_arg_scope",
     "get_registered_layer",
     "layer_register",
+    "register_alias",
     "register_layer",
 ]
