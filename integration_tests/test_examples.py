@@ -64,6 +64,21 @@ def test_the_plain_loop(start, tmp_path):
 
 
 @pytest.mark.slow
+def test_the_character_model_trains_and_writes(start, tmp_path):
+    small = ["--units", 64]
+    output, _ = run(start, "char_rnn.py", "--epochs", 1, *small)
+    found = re.fullmatch(
+        r"perplexity (\d+\.\d\d) on held-out text, of (\d+) characters", output.splitlines()[-1]
+    )
+    # As unsure as one that knows how frequent each character is: about 26.
+    assert float(found.group(1)) < 12 < int(found.group(2))
+
+    texts = [run(start, "char_rnn.py", "--sample", 60, *small, "--seed", seed)[0] for seed in (1, 2)]
+    assert [len(text) for text in texts] == [61, 61]
+    assert texts[0] != texts[1]
+
+
+@pytest.mark.slow
 def test_the_own_trainer(start, tmp_path):
     output, _ = run(start, "own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
     found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])

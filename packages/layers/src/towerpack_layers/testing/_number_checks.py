@@ -39,7 +39,7 @@ def check_outputs(layer: LayerUnderTest) -> None:
         layer.is_deterministic,
         "a layer with a reference must compute the same from the same input in training; two runs differ",
     )
-    expected = layer.refer(layer.x, layer.values)
+    expected = layer.refer(layer.x, layer.with_constants(layer.values))
     for built in _precise(layer):
         outputs = built.run(layer.x, layer.values).outputs
         expect(
