@@ -28,9 +28,13 @@ WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
 OTHER_PYTHONS = ("3.12", "3.13")
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
-LOADERS = ("torch==2.13.0", "grain", "spdl-core", "spdl-io", "opencv-python-headless")
+TORCH = "torch==2.13.0"
+LOADERS = (TORCH, "grain", "spdl-core", "spdl-io", "opencv-python-headless")
 OF_TENSORPACK = ("msgpack", "msgpack-numpy", "psutil", "pyzmq", "six", "tabulate", "termcolor", "tqdm")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
+
+# Needed by TensorFlow as well as by what the layers are compared with; TensorFlow decides on the versions.
+OF_TENSORFLOW = ("absl-py", "h5py", "keras", "ml-dtypes", "namex", "opt-einsum", "optree", "protobuf", "scipy")
 
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 # What ours need to be measured for a moment, without peers.
@@ -140,6 +144,25 @@ def torch(session: nox.Session) -> None:
     run_copied_tests(session, ROOT / "integration_tests", ["test_torch_interop.py"])
 
 
+@nox.session(venv_backend="venv")
+def oracle(session: nox.Session) -> None:
+    """Compares every layer with ONNX, PyTorch and Keras; `-- --write docs/oracles.md` keeps the table.
+
+    Not among the usual sessions: PyTorch can be several GB. By pip, which PIP_FIND_LINKS may lead to a build
+    without CUDA.
+    """
+    build(session)
+    session.install(f"towerpack-layers @ {built('layers').as_uri()}", TORCH, *pinned("oracle"))
+    place = Path(session.create_tmp()) / "numbers"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    session.env["TF_CPP_MIN_LOG_LEVEL"] = "2"
+    # TensorFlow in one process, and the others in another: they do not get along in one.
+    session.run("python", "oracles/onnx_nodes.py", str(place))
+    session.run("python", "oracles/compute.py", str(place))
+    session.run("python", "oracles/compare.py", str(place), *session.posargs)
+
+
 @nox.session
 def trackers(session: nox.Session) -> None:
     """Records to TensorBoard, W&B, MLflow and Comet, without network. Not usual: their clients are large."""
@@ -201,7 +224,8 @@ def pin(session: nox.Session) -> None:
     """Writes the newest versions of all tools into tools.txt."""
     groups = [arg for group in GROUPS for arg in ("--group", group)]
     # What the wheels need themselves stays open, for the newest and for the lowest.
-    kept_open = [arg for name in ("attrs", "numpy", "tqdm") for arg in ("--no-emit-package", name)]
+    names = ("attrs", "numpy", "tqdm", *OF_TENSORFLOW)
+    kept_open = [arg for name in names for arg in ("--no-emit-package", name)]
     form = ["--universal", "--python-version", "3.11", "--no-header", "--no-annotate", "--no-emit-index-url"]
     command = ["pip", "compile", "--quiet", "--upgrade", *form, *kept_open, *groups, "-o", str(PINNED)]
     session.run(find_uv_bin(), *command, external=True)
