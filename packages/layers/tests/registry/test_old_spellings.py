@@ -133,6 +133,6 @@ def test_integers_of_numpy_are_sizes(case: LayerCase, kind: Any) -> None:
     shapes = []
     for options in (case.options, {name: of_numpy(value) for name, value in case.options.items()}):
         with tf.Graph().as_default(), TowerContext("", is_training=True):
-            out = case.layer("layer", tf.ones(case.shape, case.dtype), **options)
+            out = case.layer("layer", case.inputs(tf.ones(case.shape, case.dtype)), **options)
             shapes.append([getattr(out, "shape", None), *(v.shape for v in tf.global_variables())])
     assert shapes[0] == shapes[1]
