@@ -49,6 +49,7 @@ COMBINATIONS = {
             "test_full_stack.py",
             "test_bad_input.py",
             "test_examples.py",
+            "test_image_examples.py",
             "test_golden_checkpoints.py",
         ],
     ),
@@ -113,7 +114,7 @@ def isolated(session: nox.Session, wheel: str) -> None:
 def integration(session: nox.Session, combination: str) -> None:
     """Composes installed wheels on real data; each combination in an environment of its own."""
     wanted, files = COMBINATIONS[combination]
-    install(session, wanted, *pinned("test"))
+    install(session, wanted, *pinned("test", "examples"))
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
 
 

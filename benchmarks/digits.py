@@ -43,8 +43,11 @@ def bare(session_config, steps_a_call: int = 1) -> Callable[[], Measured]:
     import tensorflow.compat.v1 as tf
 
     from towerpack_layers import TowerContext
+    from towerpack_trainers.session._create_session import configure_process
     from towerpack_trainers.step._copies_of_step import StepCopies
 
+    if session_config is not None:
+        configure_process(session_config)  # as trainers do, before anything is built
     model = lenet()
     with tf.Graph().as_default():
         # Not constants: TensorFlow would compute the start of the network once and for all.

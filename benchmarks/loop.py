@@ -79,8 +79,11 @@ def session_loops() -> dict[str, Callable[[], float]]:
     import tensorflow.compat.v1 as tf
 
     from towerpack_trainers import default_session_config
+    from towerpack_trainers.session._create_session import configure_process
     from towerpack_trainers.step._copies_of_step import StepCopies
 
+    config = default_session_config()
+    configure_process(config)  # as trainers do: building a loop would give TensorFlow the wrong threads
     graph = tf.Graph()
     with graph.as_default(), tf.variable_scope("", use_resource=True):
         inputs = mlp_inputs(tf)
@@ -90,7 +93,6 @@ def session_loops() -> dict[str, Callable[[], float]]:
         tf.train.get_or_create_global_step()
         init = tf.global_variables_initializer()
         looped = StepCopies([train_op]).loop(lambda done: done < STEPS_A_CALL, "steps")
-    config = default_session_config()
     session = tf.Session(graph=graph, config=config)
     session.run(init)
     feed = dict(zip(inputs, session.run(inputs)))

@@ -34,6 +34,12 @@ def own_trainer():
 
 
 @pytest.fixture(scope="session")
+def resnet_example():
+    """The module of the residual networks."""
+    return load(EXAMPLES / "resnet.py")
+
+
+@pytest.fixture(scope="session")
 def training():
     """The module of the training that other processes run too."""
     return load(HERE / "training.py")

@@ -34,8 +34,8 @@ STEPS = 20
 class Model(ModelDesc):
     """Two layers and momentum; batch normalisation and dropout where they shall be."""
 
-    def __init__(self, plain=True):
-        self.plain = plain
+    def __init__(self, plain=True, synchronized=False):
+        self.plain, self.synchronized = plain, synchronized
 
     def inputs(self):
         return [tf.TensorSpec([None, 6], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
@@ -44,6 +44,9 @@ class Model(ModelDesc):
         hidden = FullyConnected("fc0", x, 16, activation=tf.nn.tanh)
         if not self.plain:
             hidden = Dropout("dropout", BatchNorm("bn", hidden), rate=0.2)
+        if self.synchronized:
+            hidden = BatchNorm("bn0", hidden, sync_statistics=True)
+            hidden = BatchNorm("bn1", tf.square(hidden), sync_statistics=True)
         answer = FullyConnected("fc1", hidden, 1)[:, 0]
         cost = tf.reduce_mean(tf.square(answer - y), name="cost")
         if self.training:
@@ -162,6 +165,7 @@ def main(arguments=None):
     parser.add_argument("--fail", action="store_true")
     parser.add_argument("--block", action="store_true")
     parser.add_argument("--rich", action="store_true")
+    parser.add_argument("--synchronized", action="store_true", help="statistics over all processes")
     parser.add_argument("--shard-batches", action="store_true")
     parser.add_argument("--unobserved", action="store_true", help="no callback acts on a step")
     parser.add_argument("--end-of-own-data", action="store_true", help="the victim's callback raises it")
@@ -174,7 +178,7 @@ def main(arguments=None):
         communicator = MPICommunicator(**times)
     rank, size = (communicator.rank, communicator.size) if communicator else (0, 1)
     config = TrainConfig(
-        model=Model(plain=not args.rich),
+        model=Model(plain=not args.rich, synchronized=args.synchronized),
         # Not dataflow=: that makes a few datapoints to measure them, and `Seen` would note those, too.
         data=QueueInput(data(args, rank, size), infinite=not args.end_of_own_data),
         callbacks=[

@@ -61,3 +61,40 @@ def test_lenet_learns_separable_data(graph: tf.Graph) -> None:
         accuracy = np.mean(session.run(predicted, {image: x}) == y)
     assert np.mean(losses[-10:]) < 0.5 * np.mean(losses[:10])
     assert accuracy > 0.95
+
+
+@pytest.mark.slow
+def test_the_lenet_of_tensorpacks_overview_trains(graph: tf.Graph) -> None:
+    """As it is written there, in spellings of old; each of them is told."""
+    rng = np.random.default_rng(0)
+    image, label = tf.placeholder(tf.float32, [None, 8, 8, 1]), tf.placeholder(tf.int32, [None])
+    with TowerContext("", is_training=True), pytest.warns(DeprecationWarning) as caught:
+        # fmt: off
+        logits = (LinearWrap(image) # the starting brace is only for line-breaking
+                  .Conv2D('conv0', 32, 3, nl=tf.nn.relu)
+                  .MaxPooling('pool0', 2)
+                  .Conv2D('conv1', 32, 3, nl=tf.nn.relu)
+                  .Conv2D('conv2', 32, 3, nl=tf.nn.relu)
+                  .MaxPooling('pool1', 2)
+                  .Conv2D('conv3', 32, 3, nl=tf.nn.relu)
+                  .FullyConnected('fc0', out_dim=512, nl=tf.nn.relu)
+                  .Dropout('dropout', 0.5)
+                  .FullyConnected('fc1', out_dim=10, nl=tf.identity)())
+        # fmt: on
+    told = {str(warning.message).partition(": ")[2] for warning in caught}
+    assert told == {
+        "nl= is an old spelling; write activation=",
+        "out_dim= is an old spelling; write units=",
+        "keep_prob=, also as a positional number, is an old spelling; write rate=0.5",
+    }
+    cost = tf.losses.sparse_softmax_cross_entropy(label, logits)
+    train = tf.train.AdamOptimizer(1e-3).minimize(cost)
+    layers = ("conv0", "conv1", "conv2", "conv3", "fc0", "fc1")
+    assert [v.op.name for v in tf.trainable_variables()] == [f"{name}/{v}" for name in layers for v in "Wb"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        losses = []
+        for _ in range(12):
+            x, y = separable(rng, 32)
+            losses.append(session.run([cost, train], {image: x, label: y})[0])
+    assert np.mean(losses[-3:]) < 0.7 * losses[0]

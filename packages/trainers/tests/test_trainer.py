@@ -1,7 +1,10 @@
 """The loop: order, counters, own graphs and steps, and how it ends."""
 
+import contextlib
+import gc
 import logging
 import traceback
+import weakref
 
 import numpy as np
 import pytest
@@ -465,3 +468,20 @@ def test_the_arguments_of_a_config_do_for_a_config(tmp_path, kit):
         Trainer(TrainConfig(log_dir=None), max_epoch=3)
     with pytest.raises(ConfigError, match="takes a TrainConfig, received 3"):
         Trainer(3)
+
+
+def test_a_failed_trainer_holds_nothing_of_what_failed(configure):
+    held = []
+
+    class Fails(Callback):
+        def _trigger_step(self):
+            batch = np.zeros(4)
+            held.append(weakref.ref(batch))
+            raise ZeroDivisionError
+
+    trainer = SimpleTrainer(configure(callbacks=[Fails()]))
+    with contextlib.suppress(ZeroDivisionError):
+        trainer.train()
+    gc.collect()
+    assert [batch() for batch in held] == [None]
+    assert trainer.global_step == 1

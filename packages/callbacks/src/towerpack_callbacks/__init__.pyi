@@ -24,7 +24,7 @@ from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback,
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
-from .graph import find_tensors
+from .graph import find_ancestors, find_tensors
 from .hyperparam import (
     GraphVarParam,
     HumanHyperParamSetter,
@@ -156,6 +156,7 @@ __all__ = [
     "as_session_hooks",
     "averaged_variables",
     "explain_callbacks",
+    "find_ancestors",
     "find_tensors",
     "make_predictor",
 ]

@@ -94,6 +94,48 @@ def test_a_used_callback_is_as_a_new_one(name, first, second, straight_line, tmp
     assert train(used, second) == train(STATEFUL[name](), second)
 
 
+class Replay(Callback):
+    """A callback that is a flow, too: its place in the data belongs to the input."""
+
+    def __init__(self):
+        self.place = self.seen = 0
+
+    def __iter__(self):
+        return iter(())
+
+    def reset_state(self):
+        """Part of what makes it a flow."""
+
+    def state_dict(self):
+        return {"place": self.place}
+
+    def load_state_dict(self, state):
+        self.place = state["place"]
+
+    def _trigger_step(self):
+        self.place += 1
+        self.seen += 1
+
+
+class CountingReplay(Replay):
+    """Has a state of its own as a callback, which a new training forgets."""
+
+    def callback_state_dict(self):
+        return {"seen": self.seen}
+
+    def load_callback_state_dict(self, state):
+        self.seen = state["seen"]
+
+
+@pytest.mark.parametrize(("kind", "seen"), [(Replay, 4), (CountingReplay, 2)])
+@pytest.mark.parametrize("around", [lambda callback: callback, ProxyCallback])
+def test_a_flow_among_callbacks_keeps_its_place(kind, seen, around, straight_line, tmp_path):
+    replay = kind()
+    for _ in range(2):
+        straight_line(tmp_path).run([around(replay)], steps_per_epoch=2, max_epoch=1)
+    assert (replay.place, replay.seen) == (4, seen)
+
+
 def test_a_callback_is_new_also_outside_of_the_wrapper_that_it_was_in(line, straight_line, tmp_path):
     stop = EarlyStopping("stat", patience=1)
     assert line.run([Put([1, 1, 1]), PeriodicTrigger(stop, every_k_epochs=1)], max_epoch=3) == 6

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, MaxSaver, ModelSaver, PeriodicTrigger
+from towerpack_callbacks import Callback, MaxSaver, MinSaver, ModelSaver, PeriodicTrigger
 from towerpack_callbacks.checkpoint import (
     all_checkpoints,
+    checkpoint_directories,
     random_state,
     read_checkpoint,
     save_now,
@@ -177,3 +178,14 @@ def test_the_next_write_does_not_wait_for_a_process_that_was_forked_during_one(l
         monkeypatch.setattr(WRITE_FILES, write)
         line.run([ModelSaver()])
         assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-3", "model-6"]
+
+
+def test_a_loop_may_ask_where_savers_write(line, tmp_path):
+    class Put(Callback):
+        def produces(self):
+            return ["cost"]
+
+    savers = [Put(), ModelSaver(), PeriodicTrigger(MinSaver("cost", tmp_path / "best"), every_k_epochs=1)]
+    line.run(savers, max_epoch=0)
+    assert checkpoint_directories(savers) == {line.log_dir, tmp_path / "best"}
+    assert checkpoint_directories([Callback()]) == set()

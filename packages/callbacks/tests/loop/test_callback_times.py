@@ -1,6 +1,8 @@
 """What callbacks cost is told, and telling it costs nothing."""
 
+import gc
 import logging
+import weakref
 
 import pytest
 
@@ -37,6 +39,28 @@ def epoch(caplog):
 
     play.watches = watches
     return play
+
+
+def test_an_error_is_let_go_of_with_all_that_its_frames_hold(tmp_path):
+    class Batch:
+        """Something large."""
+
+    held = []
+
+    class Fails(Callback):
+        def _trigger_step(self):
+            batch = Batch()
+            held.append(weakref.ref(batch))
+            raise ZeroDivisionError
+
+    loop, fails = PlainLoop([Fails()], 3, 2, tmp_path), []
+    try:
+        loop.train()
+    except ZeroDivisionError:
+        fails.append(True)
+    gc.collect()
+    assert fails and [batch() for batch in held] == [None]
+    assert loop.callbacks.raiser_of(ZeroDivisionError()) is None
 
 
 def test_what_takes_much_is_named_once(epoch):

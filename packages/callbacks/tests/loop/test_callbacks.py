@@ -435,3 +435,12 @@ def test_a_rehearsal_that_is_stopped_finishes_what_was_triggered(tmp_path):
     with pytest.raises(StopTraining):
         loop.callbacks.trigger_all()
     assert recorder.calls[-1][0] == "after_triggers"
+
+
+def test_a_predictor_takes_each_input_once(line):
+    class Ask(Callback):
+        def _setup_graph(self):
+            with pytest.raises(ValueError, match=r"takes each input once, received cost:0 more than once"):
+                self.trainer.get_predictor(["cost", "cost:0"], ["cost"])
+
+    line.run([Ask()])

@@ -11,6 +11,8 @@
     ├── DuplicateRegistrationError (ValueError)      two functions registered under one layer name
     ├── LayerArgumentError         (TypeError)       a layer does not have this argument, or needs another
     ├── NotALayerError             (TypeError)       `argscope` was called for something that is no layer
+    ├── ScopeError                 (TypeError)       a scope was opened with something that it cannot use
+    ├── FrozenVariableError        (ValueError)      a variable to be frozen exists, and is trainable
     └── UnknownLayerError          (AttributeError)  `LinearWrap` finds no layer of this name
 
 Values out of range and shapes that do not fit are plain `ValueError` and `TypeError`.
@@ -21,12 +23,14 @@ from __future__ import annotations
 __all__ = [
     "DuplicateLayerError",
     "DuplicateRegistrationError",
+    "FrozenVariableError",
     "GraphRequiredError",
     "KerasLayerError",
     "LayerArgumentError",
     "LayerNameError",
     "LayersError",
     "NotALayerError",
+    "ScopeError",
     "SharedVariableError",
     "TowerError",
     "TowerNameError",
@@ -76,6 +80,14 @@ class LayerArgumentError(LayersError, TypeError):
 
 class NotALayerError(LayersError, TypeError):
     """An argument that must be a registered layer is none."""
+
+
+class ScopeError(LayersError, TypeError):
+    """A scope, or a decorator that opens one, was given something that it cannot use."""
+
+
+class FrozenVariableError(LayersError, ValueError):
+    """A variable is to be frozen that exists already and is trainable."""
 
 
 class UnknownLayerError(LayersError, AttributeError):

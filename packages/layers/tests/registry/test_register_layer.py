@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_layers import (
     Conv2D,
-    Dropout,
     DuplicateLayerError,
     DuplicateRegistrationError,
     FullyConnected,
@@ -28,6 +27,7 @@ from towerpack_layers import (
     argscope,
     get_arg_scope,
     get_registered_layer,
+    layer_register,
     register_layer,
 )
 from towerpack_layers.registry import RESERVED, LayerRegistry
@@ -111,7 +111,7 @@ def test_missing_and_unknown_arguments_name_layer_and_arguments(graph: tf.Graph)
     with pytest.raises(LayerArgumentError, match=r"Shift\('s'\): got an unexpected .*'bye'.*takes: by\."):
         Shift("s", x, bye=3)
     with pytest.raises(LayerArgumentError, match="too many positional arguments"):
-        Dropout("d", x, 0.9)
+        MaxPooling("d", x, 2, 2, "same", "channels_last", 3)
     assert tf.global_variables() == []
 
 
@@ -269,7 +269,7 @@ class TestRegistration:
             return x
 
         message = (
-            r"'Conv2D' is already registered, by towerpack_layers\.nn\.convolution\._conv\.Conv2D; .*Conv2D cannot.*Rename"
+            r"'Conv2D' is already registered, by towerpack_layers\.nn\..*\.Conv2D; .*Conv2D cannot.*Rename"
         )
         with pytest.raises(DuplicateRegistrationError, match=message):
             register_layer(Conv2D)
@@ -280,9 +280,37 @@ class TestRegistration:
             @register_layer
             def Nothing() -> None: ...
 
-    def test_use_scope_false_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="use_scope must be True or None, received False"):
-            register_layer(use_scope=False)
+    @pytest.mark.parametrize("use_scope", [0, "yes"])
+    def test_use_scope_is_checked(self, use_scope: Any) -> None:
+        message = f"use_scope must be True, False or None, received {use_scope!r}"
+        with pytest.raises(TypeError, match=message):
+            register_layer(use_scope=use_scope)
+
+    def test_layer_register_is_another_name(self, graph: tf.Graph) -> None:
+        @layer_register(log_shape=False, use_scope=True)
+        def OfOld(x: tf.Tensor) -> tf.Tensor:
+            return x * 1
+
+        @layer_register()
+        def OfOldBare(x: tf.Tensor) -> tf.Tensor:
+            return x * 1
+
+        assert OfOld("a", tf.ones([])).name == "a/output:0"
+        assert LinearWrap(tf.ones([])).OfOldBare("b")().name == "b/output:0"
+
+    def test_without_a_scope(self, run: Run) -> None:
+        @register_layer(use_scope=False)
+        def Unscoped(x: tf.Tensor, by: float = 2.0) -> tf.Tensor:
+            return tf.multiply(x, tf.get_variable("W", [], initializer=tf.constant_initializer(by)), "scaled")
+
+        with argscope(Unscoped, by=4.0):
+            assert run(Unscoped(tf.ones([]))) == 4.0
+        message = r"Unscoped\('named'\): the layer is registered with use_scope=False.*use_scope=None"
+        with pytest.warns(UserWarning, match=message) as caught:
+            named = LinearWrap(tf.ones([])).Unscoped("named", by=3.0)()
+        assert [warning.filename for warning in caught] == [__file__]
+        assert named.name == "named/output:0"
+        assert [v.op.name for v in tf.global_variables()] == ["W", "named/W"]
 
     def test_registries_are_objects(self) -> None:
         registry = LayerRegistry()

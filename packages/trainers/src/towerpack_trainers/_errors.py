@@ -6,7 +6,7 @@ RuntimeError
 └── EndOfInputError       the training input ended before the last step
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
-│   ├── LogDirTakenError  … as another run uses the log directory
+│   ├── LogDirTakenError  … as another run uses the directory
 │   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
@@ -41,7 +41,7 @@ class ConfigError(ValueError):
 
 
 class LogDirTakenError(ConfigError):
-    """The log directory is used by another run, which goes on; the message names it."""
+    """The log directory, or the directory of a saver, is used by another run; the message names that."""
 
 
 class FrozenConfigError(ConfigError, AttributeError):

@@ -66,6 +66,10 @@ class SingleCostTrainer(TowerTrainer):
         self.builder = self._make_builder()
         return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
 
+    def _main_cost(self) -> tf.Tensor | None:
+        cost = self.tower_func.training[0].output
+        return cost if isinstance(cost, tf.Tensor) else None
+
     def _own_callbacks(self) -> list[Callback]:
         callbacks = [] if self.builder is None else self.builder.callbacks()
         return [*super()._own_callbacks(), *callbacks]

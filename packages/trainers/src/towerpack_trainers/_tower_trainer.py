@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -18,6 +18,7 @@ from ._trainer import Trainer
 from .config._flow_positions import FlowPositions
 from .optimize import compile_training_towers, leave_fusion_to_xla
 from .session import seed_data
+from .towers._cross_tower_sum import CrossTowerSum
 from .towers._devices import are_gpus, check_devices, note_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
@@ -82,7 +83,13 @@ class TowerTrainer(Trainer):
             reuse=True if index else None,
             random_seed=self.processes.local_seed(self.seed),
             step=self._step_variable.read_value(),
+            cross_tower_sum=self._sum_over_processes(num_towers),
         )
+
+    def _sum_over_processes(self, num_towers: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
+        over_processes = getattr(self.processes.gradient_exchange, "sum", None)
+        # Several towers are connected by what builds them.
+        return CrossTowerSum(1, over_processes).of(0, "") if over_processes and num_towers == 1 else None
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         """Adds a replica over a DataFlow or an `InputSource` that ends after one pass.

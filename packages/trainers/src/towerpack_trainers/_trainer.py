@@ -1,4 +1,4 @@
-"""The loop: a trainer only knows that training runs steps, and that callbacks do the rest."""
+"""What a training is made of. A trainer only knows that it runs steps, and that callbacks do the rest."""
 
 from __future__ import annotations
 
@@ -22,32 +22,30 @@ from .config._resolve_config import (
     resolve_callbacks,
     resolve_config,
     resolve_input_callbacks,
-    resolve_loop,
-    resolve_monitors,
-    resolve_start,
+    resolve_steps,
     resolve_steps_per_epoch,
-    resolve_train_op,
 )
+from .config._run_plan import RunPlan
 from .config._train_config import TrainConfig
 from .reports._describe_training import describe_trainable_variables, describe_training
 from .restore import RunState
 from .session import (
     LoopCounters,
     ProcessStrategy,
-    RunDirectory,
     SingleProcess,
     StopRequests,
     StopSignals,
     TrainingEnd,
     TrainingInputs,
+    TrainingLoop,
     TrainingSession,
+    TrainOp,
     build_in_graph,
     configure_process,
     default_session_config,
     graph_of,
-    seed_data,
 )
-from .step import HookedSession, TrainingSteps, check_position, choose_steps
+from .step import HookedSession, TrainingSteps, check_position
 from .towers._devices import devices_of_towers
 from .towers._predictor import Predictor
 
@@ -100,20 +98,13 @@ class Trainer(LoopCounters):
         self.processes = SingleProcess() if processes is None else processes
         self.graph, self.coord = graph_of(self), tf.train.Coordinator()
         self._signals = StopSignals(cancel=self.coord.request_stop)
-        self._session = TrainingSession()
-        self._train_op: tf.Operation | None = None
+        self._session, self._train_op = TrainingSession(), TrainOp()
         self._steps: TrainingSteps | None = None
         with self.processes.failing_together(self.coord):
             self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
-            if_taken = self.config.if_log_dir_taken
-            self._directory = RunDirectory(self.config.log_dir, self.config.rehearsal, if_taken)
-            self.log_dir = self._directory.path
-            self._start = resolve_start(self.config, self.log_dir)
-            self.seed = self.processes.agree_on_seed(lambda: self._start.choose_seed(self.config.seed))
-            self.source, self.loop = self.config.data, resolve_loop(self.config)
-            if self.source is not None:
-                seed_data(self.source, self.seed, self.processes)
-            self.monitors, self.callbacks = resolve_monitors(self.config, self.loop), Callbacks([])
+            self._plan = plan = RunPlan.of(self.config, self.processes)
+            self.log_dir, self.seed, self.source = plan.log_dir, plan.seed, self.config.data
+            self.loop, self.monitors, self.callbacks = plan.loop, plan.monitors, Callbacks([])
             configure_process(self._session_config())
             with self.graph.as_default():
                 tf.set_random_seed(self.seed)
@@ -163,19 +154,11 @@ class Trainer(LoopCounters):
     @property
     def train_op(self) -> tf.Operation:
         """The op of one step. Setting one from another graph makes the trainer train that graph."""
-        if self._train_op is None:
-            name = type(self).__name__
-            raise TrainerStateError(
-                f"{name} has no train_op. Set trainer.train_op, or override _setup() or run_step()."
-            )
-        return self._train_op
+        return self._train_op.get(type(self).__name__)
 
     @train_op.setter
     def train_op(self, op: tf.Operation | tf.Tensor) -> None:
-        if self._steps is not None:
-            raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
-        self._train_op = resolve_train_op(op, self.graph)
-        self.graph = self._train_op.graph
+        self.graph = self._train_op.put(op, self.graph).graph
 
     @property
     def is_chief(self) -> bool:
@@ -214,25 +197,21 @@ class Trainer(LoopCounters):
             Exception: whatever the data, a callback or TensorFlow raised, with its own type and traceback.
         """
         self._session.check_unused(self.graph)
-        with self.processes.failing_together(self.coord), self._directory, self._signals:
+        with self.processes.failing_together(self.coord), self._plan.directory, self._signals:
             steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
             self._session.use()
-            self._directory.prepare(resumed=self._start.path)
-            if where := self._directory.describe():
-                self.monitors.put_message(where)
-            _log.info("%s", describe_trainable_variables(self.graph))
-            sess = self.processes.create_session(self.graph, self._session_config(), self._start)
+            self._plan.occupy(self.callbacks)
+            _log.info("%s", describe_trainable_variables(self.graph, self._main_cost()))
+            sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
             with self._session.open(sess):
-                self.processes.restore(self._start, sess, self._run_state())
+                self.processes.restore(self._plan.start, sess, self._run_state())
                 check_position(steps.per_call, self.loop)
                 # What the loop of a resumed run has counted is known, whatever its graph wrote.
                 self.loop.global_step = self.loop.global_step or self._counter.value(sess)
                 self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
-                train_op = None if self._has_own_step() else self._train_op
-                inputs = TrainingInputs(
-                    self.source, self._tower_inputs(), self.callbacks, train_op, self.graph
-                )
+                tensors, op = self._tower_inputs(), self._only_op()
+                inputs = TrainingInputs(self.source, tensors, self.callbacks, op, self.graph)
                 end = TrainingEnd(self.callbacks, self.loop, inputs, self.coord, self.processes)
                 end.run(self._run_loop, sess, leaving=self._signals.leave)
                 self.processes.leave()
@@ -240,59 +219,44 @@ class Trainer(LoopCounters):
     def _prepare(self) -> TrainingSteps:
         if self._steps is not None:
             return self._steps
-        loop, per_run = self.loop, self.config.steps_per_run
-        loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
+        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
         self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            op = tf.no_op() if self._train_op is None else self._train_op
+            op, options = self._train_op.fix(), self._session_config()
             own = type(self).__name__ if self._has_own_step() or self.processes.single_steps else None
-            # XLA would compile the copies once more; a limit on each call shall be one on each step.
-            fuse = not (self.config.xla or self._session_config().operation_timeout_in_ms)
-            fuse = fuse and self.config.stall_seconds >= 1  # else a call of several steps looks like a stall
-            self._steps = choose_steps(
-                op, self.callbacks, loop, self._counter, steps_per_run=per_run, own_step=own, may_fuse=fuse
+            self._steps = resolve_steps(
+                self.config, options, op, self.callbacks, self.loop, self._counter, own
             )
         return self._steps
+
+    def _main_cost(self) -> tf.Tensor | None:
+        """Returns the cost of the main tower, for the description of the model; `None` without one cost."""
+        return None
 
     def _has_own_step(self) -> bool:
         return getattr(self.run_step, "__func__", None) is not _RUN_STEP
 
+    def _only_op(self) -> tf.Operation | None:
+        """Returns the op that all steps run; None if they may run something else."""
+        return None if self._has_own_step() else self._train_op.op
+
     def _run_state(self) -> RunState:
-        allow, inputs = self.config.resume_allow, self._training_inputs()
-        return RunState(self.loop, self.seed, self.callbacks, self.source, allow, inputs)
+        return self._plan.state(self.callbacks, self.source, self._training_inputs())
 
     def _run_loop(self) -> None:
-        loop, callbacks, signals = self.loop, self.callbacks, self._signals
-        max_epoch, times = self.config.max_epoch, self.config.steps_per_run or 1
-        run_unobserved, threads_failed = self.hooked_sess.run_unobserved, self.coord.should_stop
-        bound_op = None if self._has_own_step() else self._train_op
-        run_step = self._session.bind_step(self, bound_op)
-        run_step = self.processes.guard_step(run_step, loop, self.sess)
-        own = vars(self)  # a step may be put on the trainer itself at any time
-        stop_requests = StopRequests(self.coord, signals, callbacks, self.is_chief)
-        end_epoch = callbacks.trigger_all if self.config.rehearsal else callbacks.trigger_epoch
-        callbacks.before_train()
-        self._start.restore_random_numbers()
-        signals.begin()
-        if loop.starting_epoch > max_epoch:
-            _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, max_epoch)
-        for epoch in range(loop.starting_epoch, max_epoch + 1):
-            loop.epoch_num = epoch
-            callbacks.before_epoch()
-            loop.local_step = (loop.starting_step if epoch == loop.starting_epoch else 0) - 1
-            while not loop.is_last_step:
-                if "run_step" in own or not run_unobserved():
-                    loop.local_step += times
-                    run_step()
-                    callbacks.trigger_step(loop.global_step, epoch, loop.is_last_step)
-                if signals.requested is not None or threads_failed():
-                    stop_requests.follow(amid_triggers=loop.is_last_step)
-            callbacks.after_epoch()
-            end_epoch()
-            stop_requests.follow()
+        run_step = self._session.bind_step(self, self._only_op())
+        run_step = self.processes.guard_step(run_step, self.loop, self.sess)
+        requests = StopRequests(self.coord, self._signals, self.callbacks, self.is_chief)
+        times, rehearses = self.config.steps_per_run or 1, self.config.rehearsal
+        epochs = TrainingLoop(self.loop, self.callbacks, requests, times, rehearses)
+        self.callbacks.before_train()
+        self._plan.start.restore_random_numbers()
+        self._signals.begin()
+        # A step may be put on the trainer itself at any time.
+        epochs.run(self.config.max_epoch, run_step, self.hooked_sess.run_unobserved, own=vars(self))
 
 
 _RUN_STEP = Trainer.run_step

@@ -10,14 +10,15 @@ from towerpack_callbacks import Callback, Callbacks, CheckpointError, LoopState,
 from towerpack_callbacks.checkpoint import write_checkpoint
 from towerpack_dataflow import BatchData, DataFromList, MapData, ShardData
 from towerpack_inputsource import FeedInput
-from towerpack_layers import BatchNorm
-from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, SingleCostTrainer
+from towerpack_layers import BatchNorm, TowerError
+from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, SingleCostTrainer, SingleDeviceBuilder
 from towerpack_trainers.distributed import (
     Communicator,
     PeerLostError,
     RanksDifferError,
     SynchronousProcesses,
 )
+from towerpack_trainers.replicate import SyncMultiGPUParameterServerBuilder
 from towerpack_trainers.restore import FreshStart, RunState, find_starting_point
 
 
@@ -180,22 +181,102 @@ class Synchronised(ModelDesc):
         return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
 
     def build_graph(self, x, y):
-        normal = BatchNorm("bn", x[:, None], sync_statistics=True)
+        shift = tf.get_variable("shift", [], initializer=tf.ones_initializer())
+        normal = BatchNorm("bn", tf.square(x + shift)[:, None], sync_statistics=True)
         return tf.reduce_mean(tf.square(tf.get_variable("slope", []) * normal[:, 0] - y))
 
     def optimizer(self):
         return tf.train.GradientDescentOptimizer(0.1)
 
 
+def twice(batches):
+    """Each batch together with that of a process that has the same."""
+    return [[np.concatenate([column, column]) for column in batch] for batch in batches]
+
+
+def test_statistics_are_those_of_all_processes(kit, configure):
+    """With another process that has the same batches, as of one process with each batch twice."""
+    together, alone = kit.Weights(), kit.Weights()
+    strategy = processes(others=[lambda facts: facts])
+    SimpleTrainer(configure(model=Synchronised(), callbacks=[together]), processes=strategy).train()
+    flow = twice(kit.line_data())
+    SimpleTrainer(configure(model=Synchronised(), dataflow=flow, log_dir=None, callbacks=[alone])).train()
+    summed = ["float32 [2]", "float32 [1]", "float32 [1]", "float32 [2]"]
+    assert list(strategy.gradient_exchange.summed().values()) == summed
+    for name, value in alone.values.items():
+        np.testing.assert_allclose(together.values[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_statistics_of_a_trainer_that_builds_its_tower_itself(configure):
+    class Own(SingleCostTrainer):
+        def _build_train_op(self):
+            tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
+            optimizer = self.config.make_optimizer()
+            pairs = self.processes.gradient_exchange(optimizer.compute_gradients(tower.output))
+            return optimizer.apply_gradients(pairs)
+
+    strategy = processes(others=[lambda facts: facts])
+    Own(configure(model=Synchronised()), processes=strategy).train()
+    assert len(strategy.gradient_exchange.summed()) == 4
+
+
+def test_processes_that_do_not_sum_the_same_are_refused(configure):
+    def other(facts):
+        return {**facts, "the sums that layers take over all processes": {"number 0": "float32 [2]"}}
+
+    message = r"in the sums that layers take over all processes: number 1: None instead of float32 \[1\]"
+    with pytest.raises(RanksDifferError, match=message):
+        SimpleTrainer(configure(model=Synchronised()), processes=processes(others=[other])).train()
+
+
+class Hidden(SingleCostTrainer):
+    """Exchanges its gradients, and its builder does not know with whom."""
+
+    def _make_builder(self):
+        return SingleDeviceBuilder(exchange=lambda pairs: self.processes.gradient_exchange(pairs))
+
+
+class OfTowers(SyncMultiGPUParameterServerBuilder):
+    """Exchanges its gradients by itself."""
+
+    def __init__(self, devices, exchange_with):
+        super().__init__(devices)
+        self.exchange_with = exchange_with
+
+    def _combine(self, gradients):
+        return [self.exchange_with(pairs) for pairs in super()._combine(gradients)]
+
+
 def test_statistics_that_no_process_exchanges_are_refused(configure):
     """They would be each process's own, and the weights other ones than asked for."""
     strategy = processes()
     with pytest.raises(
-        ConfigError, match=r"sync_statistics=True of BatchNorm\('bn'\): each of the 2 processes"
+        ConfigError,
+        match=r"sync_statistics=True of BatchNorm\('bn'\): each of the 2 processes would normalise",
     ):
-        SimpleTrainer(configure(model=Synchronised()), processes=strategy)
+        Hidden(configure(model=Synchronised()), processes=strategy)
     assert strategy.communicator.group.calls[-1][0] == "close"
     SimpleTrainer(configure(model=Synchronised()), processes=processes(0, 1)).train()
+
+
+def test_towers_that_are_connected_with_one_another_alone_are_refused():
+    def cost():
+        normal = BatchNorm("bn", tf.ones([4, 1]), sync_statistics=True)
+        return tf.reduce_mean(normal * tf.get_variable("slope", []))
+
+    optimizer, exchange = tf.train.GradientDescentOptimizer(0.1), processes().gradient_exchange
+    devices = ["/cpu:0", "/cpu:1"]
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ConfigError, match=r"True of the layer in 'bn': each of the 2"),
+    ):
+        OfTowers(devices, exchange).build(cost, tuple, optimizer)
+    unknown = SyncMultiGPUParameterServerBuilder(devices, exchange=lambda pairs: exchange(pairs))
+    with tf.Graph().as_default(), pytest.raises(TowerError, match="the 2 towers are not connected"):
+        unknown.build(cost, tuple, optimizer)
+    alone = processes(0, 1).gradient_exchange
+    with tf.Graph().as_default():
+        SyncMultiGPUParameterServerBuilder(devices, exchange=alone).build(cost, tuple, optimizer)
 
 
 def test_a_trained_model_of_one_process_and_of_many_that_are_equal(kit, configure):

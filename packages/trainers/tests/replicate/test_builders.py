@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import find_ancestors
 from towerpack_inputsource import QueueInput
 from towerpack_layers import BatchNorm, FullyConnected, get_current_tower_context
 from towerpack_trainers import (
@@ -122,13 +123,7 @@ def test_each_tower_takes_after_the_one_before(kit):
         inputs = builder.call_for_each_tower(tf.identity, lambda: [tf.random.uniform([])])
         takes = [tensor.op.inputs[0].op for tensor in inputs]
     for earlier, later in itertools.pairwise(takes):
-        assert any(earlier in op.control_inputs for op in _ancestors(later))
-
-
-def _ancestors(op):
-    yield op
-    for tensor in op.inputs:
-        yield from _ancestors(tensor.op)
+        assert any(earlier in op.control_inputs for op in find_ancestors([later]))
 
 
 def test_a_builder_builds_once(kit):

@@ -9,57 +9,55 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Monitor
 from towerpack_inputsource import Buffer, DummyConstantInput, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import SimpleTrainer
-from towerpack_trainers.reports import describe_epoch, sampling_period
+from towerpack_trainers.reports import InputVerdict, SlowerSide, judge_epoch, sampling_period
 
 
 def spent(flow, put):
     return InputStatus("QueueInput", (), (ThreadActivity("t", "flow", 0.0, flow, put),))
 
 
+def slower(*arguments, **measured):
+    """The slower side."""
+    return judge_epoch(spent(*arguments), **measured).slower
+
+
 @pytest.mark.parametrize(
-    ("flow", "put", "verdict"),
-    [
-        (99.0, 1.0, "the data is the bottleneck: 99% of its time"),
-        (10.0, 90.0, "the model is the bottleneck: 10% of its time"),
-        (75.0, 25.0, "data and model are about even: 75% of its time"),
-    ],
+    ("flow", "put", "side"),
+    [(99.0, 1.0, SlowerSide.DATA), (10.0, 90.0, SlowerSide.MODEL), (75.0, 25.0, SlowerSide.NEITHER)],
 )
-def test_verdicts(flow, put, verdict):
-    assert describe_epoch(spent(flow, put)).startswith(verdict)
+def test_verdicts(flow, put, side):
+    assert judge_epoch(spent(flow, put)) == InputVerdict(side, flow / 100)
 
 
 @pytest.mark.parametrize("share", [0.7, 0.3])
 def test_steps_that_mostly_wait_show_that_the_data_is_slower(share):
-    assert describe_epoch(spent(share, 1 - share), waited=0.96).startswith(
-        "the data is the bottleneck: steps"
-    )
+    assert slower(share, 1 - share, waited=0.96) is SlowerSide.DATA
 
 
 def test_a_queue_that_is_filled_shows_that_the_data_is_not_slower():
     """Of a loaded machine: 49.7 of 50 datapoints were there, and three steps waited for the processor."""
-    assert describe_epoch(spent(0.3, 99.7), waited=0.84, filled=0.99).startswith(
-        "the model is the bottleneck"
-    )
-    assert describe_epoch(spent(99.0, 1.0), waited=0.0, filled=0.6).startswith(
-        "data and model are about even"
-    )
-    assert describe_epoch(spent(99.0, 1.0), waited=0.9, filled=0.02).startswith("the data is the bottleneck")
+    assert slower(0.3, 99.7, waited=0.84, filled=0.99) is SlowerSide.MODEL
+    assert slower(99.0, 1.0, waited=0.0, filled=0.6) is SlowerSide.NEITHER
+    assert slower(99.0, 1.0, waited=0.9, filled=0.02) is SlowerSide.DATA
 
 
 def test_few_samples_decide_nothing():
-    assert describe_epoch(spent(30.0, 70.0), waited=0.84, samples=2).startswith("the model is the bottleneck")
-    assert describe_epoch(spent(30.0, 70.0), waited=0.84, samples=3).startswith("the data is the bottleneck")
+    assert slower(30.0, 70.0, waited=0.84, samples=2) is SlowerSide.MODEL
+    assert slower(30.0, 70.0, waited=0.84, samples=3) is SlowerSide.DATA
 
 
-def test_the_share_that_steps_waited_is_told():
-    assert describe_epoch(spent(10.0, 90.0), 0.034) == (
+def test_a_verdict_is_told_in_one_line():
+    assert str(InputVerdict(SlowerSide.MODEL, 0.1, 0.034)) == (
         "the model is the bottleneck: steps waited for data 3% of their time, and 10% of its time the input "
         "was at work on the next datapoint"
+    )
+    assert str(InputVerdict(SlowerSide.NEITHER, 0.75)) == (
+        "data and model are about even: 75% of its time the input was at work on the next datapoint"
     )
 
 
 def test_nothing_is_said_of_an_input_without_threads():
-    assert describe_epoch(InputStatus("DummyConstantInput")) is None
+    assert judge_epoch(InputStatus("DummyConstantInput")) is None
 
 
 def set_clocks(monkeypatch, seconds):

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from towerpack_callbacks import Callback, JSONWriter, ModelSaver
+from towerpack_callbacks import Callback, JSONWriter, ModelSaver, PeriodicTrigger
 from towerpack_trainers import ConfigError, LogDirTakenError, SimpleTrainer, TrainConfig, fast_dev_run
 from towerpack_trainers.session import RunDirectory
 
@@ -201,3 +201,37 @@ def test_where_the_file_system_has_no_locks_the_file_decides(tmp_path, monkeypat
 def test_the_argument_is_checked():
     with pytest.raises(ConfigError, match=r"\(if_log_dir_taken='ask'\): expected \"refuse\" or \"new\""):
         TrainConfig(if_log_dir_taken="ask")
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda saver: saver, lambda saver: PeriodicTrigger(saver, every_k_epochs=1)]
+)
+def test_a_savers_directory_is_one_runs_too(configure, tmp_path, wrap):
+    """Runs with log directories of their own would remove each other's checkpoints in it."""
+    shared, refused = tmp_path / "shared", []
+
+    def train(log_dir, *callbacks):
+        savers = [wrap(ModelSaver(keep_last=1, checkpoint_dir=shared))]
+        SimpleTrainer(configure(log_dir=log_dir, callbacks=[*savers, *callbacks])).train()
+
+    def start_another(log_dir):
+        with pytest.raises(LogDirTakenError, match=r"shared' is used by another run.*checkpoint_dir="):
+            train(log_dir)
+        refused.append(log_dir)
+
+    SimpleTrainer(configure(log_dir=tmp_path / "other", monitors=[JSONWriter()])).train()
+    others = [tmp_path / "other", None, shared]
+    train(tmp_path / "run", During(lambda: [start_another(log_dir) for log_dir in others]))
+    assert refused == others
+    # What was refused has moved nothing, and what is over holds nothing.
+    assert sorted(os.listdir(tmp_path)) == ["other", "run", "shared"]
+    assert sorted(os.listdir(shared)) == ["latest", "model-10"]
+    train(None)
+
+
+def test_a_savers_directory_inside_of_the_log_directory_is_moved_with_it(configure, tmp_path):
+    for _ in range(2):
+        inside = ModelSaver(checkpoint_dir=tmp_path / "run" / "inside")
+        SimpleTrainer(configure(callbacks=[ModelSaver(), inside])).train()
+    for name in ("run", "run.1"):
+        assert sorted(os.listdir(tmp_path / name / "inside")) == ["latest", "model-10", "model-5"]

@@ -76,6 +76,18 @@ def test_shapes_are_checked(configure, kit):
         mixed(configure, kit, lambda predict: predict(X, [1, 2, 3], "hey"), ["sum"])
 
 
+def test_an_input_is_taken_once(configure):
+    trainer = SimpleTrainer(configure())
+    with pytest.raises(ValueError, match=r"takes each input once, received .*x:0 more than once"):
+        trainer.get_predictor(["x", "y", "x:0"], ["error"])
+
+
+def test_what_is_fed_may_be_all_that_is_fetched(configure, kit):
+    [x, again] = mixed(configure, kit, lambda predict: predict(X, [3, 4], "hey"), ["x", "x"])
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(again, X)
+
+
 def test_predictors_share_the_replica_of_a_device(configure, kit):
     trainer = SimpleTrainer(configure())
     first = trainer.get_predictor(["x", "y"], ["error"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError
+from ._callback_state import forget_state
 from ._every import EVERY_EPOCH, EVERY_STEP, Every
 from ._step_fetch import StepFetch
 from ._trainer_protocol import TrainerProtocol
@@ -75,11 +75,7 @@ class Callback:
         self._forget_earlier_run()
 
     def _forget_earlier_run(self) -> None:
-        state = self.state_dict()
-        if self._first_state is None:
-            self._first_state = copy.deepcopy(state)
-        elif _differs(state, self._first_state):
-            self.load_state_dict(copy.deepcopy(self._first_state))
+        self._first_state = forget_state(self, self._first_state)
 
     def trigger(self) -> None:
         """Does this callback's work now, whatever its period."""
@@ -229,13 +225,6 @@ class Callback:
 
     def __str__(self) -> str:
         return type(self).__name__
-
-
-def _differs(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    try:
-        return one != other
-    except ValueError:  # arrays among the values, which no checkpoint could save
-        return True
 
 
 def is_replaced(instance: object, base: type, method: str) -> bool:

@@ -1,7 +1,8 @@
 from ._best_saver import MaxSaver, MinSaver
-from ._model_saver import ModelSaver, save_now
+from ._model_saver import ModelSaver
 from ._random_state import random_state, set_random_state
 from ._retention import KeepBest
+from ._savers import checkpoint_directories, save_now
 from .format import (
     Checkpoint,
     all_checkpoints,
@@ -20,6 +21,7 @@ __all__ = [
     "ModelSaver",
     "all_checkpoints",
     "assign_variables",
+    "checkpoint_directories",
     "initial_feeds",
     "latest_checkpoint",
     "load_variables",

@@ -14,14 +14,14 @@ from ._run_writer import RunWriter, check_on_error
 from .format import discard, point_to
 from .variables import add_copies
 
-__all__ = ["MaxSaver", "MinSaver"]
+__all__ = ["BestSaver", "MaxSaver", "MinSaver"]
 
 _COLLECTIONS = (tf.GraphKeys.GLOBAL_VARIABLES,)
 # The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
 _SAVERS = ("towerpack_best_savers",)
 
 
-class _BestSaver(Callback):
+class BestSaver(Callback):
     """Saves the run when a statistic is better than ever before in this training, resumed runs included."""
 
     _mode: str
@@ -49,6 +49,11 @@ class _BestSaver(Callback):
         self._best, self._wanted, self._writer = None, False, None
         self._check_alone()
         add_copies(self.graph, _COLLECTIONS)
+
+    @property
+    def directory(self) -> Path:
+        """Where it writes, once it is set up."""
+        return self._dir
 
     def _check_alone(self) -> None:
         """Refuses another statistic under the same name of files: each saver would remove the other's."""
@@ -103,7 +108,7 @@ class _BestSaver(Callback):
 
 
 @final
-class MaxSaver(_BestSaver):
+class MaxSaver(BestSaver):
     """Keeps a checkpoint of the step with the highest value of a statistic, as `max-<statistic>`.
 
     The one before is removed when the new one is written. Like `ModelSaver`, it writes beside the training.
@@ -119,7 +124,7 @@ class MaxSaver(_BestSaver):
 
 
 @final
-class MinSaver(_BestSaver):
+class MinSaver(BestSaver):
     """Keeps a checkpoint of the step with the lowest value of a statistic, as `min-<statistic>`.
 
     The one before is removed when the new one is written. Like `ModelSaver`, it writes beside the training.

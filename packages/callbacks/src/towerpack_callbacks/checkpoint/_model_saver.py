@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback, ProxyCallback, StatisticWatch, output_directory
+from ..callback import Callback, StatisticWatch, output_directory
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
 from .format import LATEST, all_checkpoints, checkpoint_name, discard, linked, point_to, step_of
 from .variables import add_copies
 
-__all__ = ["ModelSaver", "save_now"]
+__all__ = ["ModelSaver"]
 
 # The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
 _SAVERS = ("towerpack_model_savers",)
@@ -99,6 +99,11 @@ class ModelSaver(Callback):
             self._steps = self._steps_there(self.global_step)
         self._writer = RunWriter(self, self._dir, self._collections, self._background, self._on_error)
 
+    @property
+    def directory(self) -> Path:
+        """Where it writes, once it is set up."""
+        return self._dir
+
     def _trigger(self) -> None:
         self._wanted = True
 
@@ -177,24 +182,3 @@ class ModelSaver(Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self._values = {int(step): value for step, value in state.get("values", ())}
         self._steps = [int(step) for step in state["steps"]] if "steps" in state else None
-
-
-def save_now(callbacks: Iterable[Callback]) -> bool:
-    """Writes a checkpoint of this moment by all `ModelSaver`s among callbacks; see `ModelSaver.save_now`.
-
-    Args:
-        callbacks: the callbacks of a run; savers inside others, such as `PeriodicTrigger`, are found.
-
-    Returns:
-        Whether there is a saver among them.
-    """
-    savers = [saver for saver in map(_innermost, callbacks) if isinstance(saver, ModelSaver)]
-    for saver in savers:
-        saver.save_now()
-    return bool(savers)
-
-
-def _innermost(callback: Callback) -> Callback:
-    while isinstance(callback, ProxyCallback):
-        callback = callback.callback
-    return callback

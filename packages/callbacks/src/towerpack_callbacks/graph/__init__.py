@@ -2,12 +2,12 @@
 
 from ._applied_gradients import find_applied_gradients
 from ._find_tensors import as_names, find_tensors
-from ._op_ancestors import ancestors, creation_order, reads_variable, sources_of
+from ._op_ancestors import creation_order, find_ancestors, reads_variable, sources_of
 
 __all__ = [
-    "ancestors",
     "as_names",
     "creation_order",
+    "find_ancestors",
     "find_applied_gradients",
     "find_tensors",
     "reads_variable",

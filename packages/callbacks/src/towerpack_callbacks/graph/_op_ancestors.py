@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["ancestors", "creation_order", "is_source", "reads_variable", "sources_of"]
+__all__ = ["creation_order", "find_ancestors", "is_source", "reads_variable", "sources_of"]
 
 _READS_VARIABLE = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Variable", "VariableV2"}
 _PLACEHOLDERS = {"Placeholder", "PlaceholderWithDefault"}
@@ -14,14 +14,29 @@ _PLACEHOLDERS = {"Placeholder", "PlaceholderWithDefault"}
 _CALLS = {"If", "While", "Case", "PartitionedCall", "StatefulPartitionedCall"}
 
 
-def ancestors(
-    targets: Iterable[tf.Tensor | tf.Operation], fed: Iterable[tf.Tensor] = ()
+def find_ancestors(
+    targets: Iterable[tf.Tensor | tf.Operation],
+    fed: Iterable[tf.Tensor] = (),
+    ends_at: Callable[[tf.Operation], bool] | None = None,
 ) -> set[tf.Operation]:
     """Finds all ops that must run for the targets, control inputs and the targets' own ops included.
 
     Args:
         targets: tensors and ops.
         fed: tensors whose values are fed.
+        ends_at: tells of an op whether the search ends there: it is found, and what it depends on is not,
+            unless the targets depend on that in another way. None: the search ends nowhere.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_callbacks import find_ancestors
+        >>> with tf.Graph().as_default():
+        ...     x = tf.placeholder(tf.float32, [], "x")
+        ...     y = tf.negative(tf.square(x, "square"), "y")
+        >>> sorted(op.name for op in find_ancestors([y]))
+        ['square', 'x', 'y']
+        >>> sorted(op.name for op in find_ancestors([y], ends_at=lambda op: op.type == "Square"))
+        ['square', 'y']
     """
     known = {tensor.name for tensor in fed}
     pending = [
@@ -32,8 +47,10 @@ def ancestors(
     found: set[tf.Operation] = set()
     while pending:
         op = pending.pop()
-        if op not in found:
-            found.add(op)
+        if op in found:
+            continue
+        found.add(op)
+        if ends_at is None or not ends_at(op):
             pending.extend(tensor.op for tensor in op.inputs if tensor.name not in known)
             pending.extend(op.control_inputs)
     return found
@@ -71,11 +88,11 @@ def sources_of(targets: Iterable[tf.Tensor]) -> list[tf.Tensor]:
     """
     targets = list(targets)
     order = creation_order(targets[0].graph)
-    used = {tensor.name: tensor for op in ancestors(targets) for tensor in op.inputs}
+    used = {tensor.name: tensor for op in find_ancestors(targets) for tensor in op.inputs}
     used.update((tensor.name, tensor) for tensor in targets)
     fed = [tensor for tensor in used.values() if is_source(tensor.op)]
     while True:
-        needed = sorted(ancestors(targets, fed), key=lambda op: order[op.name])
+        needed = sorted(find_ancestors(targets, fed), key=lambda op: order[op.name])
         waiting = _first_that_waits_for_a_source(needed, fed)
         if waiting is None:
             break

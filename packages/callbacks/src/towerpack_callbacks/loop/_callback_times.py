@@ -32,7 +32,7 @@ class CallbackTimer:
         callback: the callback.
         seconds: the time it took so far.
         was_warned_of: whether a warning has named it.
-        raised: the last exception that has left the callback.
+        raised: the last exception that has left the callback, until `after_train`.
     """
 
     name: str
@@ -140,6 +140,11 @@ class CallbackTimes:
     def raiser_of(self, error: BaseException) -> Callback | None:
         """Returns the callback that an exception has left; None if it came from elsewhere."""
         return next((timer.callback for timer in self._timers.values() if timer.raised is error), None)
+
+    def forget_errors(self) -> None:
+        """Lets go of exceptions, and so of all that the frames of their tracebacks hold."""
+        for timer in self._timers.values():
+            timer.raised = None
 
     def start_epoch(self) -> None:
         """Sets all timers to zero."""

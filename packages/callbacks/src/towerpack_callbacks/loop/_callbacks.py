@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
 from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
-from ..graph import ancestors
+from ..graph import find_ancestors
 from ._callback_states import keyed, load_states, states_of
 from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
 from ._statistics_order import check_statistics, tell_headlines
@@ -275,6 +275,8 @@ class Callbacks:
         One that ends the process, such as `SystemExit`, counts more. The others are logged with their
         tracebacks, as only one can be raised.
         """
+        if self._ready:
+            self._times.forget_errors()
         errors: list[BaseException] = []
         for cb in self._callbacks:
             try:
@@ -291,13 +293,13 @@ class Callbacks:
     # ---- whose an error is
 
     def raiser_of(self, error: BaseException) -> Callback | None:
-        """Returns the callback that an exception has left before `after_train`; None if none has."""
+        """Returns the callback that an exception has left; None if none has, and after `after_train`."""
         return self._times.raiser_of(error)
 
     def fetcher_of(self, op: tf.Operation) -> Callback | None:
         """Returns the first callback that fetches something which depends on an op, or None."""
         for cb, fetch in self._step_fetches:
-            if op in ancestors(_elements(fetch, op.graph)):
+            if op in find_ancestors(_elements(fetch, op.graph)):
                 return cb
         return None
 

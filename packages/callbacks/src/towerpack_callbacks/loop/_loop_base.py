@@ -27,8 +27,14 @@ def make_predictor(
         get_session: called at each prediction, so that the session may be made later.
         feeds: tensors to feed.
         fetches: tensors to fetch.
+
+    Raises:
+        ValueError: a tensor is twice among those to feed.
     """
     names = [feed.op.name for feed in feeds]
+    fed = [feed.name for feed in feeds]
+    if twice := sorted({name for name in fed if fed.count(name) > 1}):
+        raise ValueError(f"A predictor takes each input once, received {', '.join(twice)} more than once.")
 
     def predict(*arrays: np.ndarray) -> list[Any]:
         if len(arrays) != len(names):

@@ -196,8 +196,10 @@ class _CallbacksHook(tf.train.SessionRunHook):
                 resume.restore_random_numbers()
             self._start_epoch()
         except BaseException as error:
-            self._end_after_error()
-            self._refuse(error)
+            try:
+                self._refuse(error)
+            finally:
+                self._end_after_error()
             raise
 
     def _go_on_at(self, step: int) -> None:

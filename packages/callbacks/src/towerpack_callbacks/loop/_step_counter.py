@@ -7,7 +7,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..graph import ancestors
+from ..graph import find_ancestors
 
 __all__ = ["StepCounter"]
 
@@ -74,7 +74,7 @@ class StepCounter:
         if self._steps is not None or len(writers) != 1 or not _adds_one(writers[0]):
             return False
         elements = [self._graph.as_graph_element(fetch) for fetch in tf.nest.flatten(fetches)]
-        return writers[0] in ancestors(elements)
+        return writers[0] in find_ancestors(elements)
 
     def placing(self, sess: tf.Session) -> Callable[[int], Any]:
         """Returns a function that sets the number of finished steps."""

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..graph import ancestors, creation_order, reads_variable
+from ..graph import creation_order, find_ancestors, reads_variable
 
 __all__ = ["Origin", "find_origin"]
 
@@ -60,7 +60,7 @@ def find_origin(sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[s
             return values
 
         fed = [sess.graph.get_tensor_by_name(name) for name in batch]
-        bad = _not_finite(_floating([*fed, *_outputs(ancestors(targets, fed), order)]), run)
+        bad = _not_finite(_floating([*fed, *_outputs(find_ancestors(targets, fed), order)]), run)
         reached = _reached_from([target for target in targets if target.name in bad], bad, batch)
         if not reached:
             return None

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError, TensorNotFoundError
 from ..callback import Callback, StepFetch
-from ..graph import ancestors, as_names, find_applied_gradients, sources_of
+from ..graph import as_names, find_ancestors, find_applied_gradients, sources_of
 from ._failing_step import write_folder
 from ._find_origin import find_origin
 
@@ -82,9 +82,11 @@ class TerminateOnNaN(Callback):
         """Lets the ops that change variables wait until all gradients are checked."""
         collected = [getattr(op, "op", op) for op in self.graph.get_collection(tf.GraphKeys.UPDATE_OPS)]
         statistics = {
-            op for op in ancestors(op for op in collected if op.graph is self.graph) if op.type in _WRITES
+            op
+            for op in find_ancestors(op for op in collected if op.graph is self.graph)
+            if op.type in _WRITES
         }
-        needed = ancestors([gate])
+        needed = find_ancestors([gate])
         for op in (*updates, *statistics):
             if op not in needed:
                 op._add_control_input(gate)

@@ -1,5 +1,6 @@
-"""What layers share before they compute: checked arguments, and the making of kernels and biases."""
+"""What layers share: checked arguments, kernels and biases, and the computing of images of any layout."""
 
+from ._image_kernels import axis_sizes, compute_examples, compute_images, has_all_kernels, static_sizes
 from ._kernel_and_bias import KernelAndBias, TensorFunction, resolve_initializer
 from ._layer_arguments import (
     DataFormat,
@@ -18,6 +19,7 @@ __all__ = [
     "DataFormat",
     "KernelAndBias",
     "TensorFunction",
+    "axis_sizes",
     "check_channels",
     "check_count",
     "check_data_format",
@@ -25,7 +27,11 @@ __all__ = [
     "check_padding",
     "check_pair",
     "check_rank",
+    "compute_examples",
+    "compute_images",
+    "has_all_kernels",
     "is_number",
     "layer_label",
     "resolve_initializer",
+    "static_sizes",
 ]

@@ -1,7 +1,8 @@
-"""Kernel, bias, activation and activity cost: the parts that `Conv2D` and `FullyConnected` share."""
+"""Kernel, bias, activation and activity cost: the parts that layers with a kernel share."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -15,6 +16,9 @@ __all__ = ["KernelAndBias", "TensorFunction", "resolve_initializer"]
 
 TensorFunction = Callable[[Any], Any]
 
+# Those that TensorFlow computes together with a convolution.
+_ELEMENTWISE = (tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.leaky_relu, tf.nn.sigmoid, tf.nn.tanh)
+
 
 def _is_function(instance: KernelAndBias, attribute: attrs.Attribute[Any], value: object) -> None:
     check_function(instance.call, attribute.name, value)
@@ -23,28 +27,33 @@ def _is_function(instance: KernelAndBias, attribute: attrs.Attribute[Any], value
 def _are_functions(
     instance: KernelAndBias, _attribute: attrs.Attribute[Any], value: tuple[object, object]
 ) -> None:
-    for argument, function in zip(("kernel_regularizer", "bias_regularizer"), value):
-        check_function(instance.call, argument, function)
+    for argument, function in zip((instance.argument, "bias"), value):
+        check_function(instance.call, f"{argument}_regularizer", function)
 
 
 @final
 @attrs.frozen(eq=False)
 class KernelAndBias:
-    """What a layer makes `W` and `b` with, and applies to its output, checked before there is a variable.
+    """What a layer makes its variables with, and applies to its output, checked before there is a variable.
 
     A variable that was made before an error is found could not be taken back.
 
     Args:
         call: the layer's label, for errors.
-        shape: the kernel's shape; the last axis is that of the outputs.
+        shape: the kernel's shape.
         dtype: the dtype of both variables.
         use_bias: whether there is a `b`.
-        initializers: of `W` and `b`, each an initializer, number or array; by default normal, not truncated,
-            with variance 2 / fan-in, and zeros.
-        regularizers: of `W` and `b`, each a function of the variable that returns a scalar cost, for the
+        initializers: of kernel and bias, each an initializer, number or array; by default normal, not
+            truncated, with variance 2 / fan-in, and zeros.
+        regularizers: of kernel and bias, each a function of the variable that returns a scalar cost, for the
             regularization losses.
         activation: function applied to the layer's result.
         activity_regularizer: function of the output that returns a scalar cost.
+        name: the kernel's name.
+        argument: what the kernel's arguments begin with, for errors.
+        outputs: the size of the bias; by default that of the kernel's last axis.
+        fan_in: how many inputs an output is made of; by default the product of all sizes of the kernel but
+            the last.
 
     Raises:
         TypeError: an initializer or a function is something else.
@@ -59,26 +68,50 @@ class KernelAndBias:
     regularizers: tuple[TensorFunction | None, TensorFunction | None] = attrs.field(validator=_are_functions)
     activation: TensorFunction | None = attrs.field(validator=_is_function)
     activity_regularizer: TensorFunction | None = attrs.field(validator=_is_function)
+    name: str = "W"
+    argument: str = "kernel"
+    outputs: int | None = None
+    fan_in: int | None = None
+    _resolved: tuple[Any, Any] = attrs.field(init=False)
+
+    @_resolved.default
+    def _resolve(self) -> tuple[Any, Any]:
+        call, (kernel, bias), zeros = self.call, self.initializers, tf.zeros_initializer()
+        fan_in = self.fan_in or math.prod(self.shape[:-1])
+        he = tf.random_normal_initializer(stddev=math.sqrt(2 / max(fan_in, 1)))
+        return (
+            resolve_initializer(call, f"{self.argument}_initializer", kernel, he, self.shape),
+            resolve_initializer(call, "bias_initializer", bias, zeros, [self._bias_size]),
+        )
+
+    @property
+    def _bias_size(self) -> int:
+        return self.outputs or self.shape[-1]
 
     def make(self) -> tuple[Any, Any]:
-        """Makes the variables of the layer being built: `W`, and `b` or `None`."""
-        he = tf.variance_scaling_initializer(2.0, mode="fan_in", distribution="untruncated_normal")
-        zeros, size = tf.zeros_initializer(), self.shape[-1:]
-        initializers = (
-            resolve_initializer(self.call, "kernel_initializer", self.initializers[0], he, self.shape),
-            resolve_initializer(self.call, "bias_initializer", self.initializers[1], zeros, size),
-        )
-        kernel = tf.get_variable("W", self.shape, self.dtype, initializers[0], self.regularizers[0])
+        """Makes the variables of the layer being built: the kernel, and `b` or `None`."""
+        initializers, regularizers = self._resolved, self.regularizers
+        kernel = tf.get_variable(self.name, self.shape, self.dtype, initializers[0], regularizers[0])
         if not self.use_bias:
             return kernel, None
-        return kernel, tf.get_variable("b", size, self.dtype, initializers[1], self.regularizers[1])
+        size = [self._bias_size]
+        return kernel, tf.get_variable("b", size, self.dtype, initializers[1], regularizers[1])
+
+    def take_elementwise(self) -> tuple[TensorFunction | None, KernelAndBias]:
+        """Returns the activation, and these parts without it, where it is known to go element by element.
+
+        Such an activation may be applied before a part of the result is cut off.
+        """
+        if self.activation not in _ELEMENTWISE:
+            return None, self
+        return self.activation, attrs.evolve(self, activation=None)
 
     def finish(self, out: tf.Tensor, kernel: Any, bias: Any) -> tf.Tensor:
         """Applies the activation, collects the cost of the output, and attaches the variables to the output.
 
         Args:
             out: the layer's result before the activation.
-            kernel: the variable `W`.
+            kernel: the kernel's variable.
             bias: the variable `b`, or `None`.
 
         Returns:
@@ -88,7 +121,7 @@ class KernelAndBias:
             out = self.activation(out)
         if self.activity_regularizer is not None:
             tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, self.activity_regularizer(out))
-        return attach_variables(tf.identity(out, "output"), W=kernel, b=bias)
+        return attach_variables(tf.identity(out, "output"), **{self.name: kernel}, b=bias)
 
 
 def resolve_initializer(call: str, argument: str, given: Any, default: Any, shape: Sequence[int]) -> Any:

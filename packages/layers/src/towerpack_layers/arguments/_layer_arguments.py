@@ -10,6 +10,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 __all__ = [
+    "CHANNELS_LAST",
     "DataFormat",
     "check_channels",
     "check_count",
@@ -47,9 +48,9 @@ class DataFormat:
         return [1, *pair, 1] if self.channel == 3 else [1, 1, *pair]
 
 
-_CHANNELS_LAST = DataFormat("channels_last", "NHWC", 3, (1, 2))
+CHANNELS_LAST = DataFormat("channels_last", "NHWC", 3, (1, 2))
 _CHANNELS_FIRST = DataFormat("channels_first", "NCHW", 1, (2, 3))
-_FORMATS = {known: form for form in (_CHANNELS_LAST, _CHANNELS_FIRST) for known in (form.name, form.code)}
+_FORMATS = {known: form for form in (CHANNELS_LAST, _CHANNELS_FIRST) for known in (form.name, form.code)}
 
 
 def layer_label(layer: str) -> str:

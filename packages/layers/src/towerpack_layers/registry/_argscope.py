@@ -5,36 +5,26 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from types import FrameType
 from typing import Any, final
 
 import attrs
 
 from .._errors import LayerArgumentError, NotALayerError
 from ._layer_info import LayerInfo, layer_info
+from ._old_spellings import modern_arguments
+from ._scoped_calls import ScopedCalls, noted_calls
 
-__all__ = ["argscope", "get_arg_scope", "scoped_arguments"]
+__all__ = ["argscope", "get_arg_scope", "scoped_defaults"]
 
 # Frames between a `with` and the code of a context manager.
 _TRANSPARENT = (__file__, contextlib.__file__)
 
 
 @final
-@attrs.frozen(eq=False)
-class _Block:
-    """One `with argscope(...)`: its layers, by themselves and not by their names, and its arguments."""
-
-    layers: Sequence[LayerInfo]
-    arguments: Mapping[str, Any]
-
-
-# The blocks that are open, the outermost first. A block that ends takes itself away, wherever it is.
-_blocks: ContextVar[tuple[_Block, ...]] = ContextVar("towerpack_layers_argscope", default=())
-
-
-@contextlib.contextmanager
-def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs: Any) -> Iterator[None]:
+class argscope(contextlib.ContextDecorator):
     """Sets default arguments of layers within a `with` block.
 
     A call's own arguments win over the scope, and an inner scope wins over an outer one. The scope holds
@@ -59,16 +49,64 @@ def argscope(layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs
         ...     Conv2D("conv1", x, kernel_size=1).variables.W.shape
         TensorShape([1, 1, 8, 8])
     """
-    infos = _layer_infos(layers)
-    for info in infos:
-        _check_arguments(info, kwargs)
-    _check_no_generator()
-    block = _Block(infos, kwargs)
-    _blocks.set((*_blocks.get(), block))
-    try:
-        yield
-    finally:
-        _blocks.set(tuple(other for other in _blocks.get() if other is not block))
+
+    def __init__(self, layers: Callable[..., Any] | Sequence[Callable[..., Any]], **kwargs: Any) -> None:
+        self._arguments: dict[LayerInfo, Mapping[str, Any]] = {}
+        for info in _layer_infos(layers):
+            self._arguments[info] = modern_arguments(f"argscope of {info.name}", info, kwargs)
+            _check_arguments(info, self._arguments[info])
+
+    def __enter__(self) -> None:
+        """Opens the scope.
+
+        Raises:
+            LayerArgumentError: a generator opens it.
+        """
+        frame = _opening_frame()
+        _check_no_generator(frame)
+        _blocks.set((*_blocks.get(), _Block(self, self._arguments, frame.f_code.co_filename, frame.f_lineno)))
+
+    def __exit__(self, *_exception: object) -> None:
+        """Closes the scope, wherever it is among those that are open."""
+        blocks = list(_blocks.get())
+        mine = max(index for index, block in enumerate(blocks) if block.scope is self)
+        _blocks.set((*blocks[:mine], *blocks[mine + 1 :]))
+
+    @staticmethod
+    def explain() -> ScopedCalls:
+        """Returns which layers of the current graph took which default arguments, and from where.
+
+        Layers are listed whose calls were made inside of an `argscope` that is for them, each layer of towers
+        that share their variables once. Printed, it is a line for each of them, and one for each default.
+
+        Example:
+            >>> import tensorflow.compat.v1 as tf
+            >>> from towerpack_layers import FullyConnected, argscope
+            >>> with tf.Graph().as_default(), argscope(FullyConnected, use_bias=False, activation=tf.nn.relu):
+            ...     x = FullyConnected("fc0", tf.ones([1, 2]), 3, activation=None)
+            ...     [call] = argscope.explain().calls
+            >>> call.layer, call.scope, [(d.argument, d.value, d.is_used) for d in call.defaults]
+            ('FullyConnected', 'fc0', [('use_bias', 'False', True), ('activation', 'relu', False)])
+        """
+        return noted_calls()
+
+
+@final
+@attrs.frozen(eq=False)
+class _Block:
+    """A scope that is open, the arguments of its layers, and where it was opened.
+
+    Layers are told apart by themselves and not by their names.
+    """
+
+    scope: argscope
+    arguments: Mapping[LayerInfo, Mapping[str, Any]]
+    path: str
+    line: int
+
+
+# The blocks that are open, the outermost first.
+_blocks: ContextVar[tuple[_Block, ...]] = ContextVar("towerpack_layers_argscope", default=())
 
 
 def get_arg_scope() -> dict[str, dict[str, Any]]:
@@ -84,30 +122,36 @@ def get_arg_scope() -> dict[str, dict[str, Any]]:
         >>> get_arg_scope()
         {}
     """
-    infos = {id(info): info for block in _blocks.get() for info in block.layers}
+    infos = dict.fromkeys(info for block in _blocks.get() for info in block.arguments)
     found: dict[str, dict[str, Any]] = {}
-    for info in infos.values():
+    for info in infos:
         name = info.name
         while name in found:
             name += "'"
-        found[name] = dict(scoped_arguments(info))
+        found[name] = {argument: value for argument, (value, _) in scoped_defaults(info).items()}
     return found
 
 
-def scoped_arguments(layer: LayerInfo) -> Mapping[str, Any]:
-    """Returns the default arguments in force here for one layer."""
-    arguments: dict[str, Any] = {}
+def scoped_defaults(layer: LayerInfo) -> dict[str, tuple[Any, str]]:
+    """Returns the default arguments in force here for one layer, each with the place of its scope."""
+    defaults: dict[str, tuple[Any, str]] = {}
     for block in _blocks.get():
-        if any(info is layer for info in block.layers):
-            arguments.update(block.arguments)
-    return arguments
+        if layer in block.arguments:
+            place = f"{block.path}:{block.line}"
+            defaults.update((name, (value, place)) for name, value in block.arguments[layer].items())
+    return defaults
 
 
-def _check_no_generator() -> None:
-    """Checks that no generator opens the scope: it would hold for the caller while the generator waits."""
+def _opening_frame() -> FrameType:
+    """Returns the frame of the function that a scope is being opened in."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename in _TRANSPARENT:
         frame = frame.f_back
+    return frame
+
+
+def _check_no_generator(frame: FrameType) -> None:
+    """Checks that no generator opens the scope: it would hold for the caller while the generator waits."""
     if not frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         return
     driver = frame.f_back

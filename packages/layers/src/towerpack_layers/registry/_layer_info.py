@@ -16,6 +16,7 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @final
@@ -27,13 +28,16 @@ class LayerInfo:
         name: the function's name, which is the layer's name for `LinearWrap` and `argscope`.
         function: the undecorated function; its first parameter is the input.
         log_shape: whether to log the shapes of input and output.
-        use_scope: `True` where the layer's name is required, `None` where it is optional.
+        use_scope: `True` where the layer's name is required, `None` where it is optional, `False` where it is
+            optional and not wanted.
+        old_positional: the names of further positional arguments that older code may give.
     """
 
     name: str
     function: Callable[..., Any]
     log_shape: bool
     use_scope: bool | None
+    old_positional: tuple[str, ...] = ()
     signature: inspect.Signature = attrs.field(init=False)
 
     @signature.default
@@ -45,6 +49,11 @@ class LayerInfo:
         """The names of the arguments that can be given by keyword, without the input."""
         parameters = list(self.signature.parameters.values())[1:]
         return [parameter.name for parameter in parameters if parameter.kind in _NAMED]
+
+    @property
+    def positional_count(self) -> int:
+        """How many arguments can be given by position, with the input."""
+        return sum(parameter.kind in _POSITIONAL for parameter in self.signature.parameters.values())
 
     def takes(self, argument: str) -> bool:
         """Returns whether the layer takes this keyword argument."""
@@ -59,13 +68,23 @@ class LayerInfo:
         """
         if args and isinstance(args[0], str) and args[0]:
             return args[0], args[1:]
-        if self.use_scope is None:
+        if not self.use_scope:
             return None, args
         received = repr(args[0]) if args else "no positional argument"
         raise LayerNameError(
             f"{self.name}: the first argument is the layer's name, a non-empty str; received {received}. "
             f'Write {self.name}("some_name", x, ...).'
         )
+
+    def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
+        """Returns the names of the arguments that a call gives itself.
+
+        Where the arguments do not fit the signature, it is the keyword arguments alone.
+        """
+        try:
+            return set(self.signature.bind_partial(*args, **kwargs).arguments) | set(kwargs)
+        except TypeError:
+            return set(kwargs)
 
     def complete(
         self, call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import DuplicateLayerError, GraphRequiredError
-from ..tower import get_current_tower_context, graph_notes, outermost_graph
+from ..tower import graph_notes, outermost_graph
 from ._layer_variables import copy_variables
 
-__all__ = ["check_finished", "check_graph_mode", "layer_scope", "log_shapes", "name_output"]
-
-_log = logging.getLogger("towerpack_layers")
+__all__ = ["check_finished", "check_graph_mode", "layer_scope", "name_output"]
 
 
 def check_graph_mode(call: str) -> None:
@@ -60,10 +57,12 @@ def layer_scope(layer: str, name: str) -> Iterator[str]:
         name, custom_getter=_note_variables(call, made), auxiliary_name_scope=failed is None
     )
     with opened as scope, again:
+        here = graph.get_name_scope()
         try:
             yield str(scope.name)
         except BaseException:
-            notes.failed[place] = (*(failed or ()), *made)
+            if here == wanted:  # not a later use of a layer, whose name scope has a suffix
+                notes.failed[place] = (*(failed or ()), *made)
             raise
     notes.failed.pop(place, None)
     notes.scopes.setdefault(scope.name, layer)
@@ -154,19 +153,3 @@ def check_finished(call: str, result: Any) -> None:
             f"{call} returned a {type(result).__name__}, which would make variables outside of the layer's "
             f"scope. Return a tensor, or a list of tensors."
         )
-
-
-def log_shapes(scope: str, inputs: Any, outputs: Any) -> None:
-    """Logs the shapes of a layer's input and output, once for each layer of a graph."""
-    tower = get_current_tower_context()
-    if tower is not None and tower.index > 0:
-        return
-    if graph_notes().first_time("shape", scope):
-        _log.info("%s: %s -> %s", scope, _shapes(inputs), _shapes(outputs))
-
-
-def _shapes(value: Any) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(_shapes, value))
-    shape = getattr(value, "shape", None)
-    return type(value).__name__ if shape is None else str(tf.TensorShape(shape))

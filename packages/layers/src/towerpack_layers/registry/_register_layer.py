@@ -5,18 +5,26 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, overload
 
 from .._errors import DuplicateRegistrationError
-from ._argscope import scoped_arguments
+from ._build_layer import build_layer
 from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
-from ._layer_scope import check_finished, check_graph_mode, layer_scope, log_shapes, name_output
 
-__all__ = ["REGISTRY", "RESERVED", "LayerRegistry", "get_registered_layer", "register_layer"]
+__all__ = [
+    "REGISTRY",
+    "RESERVED",
+    "LayerRegistry",
+    "get_registered_layer",
+    "layer_register",
+    "register_alias",
+    "register_layer",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+LayerT = TypeVar("LayerT")
 
 
 @final
@@ -26,6 +34,10 @@ class LayerRegistry:
     def __init__(self) -> None:
         self._layers: dict[str, Layer[..., Any]] = {}
         self._ambiguous: set[str] = set()
+
+    def add_alias(self, name: str, layer: Layer[..., Any]) -> None:
+        """Adds another name of a layer, under which it is found, too."""
+        self._layers[name] = layer
 
     def add(self, layer: Layer[..., Any]) -> None:
         """Adds a layer; a function that a reload or a notebook cell defines anew replaces its former self.
@@ -89,14 +101,19 @@ REGISTRY = LayerRegistry()
 def register_layer(function: Callable[P, R], /) -> Layer[Concatenate[str, P], R]: ...
 @overload
 def register_layer(
-    *, log_shape: bool = ..., use_scope: Literal[True] = ...
+    *, log_shape: bool = ..., use_scope: Literal[True] = ..., old_positional: Sequence[str] = ...
 ) -> Callable[[Callable[P, R]], Layer[Concatenate[str, P], R]]: ...
 @overload
 def register_layer(
-    *, log_shape: bool = ..., use_scope: None
+    *, log_shape: bool = ..., use_scope: Literal[False] | None, old_positional: Sequence[str] = ...
 ) -> Callable[[Callable[P, R]], OptionalNameLayer[P, R]]: ...
 def register_layer(
-    function: Callable[..., Any] | None = None, /, *, log_shape: bool = False, use_scope: bool | None = True
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    log_shape: bool = False,
+    use_scope: bool | None = True,
+    old_positional: Sequence[str] = (),
 ) -> Any:
     """Makes a function of a tensor a layer, for calls with a name, `argscope` and `LinearWrap`.
 
@@ -105,20 +122,27 @@ def register_layer(
     `tf.get_variable("W")` makes `<name>/W`, and its output has the name `<name>/output`.
     Calling two layers of one name is an error unless variables are being reused.
 
-    Use it as `@register_layer` or with options, `@register_layer(log_shape=True)`.
+    Use it as `@register_layer` or with options, `@register_layer(log_shape=True)`. `layer_register` is
+    another name of it.
+
+    Arguments that a layer names as the layers of this wheel do may also be given in the spelling of older
+    code (`nl=` for `activation=`), with a `DeprecationWarning`.
 
     Args:
         function: the function; given by the decorator syntax.
         log_shape: log the shapes of input and output to the logger `towerpack_layers`, once per graph and
             layer.
         use_scope: `True`: the layer's name is required. `None`: it may be left out, and then no scope is
-            opened and the output keeps its own name.
+            opened and the output keeps its own name. `False`: it is to be left out; a call with a name is
+            built as ever, with a `UserWarning`.
+        old_positional: names of arguments, current ones or old spellings, that further positional arguments
+            of older code stand for.
 
     Raises:
         DuplicateRegistrationError: another function of this name is registered, or `LinearWrap` has a method
             of this name.
         TypeError: the function has no name, no signature or no parameter for its input, is a generator or a
-            coroutine, or `use_scope` is neither `True` nor `None`.
+            coroutine, or `use_scope` is something else.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -132,11 +156,15 @@ def register_layer(
         's1/output:0'
         ['s0/alpha:0', 's1/alpha:0']
     """
-    if use_scope is not True and use_scope is not None:
-        raise TypeError(f"register_layer: use_scope must be True or None, received {use_scope!r}.")
+    if use_scope is not None and not isinstance(use_scope, bool):
+        raise TypeError(f"register_layer: use_scope must be True, False or None, received {use_scope!r}.")
+    options = log_shape, use_scope, tuple(old_positional)
     if function is None:
-        return functools.partial(_register, log_shape=log_shape, use_scope=use_scope)
-    return _register(function, log_shape=log_shape, use_scope=use_scope)
+        return lambda function: _register(function, *options)
+    return _register(function, *options)
+
+
+layer_register = register_layer
 
 
 def get_registered_layer(name: str) -> Layer[..., Any] | None:
@@ -153,15 +181,23 @@ def get_registered_layer(name: str) -> Layer[..., Any] | None:
     return REGISTRY.get(name)
 
 
-def _register(function: Callable[..., Any], *, log_shape: bool, use_scope: bool | None) -> Layer[..., Any]:
+def register_alias(name: str, layer: LayerT) -> LayerT:
+    """Registers a layer under another name, and returns the layer itself."""
+    REGISTRY.add_alias(name, cast(Layer[..., Any], layer))
+    return layer
+
+
+def _register(
+    function: Callable[..., Any], log_shape: bool, use_scope: bool | None, old_positional: tuple[str, ...]
+) -> Layer[..., Any]:
     _check_function(function)
-    info = LayerInfo(function.__name__, function, log_shape, use_scope)
+    info = LayerInfo(function.__name__, function, log_shape, use_scope, old_positional)
     if not info.signature.parameters:
         raise TypeError(f"register_layer: {info.name} needs a first parameter, its input; it has none.")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _build(info, args, kwargs)
+        return build_layer(info, args, kwargs)
 
     layer = cast(Layer[..., Any], call)
     layer.layer_name, layer.layer_info = info.name, info
@@ -169,22 +205,6 @@ def _register(function: Callable[..., Any], *, log_shape: bool, use_scope: bool 
         vars(call)["__signature__"] = _with_name(info.signature)
     REGISTRY.add(layer)
     return layer
-
-
-def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    name, args = info.split_name(args)
-    call = info.name if name is None else f"{info.name}({name!r})"
-    check_graph_mode(call)
-    kwargs = info.complete(call, args, kwargs, scoped_arguments(info))
-    if name is None:
-        result = info.function(*args, **kwargs)
-        check_finished(call, result)
-        return result
-    with layer_scope(info.name, name) as scope:
-        result = name_output(call, info.function(*args, **kwargs))
-    if info.log_shape:
-        log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)
-    return result
 
 
 def _check_function(function: Any) -> None:

@@ -13,6 +13,10 @@ import tensorflow.compat.v1 as tf
 __all__ = ["LayerCase"]
 
 
+def _itself(x: Any) -> Any:
+    return x
+
+
 @final
 @attrs.frozen(eq=False)
 class LayerCase:
@@ -26,6 +30,8 @@ class LayerCase:
         dtype: the dtype of the input.
         reference: the layer in NumPy: takes the input and the variables by name, all float64 (integers stay
             integers), and returns the output in training. `None` for a layer that draws random numbers.
+        inputs: what the layer is called with, made of a tensor of this shape and dtype; it is also called on
+            an array. By default the tensor.
         label: what to call this row where a layer has several.
     """
 
@@ -35,6 +41,7 @@ class LayerCase:
     shape: tuple[int, ...] = (4, 6, 8, 3)
     dtype: tf.DType = tf.float32
     reference: Callable[[np.ndarray, Mapping[str, np.ndarray]], np.ndarray] | None = None
+    inputs: Callable[[Any], Any] = _itself
     label: str = ""
 
     @property

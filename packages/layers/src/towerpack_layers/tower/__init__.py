@@ -1,6 +1,7 @@
 """The tower context: what one replica of a model may know about itself."""
 
 from ._graph_notes import graph_notes, in_nested_graph, outermost_graph
+from ._shared_tensors import place_of_body, shared_by_towers
 from ._tower_context import TowerContext, get_current_tower_context, resolve_training
 
 __all__ = [
@@ -9,5 +10,7 @@ __all__ = [
     "graph_notes",
     "in_nested_graph",
     "outermost_graph",
+    "place_of_body",
     "resolve_training",
+    "shared_by_towers",
 ]

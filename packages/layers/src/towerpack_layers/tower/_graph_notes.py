@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import final
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -26,15 +26,24 @@ class GraphNotes:
         failed: by graph and name scope of a layer whose last call failed, the variables that it had made.
         logged: keys of the lines logged so far.
         costs_of_towers: names of the regularization losses that were added in a tower which is left by now.
+        shared: by purpose and place, the names of tensors that several towers use.
         moved: by place, the name of the last op that moves a moving average. No op is kept: it would keep
             the graph alive.
+        name_scopes: by graph and name, the full names of the name scopes that are opened again and again.
+        shared_calls: for functions whose calls share their variables, each with the variable scopes in which
+            it was called.
+        scoped_calls: by label, which default arguments a layer's call found; as text, for the same reason.
     """
 
     scopes: dict[str, str] = attrs.field(factory=dict)
     failed: dict[tuple[str, str], tuple[str, ...]] = attrs.field(factory=dict)
     logged: set[tuple[str, str]] = attrs.field(factory=set)
     costs_of_towers: set[str] = attrs.field(factory=set)
+    shared: dict[tuple[str, ...], list[str]] = attrs.field(factory=dict)
     moved: dict[tuple[str, ...], str] = attrs.field(factory=dict)
+    name_scopes: dict[tuple[str, str], str] = attrs.field(factory=dict)
+    shared_calls: set[tuple[object, str]] = attrs.field(factory=set)
+    scoped_calls: dict[str, Any] = attrs.field(factory=dict)
 
     def first_time(self, topic: str, key: str) -> bool:
         """Returns whether this is the first call for `topic` and `key`."""

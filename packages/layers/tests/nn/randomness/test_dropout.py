@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers import Dropout, LayerArgumentError, TowerContext, TowerError
+from towerpack_layers import Dropout, LayerArgumentError, LinearWrap, TowerContext, TowerError
 
 Run = Callable[..., Any]
 
@@ -128,12 +128,46 @@ def test_noise_shape(run: Run) -> None:
     assert (rows == rows[:, :1]).all()
 
 
-def test_keep_prob_is_rejected_and_translated(graph: tf.Graph) -> None:
-    message = r"Dropout\('d'\): keep_prob is not supported; use rate.*rate=0.2 instead of keep_prob=0.8"
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda x: Dropout("d", x, 0.9, training=True, seed=1),
+        lambda x: Dropout("d", x, keep_prob=0.9, training=True, seed=1),
+        lambda x: Dropout(x, np.float32(0.9), training=True, seed=1),
+        lambda x: Dropout("d", x, tf.constant(0.9), training=True, seed=1),
+        lambda x: LinearWrap(x).Dropout("d", 0.9, training=True, seed=1)(),
+    ],
+    ids=["positional", "keyword", "numpy", "tensor", "linearwrap"],
+)
+def test_the_number_of_old_code_is_the_part_to_keep(run: Run, build: Any) -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"Dropout.*: keep_prob=, .* write rate=(0\.1|1 - keep_prob)$"
+    ):
+        out = build(tf.ones([20000]))
+    value = run(out)
+    assert (value == 0).mean() == pytest.approx(0.1, abs=0.01)
+    assert value.max() == pytest.approx(1 / 0.9)
+
+
+@pytest.mark.parametrize("keep_prob", [0, 1.5, "half", True])
+def test_bad_keep_prob(graph: tf.Graph, keep_prob: Any) -> None:
+    message = rf"Dropout\('d'\): keep_prob, .* 0 < keep_prob <= 1, received {keep_prob!r}"
+    with pytest.raises(ValueError, match=message):
+        Dropout("d", tf.ones([3]), keep_prob, training=True)
+
+
+def test_keep_prob_and_rate_are_one_argument(graph: tf.Graph) -> None:
+    message = "keep_prob= is an old spelling of rate=, which is given, too"
     with pytest.raises(LayerArgumentError, match=message):
-        Dropout("d", tf.ones([3]), keep_prob=0.8, training=True)
-    with pytest.raises(LayerArgumentError, match=r"rate=1 - keep_prob instead of keep_prob=Tensor"):
-        Dropout("t", tf.ones([3]), keep_prob=tf.constant(0.8), training=True)
+        Dropout("d", tf.ones([3]), 0.5, rate=0.5, training=True)
+    with pytest.raises(LayerArgumentError, match="keep_prob is given by position and by keyword"):
+        Dropout("d", tf.ones([3]), 0.5, keep_prob=0.5, training=True)
+
+
+def test_keeping_all_does_nothing(graph: tf.Graph) -> None:
+    x = tf.ones([3])
+    with pytest.warns(DeprecationWarning):
+        assert Dropout(x, 1.0, training=True) is x
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, "half", True])
@@ -200,3 +234,11 @@ def test_a_rate_may_be_a_variable_and_draws_as_the_number_does(run: Run) -> None
             outs.append(Dropout("d", tf.ones([1000]), rate=given))
     first, second = run(outs)
     assert (first == second).all()
+
+
+def test_noise_shape_with_an_unknown_batch(run: Run) -> None:
+    x = tf.placeholder(tf.float32, [None, 30])
+    out = Dropout(x, noise_shape=[None, 1], training=True)
+    rows = run(out, {x: np.ones([20, 30])})
+    assert (rows == rows[:, :1]).all()
+    assert np.unique(rows).tolist() == [0.0, 2.0]

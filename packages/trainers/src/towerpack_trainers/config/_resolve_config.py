@@ -17,6 +17,7 @@ from towerpack_callbacks import (
     JSONWriter,
     LoopState,
     Monitors,
+    StepCounter,
     TFEventWriter,
 )
 from towerpack_inputsource import InputSource
@@ -25,6 +26,7 @@ from .._errors import ConfigError
 from ..reports._input_report import InputReport
 from ..reports._stall_warning import StallWatch
 from ..restore import StartingPoint, find_starting_point
+from ..step import TrainingSteps, choose_steps
 from ._train_config import TrainConfig, default_callbacks, default_monitors
 
 __all__ = [
@@ -35,8 +37,8 @@ __all__ = [
     "resolve_loop",
     "resolve_monitors",
     "resolve_start",
+    "resolve_steps",
     "resolve_steps_per_epoch",
-    "resolve_train_op",
 ]
 
 
@@ -141,23 +143,36 @@ def resolve_input_callbacks(
     return callbacks
 
 
-def resolve_train_op(value: Any, graph: tf.Graph) -> tf.Operation:
-    """Returns the op of `value`, which is one of the trainer's graph unless that graph is empty.
+def resolve_steps(
+    config: TrainConfig,
+    options: tf.ConfigProto,
+    train_op: tf.Operation,
+    callbacks: Callbacks,
+    loop: LoopState,
+    counter: StepCounter,
+    own_step: str | None,
+) -> TrainingSteps:
+    """Chooses how many steps a session call makes, and adds the ops for it to the graph.
 
     Args:
-        value: an op, or a tensor of a graph.
-        graph: what the trainer has built.
+        config: the configuration.
+        options: those of the session.
+        train_op: the op of one step.
+        callbacks: the callbacks, set up.
+        loop: the counters, with the number of epochs and of steps in each.
+        counter: counts steps in the graph.
+        own_step: the name of the trainer class if each step is to be a call of its own; else None.
 
     Raises:
-        TypeError: `value` is neither.
-        ConfigError: the op is in another graph than the one that the trainer has built.
+        ConfigError: several steps in a call are requested, but the trainer, a period or the input needs one.
     """
-    op = value if isinstance(value, tf.Operation) else getattr(value, "op", value)
-    if not isinstance(op, tf.Operation):
-        raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
-    if op.graph is not graph and graph.get_operations():
-        raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
-    return op
+    # XLA would compile the copies once more; a limit on each call shall be one on each step; and a call of
+    # several steps would look like a stall of less than a second.
+    may_fuse = not (config.xla or options.operation_timeout_in_ms) and config.stall_seconds >= 1
+    per_run = config.steps_per_run
+    return choose_steps(
+        train_op, callbacks, loop, counter, steps_per_run=per_run, own_step=own_step, may_fuse=may_fuse
+    )
 
 
 def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None) -> int:

@@ -17,6 +17,7 @@ _REMEDIES = {
     "the datapoints in a pass of its data": _SHARDS,
     "the steps of an epoch": _SHARDS,
     "the variables": "All must build the same model, in the same order.",
+    "the sums that layers take over all processes": "All must build the same model, in the same order.",
     "the last epoch": "All must be given the same max_epoch.",
 }
 

@@ -53,7 +53,8 @@ class SynchronousProcesses(ProcessStrategy):
 
     Give it to any trainer that passes its gradients through `gradient_exchange`: `SimpleTrainer`, or one of
     your own, as `SingleDeviceBuilder(exchange=self.processes.gradient_exchange)` does. A step that makes
-    several exchanges begins with the one that was built first.
+    several exchanges begins with the one that was built first. Builders with this exchange also connect
+    layers that need the batches of all processes, such as `BatchNorm(sync_statistics=True)`.
 
     Args:
         communicator: the processes. It is left when the training ends.
@@ -123,6 +124,7 @@ class SynchronousProcesses(ProcessStrategy):
             "the steps of an epoch": loop.steps_per_epoch,
             "the datapoints in a pass of its data": None if source is None else source.size(),
             "the variables": variables,
+            "the sums that layers take over all processes": self._exchange.summed(),
         }
         difference = find_difference(self._group.gather(facts), self._group.names)
         if difference is not None:

@@ -1,4 +1,6 @@
-"""Optimizers, wrappers of optimizers, gradient processors, and computation in 16 bits."""
+"""Optimizers, wrappers of optimizers, gradient processors, and the loss scale of 16 bits."""
+
+from towerpack_layers import mixed_precision
 
 from ..towers._compile_towers import compile_training_towers, leave_fusion_to_xla
 from ._accumulate import AccumGradOptimizer
@@ -15,7 +17,6 @@ from ._gradient_processors import (
 from ._lamb import LAMB
 from ._lars import LARS
 from ._loss_scale import DynamicLossScaleOptimizer
-from ._mixed_precision import mixed_precision
 from ._postprocess import PostProcessOptimizer, VariableAssignmentOptimizer
 from ._proxy_optimizer import ProxyOptimizer
 

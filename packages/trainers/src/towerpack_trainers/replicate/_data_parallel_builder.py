@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from .._argument_checks import make_optimizer
-from ..towers._builder import Builder, TakeInputs
+from ..towers._builder import Builder, Exchange, TakeInputs
 from ..towers._devices import check_devices, note_devices
 from ..towers._objective import MakeOptimizer
 from ..towers._tower import TowerFunc
@@ -27,6 +27,7 @@ class DataParallelBuilder(Builder):
         devices: the device of each tower, such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices, which
             the session must be told of (`default_session_config(devices)` does).
         seed: makes dropout masks depend on seed, step, tower and layer alone. None: they are drawn anew.
+        exchange: see `Builder`.
 
     Raises:
         ConfigError: a device is no device, is not there, or is named twice.
@@ -41,9 +42,11 @@ class DataParallelBuilder(Builder):
         ```
     """
 
-    def __init__(self, devices: Sequence[str], seed: int | None = None) -> None:
+    def __init__(
+        self, devices: Sequence[str], seed: int | None = None, exchange: Exchange | None = None
+    ) -> None:
         self.devices = check_devices(devices)
-        super().__init__(len(self.devices), seed)
+        super().__init__(len(self.devices), seed, exchange)
 
     def build(
         self,

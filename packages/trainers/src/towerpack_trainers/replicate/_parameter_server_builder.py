@@ -8,6 +8,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from ..towers._builder import Exchange
 from ..towers._cost_gradients import Pairs
 from ._average_gradients import average_gradients
 from ._data_parallel_builder import DataParallelBuilder
@@ -28,16 +29,23 @@ class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
         variable_devices: where variables live, are averaged and updated. With several, each variable goes to
             the device with the fewest bytes of variables so far.
         seed: see `DataParallelBuilder`.
+        exchange: takes the towers' averaged gradients and the variables of one objective, and returns as
+            many: `processes.gradient_exchange` averages over processes of several towers each.
     """
 
     def __init__(
-        self, devices: Sequence[str], variable_devices: Sequence[str] = ("/cpu:0",), seed: int | None = None
+        self,
+        devices: Sequence[str],
+        variable_devices: Sequence[str] = ("/cpu:0",),
+        seed: int | None = None,
+        exchange: Exchange | None = None,
     ) -> None:
-        super().__init__(devices, seed)
+        super().__init__(devices, seed, exchange)
         self._variables = SharedVariables(variable_devices)
 
     def _place(self, index: int) -> AbstractContextManager[Any]:
         return tf.device(self._variables.beside(self.devices[index]))  # type: ignore[no-any-return]
 
     def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
-        return [average_gradients(gradients)]
+        averages = average_gradients(gradients)
+        return [averages if self._exchange is None else self._exchange(averages)]

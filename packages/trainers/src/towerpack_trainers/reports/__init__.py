@@ -1,6 +1,14 @@
 """What a trainer reports on a running training: the slower side, and stalls."""
 
-from ._input_report import InputReport, describe_epoch, sampling_period
+from ._input_report import InputReport, InputVerdict, SlowerSide, judge_epoch, sampling_period
 from ._stall_warning import StallWatch, describe_stall
 
-__all__ = ["InputReport", "StallWatch", "describe_epoch", "describe_stall", "sampling_period"]
+__all__ = [
+    "InputReport",
+    "InputVerdict",
+    "SlowerSide",
+    "StallWatch",
+    "describe_stall",
+    "judge_epoch",
+    "sampling_period",
+]

@@ -9,7 +9,12 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState, explain_callbacks
 from towerpack_inputsource import InputSource
 
+from ._forward_cost import ForwardCost, forward_cost
+
 __all__ = ["describe_trainable_variables", "describe_training"]
+
+# Headings of columns that are flush right.
+_NUMBERS = ("elements", "FLOPs")
 
 
 def describe_training(
@@ -41,29 +46,49 @@ def describe_training(
     )
 
 
-def describe_trainable_variables(graph: tf.Graph) -> str:
+def describe_trainable_variables(graph: tf.Graph, cost: tf.Tensor | None = None) -> str:
     """Returns a table of the trainable variables: name, shape, number of elements, dtype; and their sum.
 
     Args:
         graph: the graph they are in. Copies of replicas (`tower1/…`) are left out.
+        cost: the cost of one tower. With it, the table has the floating-point operations that a forward pass
+            does with each variable, and the memory of the activations that gradients need: for one example
+            where the batch size is not known, else for one batch.
     """
-    rows = [("name", "shape", "elements", "dtype")]
+    spent = None if cost is None else forward_cost(cost)
+    rows = [["name", "shape", "elements", "dtype"]]
     total = size = 0
     for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
         if variable.op.name.startswith("tower"):
             continue
         elements = variable.shape.num_elements() or 0  # 0, too, where the shape is not known
         dtype = variable.dtype.base_dtype
-        rows.append((variable.op.name, str(variable.shape), f"{elements:,}", dtype.name))
+        rows.append([variable.op.name, str(variable.shape), f"{elements:,}", dtype.name])
         total += elements
         size += elements * dtype.size
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    lines = [
-        f"{name:<{widths[0]}}  {shape:<{widths[1]}}  {elements:>{widths[2]}}  {dtype}"
-        for name, shape, elements, dtype in rows
+    count = len(rows) - 1
+    if spent is not None:
+        rows[0].append("FLOPs")
+        for row in rows[1:]:
+            row.append(f"{spent.flops.get(row[0], 0):,}")
+    summary = f"{count} trainable variables, {total:,} elements, {size / 2**20:.2f} MiB"
+    return "\n".join([*_table(rows), summary, *(_costs(spent) if spent is not None else [])])
+
+
+def _costs(spent: ForwardCost) -> list[str]:
+    flops = sum(spent.flops.values())
+    return [
+        f"forward: {flops:,} FLOPs; {spent.activation_bytes / 2**20:.2f} MiB of activations for gradients"
     ]
-    lines.insert(1, "-" * max(map(len, lines)))
-    return (
-        "\n".join(lines)
-        + f"\n{len(rows) - 1} trainable variables, {total:,} elements, {size / 2**20:.2f} MiB"
-    )
+
+
+def _table(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
+            for cell, width, heading in zip(row, widths, rows[0])
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 import statistics
 import time
 from collections.abc import Sequence
 from typing import final
 
+import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, Every, StepFetch
 from towerpack_inputsource import InputSource, InputStatus
 
-__all__ = ["InputReport", "describe_epoch", "sampling_period"]
+__all__ = ["InputReport", "InputVerdict", "SlowerSide", "judge_epoch", "sampling_period"]
 
 # Shares of a thread's time at work on the next datapoint; between them neither is clearly the slower one.
 _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
@@ -29,13 +31,42 @@ _SAMPLES_PER_EPOCH = 3
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 200  # steps from one sample to the next
 
 
-def describe_epoch(
+class SlowerSide(enum.Enum):
+    """Which of data and model an epoch waited for."""
+
+    DATA = "the data is the bottleneck"
+    MODEL = "the model is the bottleneck"
+    NEITHER = "data and model are about even"
+
+
+@final
+@attrs.frozen
+class InputVerdict:
+    """What an epoch waited for, and the shares of time that say so; as a string, in one line.
+
+    Attributes:
+        slower: the slower side.
+        flow_share: the share of its time that the input was at work on the next datapoint.
+        waited: the share of the steps' time in which they waited for data; None if it was not measured.
+    """
+
+    slower: SlowerSide
+    flow_share: float
+    waited: float | None = None
+
+    def __str__(self) -> str:
+        steps = "" if self.waited is None else f"steps waited for data {self.waited:.0%} of their time, and "
+        share = f"{self.flow_share:.0%} of its time the input was at work on the next datapoint"
+        return f"{self.slower.value}: {steps}{share}"
+
+
+def judge_epoch(
     spent: InputStatus,
     waited: float | None = None,
     filled: float | None = None,
     samples: int = _ENOUGH_SAMPLES,
-) -> str | None:
-    """Describes in one line which of data and model an epoch waited for; None for an input without threads.
+) -> InputVerdict | None:
+    """Tells which of data and model an epoch waited for; None for an input without threads.
 
     A thread that never waits for room in its queue is behind the model all the time; one that often does is
     ahead of it.
@@ -52,14 +83,12 @@ def describe_epoch(
         return None
     share = max(thread.flow_share for thread in busy)
     starving = (waited or 0.0) > _STEPS_STARVE and samples >= _ENOUGH_SAMPLES
+    slower = SlowerSide.NEITHER
     if (share > _DATA_IS_SLOWER or starving) and (filled or 0.0) < _IS_FILLED:
-        verdict = "the data is the bottleneck"
+        slower = SlowerSide.DATA
     elif share < _MODEL_IS_SLOWER:
-        verdict = "the model is the bottleneck"
-    else:
-        verdict = "data and model are about even"
-    steps = "" if waited is None else f"steps waited for data {waited:.0%} of their time, and "
-    return f"{verdict}: {steps}{share:.0%} of its time the input was at work on the next datapoint"
+        slower = SlowerSide.MODEL
+    return InputVerdict(slower, share, waited)
 
 
 @final
@@ -88,7 +117,7 @@ class InputReport(Callback):
         self._fills: list[float] = []
 
     def _setup_graph(self) -> None:
-        self._verdict = ""
+        self._told: SlowerSide | None = None
         if not self._tensors:
             return
         with tf.device("/cpu:0"):
@@ -128,10 +157,10 @@ class InputReport(Callback):
         self._note_fill()
         filled = statistics.median(self._fills) if self._fills else None
         spent = self._source.status().since(self._earlier)
-        line = describe_epoch(spent, self._waited(), filled, len(self._waits))
-        if line is not None and line.partition(":")[0] != self._verdict:
-            self._verdict = line.partition(":")[0]
-            self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {line}")
+        verdict = judge_epoch(spent, self._waited(), filled, len(self._waits))
+        if verdict is not None and verdict.slower is not self._told:
+            self._told = verdict.slower
+            self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {verdict}")
 
     def _waited(self) -> float | None:
         """Returns the share of a step's time that it waited, as the median; None without a sample."""

@@ -1,4 +1,4 @@
-"""Around the loop: directory, session, signals, processes, and how a training ends."""
+"""The loop, and around it: directory, session, signals, processes, and how a training ends."""
 
 from ._create_session import configure_process, create_session
 from ._graph_of_trainer import build_in_graph, graph_of
@@ -8,8 +8,10 @@ from ._run_directory import RunDirectory
 from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_requests import StopRequests
 from ._stop_signals import StopSignals
+from ._train_op import TrainOp
 from ._training_end import TrainingEnd, translate_error
 from ._training_inputs import TrainingInputs
+from ._training_loop import TrainingLoop
 from ._training_session import TrainingSession
 
 __all__ = [
@@ -19,8 +21,10 @@ __all__ = [
     "SingleProcess",
     "StopRequests",
     "StopSignals",
+    "TrainOp",
     "TrainingEnd",
     "TrainingInputs",
+    "TrainingLoop",
     "TrainingSession",
     "build_in_graph",
     "configure_process",

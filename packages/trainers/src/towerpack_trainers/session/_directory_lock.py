@@ -212,9 +212,10 @@ def _lock(descriptor: int, file: Path, kind: int) -> bool:
 
 def _taken(file: Path, holder: _Holder | None) -> LogDirTakenError:
     return LogDirTakenError(
-        f"log_dir={str(file.parent)!r} is used by another run, which goes on: "
-        f"{holder or 'a process that has just begun'}. Wait until that has ended, or give another log_dir=, "
-        f'or TrainConfig(if_log_dir_taken="new") for a directory beside it. If no such process is there, '
+        f"{str(file.parent)!r} is used by another run, which goes on: "
+        f"{holder or 'a process that has just begun'}. Wait until that has ended, or give another directory "
+        "as log_dir= (as checkpoint_dir=, where a saver has one), "
+        f'or TrainConfig(if_log_dir_taken="new") for a log_dir beside it. If no such process is there, '
         f"remove {file}."
     )
 

@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import final
@@ -51,7 +51,7 @@ class RunDirectory:
         self.path = log_dir
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: DirectoryLock | None = None
-        self._unlock: Callable[[], object] | None = None
+        self._unlock: list[Callable[[], object]] = []
         self._note = ""
         if log_dir is None:
             return
@@ -69,8 +69,8 @@ class RunDirectory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._unlock is not None:
-            self._unlock()
+        for unlock in self._unlock:
+            unlock()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -80,20 +80,29 @@ class RunDirectory:
             return None
         return f"files of this run: {self.path}{self._note}"
 
-    def prepare(self, resumed: Path | None = None) -> None:
+    def prepare(self, resumed: Path | None = None, others: Iterable[Path] = ()) -> None:
         """Makes the directory and locks it. An earlier run in it is moved to `<log_dir>.1` (or .2, …).
 
         Args:
             resumed: the checkpoint that this run goes on from. A run of which that is one stays in its place.
+            others: further directories that this run writes to, which are locked, too.
 
         Raises:
-            LogDirTakenError: a run that goes on uses it.
+            LogDirTakenError: a run that goes on uses one of them.
             ConfigError: it cannot be a directory of this run.
         """
-        if self.path is None:
-            return
-        self._hold(self.path)
-        place = self.path.resolve()
+        own = None if self.path is None else os.path.realpath(self.path)
+        elsewhere = [Path(place) for place in {os.path.realpath(other) for other in others} - {own}]
+        for other in elsewhere:  # before anything is moved
+            DirectoryLock.check_free(other)
+        if self.path is not None:
+            self._prepare_own(self.path, resumed)
+        for other in elsewhere:
+            self._hold_other(other)
+
+    def _prepare_own(self, path: Path, resumed: Path | None) -> None:
+        self._hold(path)
+        place = path.resolve()
         resuming = resumed is not None and resumed.resolve().is_relative_to(place)
         if not resuming and _holds_run(place):
             self._move_aside(place)
@@ -108,8 +117,17 @@ class RunDirectory:
             raise ConfigError(
                 f"log_dir={str(directory)!r} cannot be written to: {error}. Give another directory."
             ) from error
+        self._release_at_the_end(self._lock)
+
+    def _hold_other(self, directory: Path) -> None:
+        # What is wrong with the directory is said by who writes there.
+        with contextlib.suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+            self._release_at_the_end(DirectoryLock(directory))
+
+    def _release_at_the_end(self, lock: DirectoryLock) -> None:
         # Also of a trainer that never trains.
-        self._unlock = weakref.finalize(self, self._lock.release)
+        self._unlock.append(weakref.finalize(self, lock.release))
 
     def _hold_any(self, log_dir: Path) -> Path:
         """Holds the directory, or else a new one beside it on the same disk, and returns it."""

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Callbacks, HookToCallback, StopTraining
 from towerpack_inputsource import InputSource
 
-from ..towers._ended_data import depend_on, ended_op
+from ..towers._ended_data import ended_apart_from
 
 __all__ = ["TrainingInputs"]
 
@@ -52,10 +52,10 @@ class TrainingInputs:
         raiser = self.callbacks.raiser_of(caught)
         if raiser is not None:
             return None if self._is_of_the_input(raiser) else raiser
-        op = ended_op(caught, self.graph)
-        if op is None or self.train_op is None or depend_on(op, [self.train_op]):
+        if self.train_op is None:
             return None
-        return self.callbacks.fetcher_of(op)
+        op = ended_apart_from([self.train_op], caught, self.graph)
+        return None if op is None else self.callbacks.fetcher_of(op)
 
     def describe_end(self, caught: tf.errors.OutOfRangeError) -> str:
         """Returns what has ended, as the beginning of a sentence."""
@@ -73,5 +73,4 @@ class TrainingInputs:
 
     def _other_op(self, caught: tf.errors.OutOfRangeError) -> tf.Operation | None:
         """The op whose data has ended, if it is none of the input."""
-        op = ended_op(caught, self.graph) if self.tensors else None
-        return None if op is None or depend_on(op, self.tensors) else op
+        return ended_apart_from(self.tensors, caught, self.graph) if self.tensors else None

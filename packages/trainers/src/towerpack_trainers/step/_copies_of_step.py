@@ -13,6 +13,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import find_ancestors
+
 from .._errors import ConfigError
 
 __all__ = ["StepCopies"]
@@ -40,9 +42,8 @@ class StepCopies:
         self._names = [output.name for output in outputs]
         first = outputs[0]
         self.graph: tf.Graph = first.graph
-        copied, shared = _ancestors(outputs)
+        self.ops, shared = _divide(outputs)
         self._handles = {tensor.name: tensor for tensor in shared}
-        self.ops = [self.graph.get_operation_by_name(name) for name in copied]
 
     def prepare(self) -> None:
         """Describes the ops, before anything is added to the graph.
@@ -96,24 +97,22 @@ class StepCopies:
         )
 
 
-def _ancestors(outputs: Sequence[tf.Operation | tf.Tensor]) -> tuple[set[str], list[tf.Tensor]]:
-    """The names of the ops that outputs depend on, and the handles of their shared state."""
-    copied: set[str] = set()
-    shared: dict[str, tf.Tensor] = {}
-    waiting = [output if isinstance(output, tf.Operation) else output.op for output in outputs]
-    while waiting:
-        op = waiting.pop()
-        if op.name in copied:
-            continue
+def _divide(outputs: Sequence[tf.Operation | tf.Tensor]) -> tuple[list[tf.Operation], list[tf.Tensor]]:
+    """Returns the ops to copy of those that outputs depend on, and the handles of the state they share."""
+    # In one order, so that of several ops that are refused the same one is named each time.
+    found = sorted(find_ancestors(outputs, ends_at=_holds_state), key=lambda op: op.name)
+    for op in found:
         _check(op)
-        handles = [tensor for tensor in op.outputs if tensor.dtype == tf.resource]
-        if handles and not op.inputs:
-            shared.update((tensor.name, tensor) for tensor in handles)
-            continue
-        copied.add(op.name)
-        waiting += [tensor.op for tensor in op.inputs]
-        waiting += op.control_inputs
-    return copied, list(shared.values())
+    copied = [op for op in found if not _holds_state(op)]
+    return copied, [handle for op in found if _holds_state(op) for handle in _handles(op)]
+
+
+def _holds_state(op: tf.Operation) -> bool:
+    return bool(_handles(op)) and not op.inputs
+
+
+def _handles(op: tf.Operation) -> list[tf.Tensor]:
+    return [tensor for tensor in op.outputs if tensor.dtype == tf.resource]
 
 
 def _check(op: tf.Operation) -> None:

@@ -22,11 +22,12 @@ from ._cross_tower_sum import CrossTowerSum
 from ._objective import MakeOptimizer, Objective, choose_variables, read_objectives
 from ._tower import Tower, TowerFunc
 
-__all__ = ["Builder", "TakeInputs", "check_same_variables"]
+__all__ = ["Builder", "Exchange", "TakeInputs", "check_same_variables"]
 
 _log = logging.getLogger("towerpack_trainers")
 
 TakeInputs = Callable[[], Sequence[tf.Tensor]]
+Exchange = Callable[[Pairs], Pairs]
 
 
 class Builder(abc.ABC):
@@ -40,6 +41,9 @@ class Builder(abc.ABC):
     Args:
         count: how many towers there are.
         seed: makes dropout masks depend on seed, step, tower and layer alone. None: they are drawn anew.
+        exchange: takes the gradients and variables of one objective, and returns as many, none of whose
+            gradients is there before all are, such as averages over processes. Its attribute `sum`, if it has
+            one, connects layers that need the batches of all processes. Subclasses call it in `_combine`.
 
     Attributes:
         towers: the towers, once they are built.
@@ -47,13 +51,14 @@ class Builder(abc.ABC):
             objective it is the op that `build` returns.
     """
 
-    def __init__(self, count: int, seed: int | None = None) -> None:
+    def __init__(self, count: int, seed: int | None = None, exchange: Exchange | None = None) -> None:
         self.towers: list[Tower] = []
         self.updates: list[tf.Operation] = []
         self._count = count
         self._seed = seed
         self._inputs: list[tf.Tensor] = []
-        self._sum = CrossTowerSum(count)
+        self._exchange = exchange
+        self._sum = CrossTowerSum(count, getattr(exchange, "sum", None))
 
     def build(
         self,
@@ -214,8 +219,15 @@ class Builder(abc.ABC):
             reuse=True if index and not own else None,
             random_seed=self._seed,
             step=None if self._seed is None else tf.train.get_global_step().read_value(),
-            cross_tower_sum=self._sum.of(index, name) if self._count > 1 else None,
+            cross_tower_sum=self._sum.of(index, name) if self._has_sum() else None,
         )
+
+    def _has_sum(self) -> bool:
+        """Returns whether layers are given a sum: where there is more than one tower, and all are known."""
+        if getattr(self._exchange, "sum", None) is not None:
+            return True
+        # An exchange with a sum of None is that of one process; of one without, nobody here knows.
+        return self._count > 1 and (self._exchange is None or hasattr(self._exchange, "sum"))
 
     # ---- gradients and updates
 
@@ -228,11 +240,13 @@ class Builder(abc.ABC):
     ) -> list[Pairs]:
         gradients = []
         with self._differentiating(tower.context.index):
-            for objective, of_first, optimizer in zip(objectives, first, optimizers):
+            for number, (objective, of_first, optimizer) in enumerate(zip(objectives, first, optimizers)):
+                self._sum.objective = number
                 label = "The cost" if len(first) == 1 else f"The cost {objective.cost.op.name!r}"
                 variables = choose_variables(of_first, tower)
                 pairs = compute_gradients(tower, objective.cost, variables, optimizer, label)
                 gradients.append(self._scale(pairs))
+        self._sum.objective = None
         return gradients
 
     def _check_same_variables(self, gradients: Sequence[Pairs]) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import find_ancestors
+
 from .._errors import ModelError
 from ._tower import Tower
 
@@ -114,21 +116,17 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
         )
     if not cost.dtype.is_floating:
         raise ModelError(f"The cost {cost.name!r} has dtype {cost.dtype.name}; expected a float.")
+    if cost.dtype.size < 4:
+        raise ModelError(
+            f"The cost {cost.name!r} has dtype {cost.dtype.name}, too coarse for sums over a batch. Compute "
+            "the loss in float32, for example from tf.cast(logits, tf.float32)."
+        )
     return cost
 
 
 def _ancestors(pairs: Pairs) -> set[tf.Operation]:
     """Returns the ops that gradients depend on."""
-    found: set[tf.Operation] = set()
-    waiting = [
-        tensor.op for gradient, _ in pairs for tensor in tf.nest.flatten(gradient, expand_composites=True)
-    ]
-    while waiting:
-        op = waiting.pop()
-        if op not in found:
-            found.add(op)
-            waiting += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return found
+    return find_ancestors(tf.nest.flatten([gradient for gradient, _ in pairs], expand_composites=True))
 
 
 def _readers(variable: tf.Variable) -> list[tf.Operation]:

@@ -6,7 +6,8 @@ happens in backpropagation: the gradient of all costs together by one tower's te
 gradients that the towers have computed, each of its own cost, and these come one tower after another, too.
 
 Within a session's run the towers then wait for one another just as data flow, and no more: running one of
-them runs what it needs of the others.
+them runs what it needs of the others. Where there are more processes, the sum over the towers of this one is
+then summed over all.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TowerRuleError
 
-__all__ = ["CrossTowerSum"]
+__all__ = ["CrossTowerSum", "OverProcesses"]
+
+# A convention with layers and exchanges: the labels of those whose sums are not over all processes.
+_UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
+
+# From the sum over this process's towers to that over all, and the number of the objective in whose gradients
+# the sum is taken; None: in the model.
+OverProcesses = Callable[[tf.Tensor, int | None], tf.Tensor]
 
 
 @final
@@ -38,11 +46,16 @@ class _Meeting:
         self.waiting.append(deferred.op)
         return deferred
 
-    def connect_if_complete(self, towers: int) -> None:
-        """Connects the deferred ops to the sum, if the last tower has joined."""
+    def connect_if_complete(self, towers: int, go_on: Callable[[tf.Tensor], tf.Tensor]) -> None:
+        """Connects the deferred ops to the sum, if the last tower has joined.
+
+        Args:
+            towers: how many there are.
+            go_on: from the sum over them to what each of them gets.
+        """
         if len(self.tensors) == towers:
             with tf.name_scope(None), tf.control_dependencies(None):
-                total = tf.add_n(self.tensors)
+                total = go_on(tf.add_n(self.tensors))
             for op in self.waiting:
                 # There is no public way to give an op another input, as loops do that are built before
                 # their ends; every version of TensorFlow has this one.
@@ -55,10 +68,16 @@ class CrossTowerSum:
 
     Args:
         towers: how many there are.
+        over_processes: sums over all processes; None: there are no others.
+
+    Attributes:
+        objective: the number of the objective whose gradients are being made; None: it is the model.
     """
 
-    def __init__(self, towers: int) -> None:
+    def __init__(self, towers: int, over_processes: OverProcesses | None = None) -> None:
+        self.objective: int | None = None
         self._towers = towers
+        self._over_processes = over_processes
         self._forward: list[_Meeting] = []
         self._backward: dict[tuple[int, int], _Meeting] = {}
         self._taken = [0] * towers
@@ -96,6 +115,8 @@ class CrossTowerSum:
     def _check_place(self, tower: int, number: int, place: str, tensor: tf.Tensor) -> None:
         if tower == 0:
             self._forward.append(_Meeting(place))
+            if self._over_processes is None:
+                tf.add_to_collection(_UNSYNCHRONIZED, f"the layer in {place!r}")
             return
         expected = self._forward[number] if number < len(self._forward) else None
         if expected is None or expected.place != place:
@@ -122,12 +143,15 @@ class CrossTowerSum:
                 key = number, times
                 meeting = self._backward.setdefault(key, _Meeting(forward.place))
                 deferred = meeting.join(gradient)
-                meeting.connect_if_complete(self._towers)
+                meeting.connect_if_complete(self._towers, self._sum_over_processes)
                 return deferred
 
             return forward.join(mine), backward
 
         result = tf.custom_gradient(exchange)(tensor)
         # Not before: custom_gradient looks for variables in what the result depends on.
-        forward.connect_if_complete(self._towers)
+        forward.connect_if_complete(self._towers, self._sum_over_processes)
         return result
+
+    def _sum_over_processes(self, tensor: tf.Tensor) -> tf.Tensor:
+        return tensor if self._over_processes is None else self._over_processes(tensor, self.objective)

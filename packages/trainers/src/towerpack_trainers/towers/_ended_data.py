@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["depend_on", "ended_op"]
+from towerpack_callbacks import find_ancestors
+
+__all__ = ["ended_apart_from", "ended_op"]
 
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}")
 
@@ -25,18 +27,21 @@ def ended_op(error: tf.errors.OpError, graph: tf.Graph) -> tf.Operation | None:
     return next((op for op in named if op is not None), None)
 
 
-def depend_on(op: tf.Operation, targets: Iterable[tf.Tensor | tf.Operation]) -> bool:
-    """Returns whether any of the targets depends on an op, or is that op itself."""
-    waiting = [target if isinstance(target, tf.Operation) else target.op for target in targets]
-    seen: set[tf.Operation] = set()
-    while waiting:
-        current = waiting.pop()
-        if current is op:
-            return True
-        if current not in seen:
-            seen.add(current)
-            waiting += [*(tensor.op for tensor in current.inputs), *current.control_inputs]
-    return False
+def ended_apart_from(
+    targets: Iterable[tf.Tensor | tf.Operation], error: tf.errors.OpError, graph: tf.Graph
+) -> tf.Operation | None:
+    """Returns the op that a session call failed in, if no target depends on it, or None.
+
+    Args:
+        targets: tensors and ops.
+        error: the error.
+        graph: what was run.
+
+    Returns:
+        The op; also None if the error does not tell.
+    """
+    op = ended_op(error, graph)
+    return None if op is None or op in find_ancestors(targets) else op
 
 
 def _original(name: str, graph: tf.Graph) -> tf.Operation | None:

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import InputSource
 
-from ._ended_data import depend_on, ended_op
+from ._ended_data import ended_apart_from
 from ._tower import Tower
 
 __all__ = ["EvaluationTower", "ParallelEvaluation", "round_robin"]
@@ -66,8 +66,7 @@ class EvaluationTower:
             except tf.errors.OutOfRangeError as error:
                 # A failure in the input's thread ends the input, too.
                 self._coord.raise_requested_exception()
-                op = ended_op(error, self._tower.graph)
-                if op is not None and not depend_on(op, self._tower.inputs.values()):
+                if ended_apart_from(self._tower.inputs.values(), error, self._tower.graph) is not None:
                     raise  # not the input, but data that the model has of its own
                 return
             yield values, int(batch_size)

@@ -25,6 +25,9 @@ class Predictor:
     Attributes:
         inputs: as given.
         outputs: as given.
+
+    Raises:
+        ValueError: a tensor is twice among the inputs.
     """
 
     def __init__(
@@ -33,6 +36,11 @@ class Predictor:
         inputs: Sequence[tf.Tensor],
         outputs: Sequence[tf.Tensor],
     ) -> None:
+        names = [tensor.name for tensor in inputs]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(
+                f"A predictor takes each input once, received {', '.join(twice)} more than once."
+            )
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self._get_session = get_session
         self._sess: tf.Session = None
@@ -63,7 +71,9 @@ class Predictor:
             )
         sess = self._get_session()
         if sess is not self._sess:
-            self._run = fast_callable(sess, feeds=self.inputs, fetches=list(self._fetched.values()))
+            fetches = list(self._fetched.values())
+            # TensorFlow makes no call that computes nothing.
+            self._run = fast_callable(sess, feeds=self.inputs, fetches=fetches) if fetches else _nothing
             self._sess = sess
         values = [self._convert(index, array) for index, array in enumerate(arrays)]
         found = values + self._run(*values)
@@ -79,3 +89,7 @@ class Predictor:
                 f"of shape {array.shape}."
             )
         return array
+
+
+def _nothing(*values: Any) -> list[Any]:
+    return []

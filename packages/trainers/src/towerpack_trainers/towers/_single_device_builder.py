@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ._builder import Builder
+from ._builder import Builder, Exchange
 from ._cost_gradients import Pairs
 
 __all__ = ["SingleDeviceBuilder"]
@@ -25,7 +25,8 @@ class SingleDeviceBuilder(Builder):
     Args:
         seed: see `Builder`.
         exchange: takes the gradients and variables of one objective, and returns as many, none of whose
-            gradients is there before all are. Called once per objective, in their order.
+            gradients is there before all are. Called once per objective, in their order. Its attribute
+            `sum`, if it has one, connects layers that need the batches of all processes.
 
     Example:
         ```python
@@ -34,9 +35,8 @@ class SingleDeviceBuilder(Builder):
         ```
     """
 
-    def __init__(self, seed: int | None = None, exchange: Callable[[Pairs], Pairs] | None = None) -> None:
-        super().__init__(1, seed)
-        self._exchange = exchange
+    def __init__(self, seed: int | None = None, exchange: Exchange | None = None) -> None:
+        super().__init__(1, seed, exchange)
 
     def _place(self, index: int) -> AbstractContextManager[Any]:
         return contextlib.nullcontext()

@@ -20,6 +20,7 @@ from ...arguments import (
     layer_label,
 )
 from ...registry import register_layer
+from ._convolve import convolve
 
 __all__ = ["Conv2D"]
 
@@ -96,17 +97,8 @@ def Conv2D(
     parts = KernelAndBias(call, shape, x.dtype, use_bias, initializers, regularizers, *functions)
     padding = check_padding(call, padding)
     kernel, bias = parts.make()
-    # tf.nn.conv2d sees from the kernel's shape that the convolution is a grouped one.
-    out = tf.nn.conv2d(
-        x,
-        kernel,
-        strides=form.window(steps),
-        padding=padding,
-        data_format=form.code,
-        dilations=form.window(dilations),
-    )
-    if bias is not None:
-        out = tf.nn.bias_add(out, bias, data_format=form.code)
+    elementwise, parts = parts.take_elementwise()
+    out = convolve(x, kernel, bias, form, padding, steps, dilations, elementwise)
     return parts.finish(out, kernel, bias)
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import logging
-import numbers
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ..._errors import TowerError
-from ...arguments import (
-    check_channels,
-    check_data_format,
-    check_rank,
-    is_number,
-    layer_label,
-    resolve_initializer,
-)
+from ...arguments import check_rank, is_number, layer_label
 from ...registry import attach_variables, register_layer
 from ...tower import get_current_tower_context, graph_notes, in_nested_graph, resolve_training
+from ._channels import check_epsilon, find_channels, make_scale_and_offset
+from ._ghost_batches import check_ghost_batches, normalize_ghost_batches
 from ._moving_averages import MovingAverages
 from ._sync_statistics import UNSYNCHRONIZED_STATISTICS, CrossTowerSum, normalize, statistics_of_all_towers
 
@@ -44,6 +38,7 @@ def BatchNorm(
     data_format: str = "channels_last",
     ema_update: str = "collection",
     sync_statistics: bool = False,
+    virtual_batch_size: int | None = None,
 ) -> tf.Tensor:
     """Normalises each channel by its statistics, after Ioffe and Szegedy (2015), arXiv:1502.03167.
 
@@ -81,8 +76,14 @@ def BatchNorm(
             `tf.while_loop`. `skip`: not at all.
         sync_statistics: in training, use the statistics of all towers' batches together, each example
             counting alike, as one tower with all of them would. The towers then wait for one another twice
-            in this layer and twice in its gradient. Where there is one tower, the layer's label is in the
-            collection `UNSYNCHRONIZED_STATISTICS`: what trains that tower in several processes refuses it.
+            in this layer and twice in its gradient, and so do processes that train together. Where nothing
+            connects the tower with others, the layer's label is in the collection
+            `UNSYNCHRONIZED_STATISTICS`: what trains that tower in several processes refuses it.
+        virtual_batch_size: in training, normalise each stretch of so many examples by its own statistics, as
+            if it were a batch ("ghost batches", after Hoffer et al. (2017), arXiv:1705.08741). It must divide
+            the batch. The statistics that enter the moving averages are the averages over all stretches of
+            their means and of their unbiased variances: they estimate what a stretch is normalised by, from
+            all examples.
 
     Returns:
         Tensor of the input's shape and dtype; `.variables` holds `gamma`, `beta`, `mean` and
@@ -94,6 +95,7 @@ def BatchNorm(
         TypeError: the input has another dtype.
         ValueError: an argument is out of range, the input has another rank or unknown channels, or
             `ema_update="collection"` or `sync_statistics` is used inside a body of control flow.
+        tf.errors.InvalidArgumentError: (in a session) `virtual_batch_size` does not divide the batch.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -104,13 +106,24 @@ def BatchNorm(
         ['bn/gamma', 'bn/beta', 'bn/mean/EMA', 'bn/variance/EMA']
     """
     call = layer_label("BatchNorm")
-    _check_options(call, x, momentum, epsilon, ema_update)
-    code, channels = _layout(call, x, axis, data_format)
+    _check_options(call, x, momentum, ema_update)
+    epsilon = check_epsilon(call, epsilon)
+    code, channels = find_channels(call, x, axis, data_format)
+    stretch = check_ghost_batches(call, x, virtual_batch_size, sync_statistics)
     training = _decide_training(call, training)
     update = ema_update if training else "skip"
     _check_update(call, update)
     sum_over_towers = _cross_tower_sum(call) if sync_statistics and training else None
-    affine, averages = _make_variables(call, channels, center, scale, beta_initializer, gamma_initializer)
+    affine = make_scale_and_offset(
+        call,
+        channels,
+        tf.float32,
+        center=center,
+        scale=scale,
+        beta_initializer=beta_initializer,
+        gamma_initializer=gamma_initializer,
+    )
+    averages = MovingAverages.make(channels)
 
     image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
     scale_by = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
@@ -118,10 +131,13 @@ def BatchNorm(
     examples = tf.size(image)
     if sum_over_towers is not None:
         mean, biased, variance, examples = statistics_of_all_towers(image, code, sum_over_towers)
-        out = normalize(image, code, mean, biased, shift_by, scale_by, float(epsilon))
+        out = normalize(image, code, mean, biased, shift_by, scale_by, epsilon)
+    elif training and stretch is not None:
+        given = (call, image, code, stretch, shift_by, scale_by, epsilon)
+        out, mean, variance = normalize_ghost_batches(*given)
     else:
         statistics = {} if training else {"mean": averages.mean, "variance": averages.variance}
-        options = {"epsilon": float(epsilon), "data_format": code, "is_training": training}
+        options = {"epsilon": epsilon, "data_format": code, "is_training": training}
         out, mean, variance = tf.nn.fused_batch_norm(image, scale_by, shift_by, **statistics, **options)
     moves = []
     if _counts(update):
@@ -146,7 +162,7 @@ def _counts(update: str) -> bool:
     )
 
 
-def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_update: str) -> None:
+def _check_options(call: str, x: Any, momentum: float, ema_update: str) -> None:
     check_rank(call, x, 2, 4)
     if x.dtype not in _DTYPES:
         raise TypeError(
@@ -154,8 +170,6 @@ def _check_options(call: str, x: Any, momentum: float, epsilon: float, ema_updat
         )
     if not is_number(momentum) or not 0 <= momentum <= 1:
         raise ValueError(f"{call}: momentum must lie between 0 and 1, received {momentum!r}.")
-    if not is_number(epsilon) or not epsilon >= 0:
-        raise ValueError(f"{call}: epsilon must not be negative, received {epsilon!r}.")
     if ema_update not in _EMA_UPDATES:
         raise ValueError(
             f"{call}: ema_update must be one of {', '.join(_EMA_UPDATES)}; received {ema_update!r}."
@@ -182,7 +196,7 @@ def _cross_tower_sum(call: str) -> CrossTowerSum | None:
             f"{call}: sync_statistics=True, but the {tower.num_towers} towers are not connected: the context "
             f"of {tower.name!r} has no cross_tower_sum. The builder of the towers must give one."
         )
-    if tower.cross_tower_sum is not None and in_nested_graph():
+    if tower.cross_tower_sum is not None and _in_control_flow():
         raise ValueError(
             f"{call}: towers cannot be connected inside tf.cond, tf.while_loop or tf.function. Move the "
             f"layer out, or leave sync_statistics out."
@@ -192,6 +206,10 @@ def _cross_tower_sum(call: str) -> CrossTowerSum | None:
     return tower.cross_tower_sum
 
 
+def _in_control_flow() -> bool:
+    return in_nested_graph() or tf.get_default_graph()._get_control_flow_context() is not None
+
+
 def _decide_training(call: str, given: bool | None) -> bool:
     """Returns whether to normalise by the batch, and logs frozen statistics in training once per layer."""
     training, tower = resolve_training(call, given), get_current_tower_context()
@@ -199,33 +217,3 @@ def _decide_training(call: str, given: bool | None) -> bool:
     if not training and tower is not None and tower.is_training and graph_notes().first_time("frozen", scope):
         _log.info("%s: statistics are frozen in training, by training=False", scope)
     return training
-
-
-def _layout(call: str, x: tf.Tensor, axis: int | None, data_format: str) -> tuple[str, int]:
-    """Returns TensorFlow's name of the data format, and the number of channels."""
-    rank = x.shape.rank
-    if axis is not None and not isinstance(axis, numbers.Integral):
-        raise ValueError(f"{call}: axis must be an int, received {axis!r}.")
-    channel = (1 if rank == 2 else check_data_format(call, data_format).channel) if axis is None else axis
-    if channel % rank not in ((1,) if rank == 2 else (1, 3)) or not -rank <= channel < rank:
-        wanted = "1" if rank == 2 else "1 or 3"
-        raise ValueError(f"{call}: axis of a {rank}-D input must be {wanted}, received {axis}.")
-    code = "NCHW" if rank == 4 and channel % rank == 1 else "NHWC"
-    return code, check_channels(call, x, channel % rank)
-
-
-def _make_variables(
-    call: str, channels: int, center: bool, scale: bool, beta_initializer: Any, gamma_initializer: Any
-) -> tuple[dict[str, Any], MovingAverages]:
-    """Makes `gamma` and `beta` (`None` where left out), and the moving averages."""
-
-    def variable(name: str, argument: str, given: Any, default: Any) -> Any:
-        initializer = resolve_initializer(call, argument, given, default, [channels])
-        return tf.get_variable(name, [channels], tf.float32, initializer)
-
-    zeros, ones = tf.zeros_initializer(), tf.ones_initializer()
-    affine = {
-        "gamma": variable("gamma", "gamma_initializer", gamma_initializer, ones) if scale else None,
-        "beta": variable("beta", "beta_initializer", beta_initializer, zeros) if center else None,
-    }
-    return affine, MovingAverages.make(channels)

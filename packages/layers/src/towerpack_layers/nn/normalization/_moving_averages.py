@@ -7,7 +7,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ...tower import get_current_tower_context, graph_notes
+from ...tower import get_current_tower_context, graph_notes, place_of_body
 
 __all__ = ["MovingAverages"]
 
@@ -19,21 +19,27 @@ class MovingAverages:
 
     Args:
         mean: variable of shape `[channels]`.
-        variance: likewise.
+        variance: likewise; of variances, or of standard deviations.
     """
 
     mean: Any
     variance: Any
 
     @classmethod
-    def make(cls, channels: int) -> MovingAverages:
-        """Makes the variables `mean/EMA` and `variance/EMA` in the current variable scope."""
+    def make(cls, channels: int, mean: str = "mean/EMA", variance: str = "variance/EMA") -> MovingAverages:
+        """Makes the two variables in the current variable scope.
+
+        Args:
+            channels: the size of both.
+            mean: the name of the first, which begins with zeros.
+            variance: the name of the second, which begins with ones.
+        """
         with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False) as scope:
             # Neither is a weight, and what a scope says about those is not meant.
             scope.set_partitioner(None)
             return cls(
-                _average("mean/EMA", channels, tf.zeros_initializer()),
-                _average("variance/EMA", channels, tf.ones_initializer()),
+                _average(mean, channels, tf.zeros_initializer()),
+                _average(variance, channels, tf.ones_initializer()),
             )
 
     def move(
@@ -77,11 +83,5 @@ def _move(average: Any, now: tf.Tensor, weight: float, is_empty: tf.Tensor) -> t
 
 def _place_of_move(average: Any) -> tuple[str, ...]:
     """Returns variable, tower and body: moves in one place can wait for each other."""
-    graph, tower = tf.get_default_graph(), get_current_tower_context()
-    context = graph._get_control_flow_context()
-    return (
-        average.name,
-        "" if tower is None else tower.name,
-        getattr(graph, "name", ""),
-        "" if context is None else context.name,
-    )
+    tower = get_current_tower_context()
+    return (average.name, "" if tower is None else tower.name, *place_of_body())

@@ -1,7 +1,12 @@
 """Random numbers that a resumed training draws again, and the layers made of them."""
 
 from ._dropout import Dropout
+from ._random_tensors import random_normal, random_uniform
+from ._spatial_dropout import SpatialDropout
 
 __all__ = [
     "Dropout",
+    "SpatialDropout",
+    "random_normal",
+    "random_uniform",
 ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..._errors import LayerArgumentError
 from ...arguments import check_rank, is_number, layer_label
 from ...registry import register_layer
 from ...tower import get_current_tower_context, resolve_training
@@ -16,7 +15,7 @@ from ._random_key import PHILOX, layer_key
 __all__ = ["Dropout"]
 
 
-@register_layer(use_scope=None)
+@register_layer(use_scope=None, old_positional=["keep_prob"])
 def Dropout(
     x: tf.Tensor,
     *,
@@ -24,11 +23,11 @@ def Dropout(
     training: bool | None = None,
     noise_shape: Sequence[int | None] | None = None,
     seed: int | None = None,
-    keep_prob: None = None,
 ) -> tf.Tensor:
     """Sets a random part of the input to 0 and scales up the rest, after Srivastava et al. (2014), JMLR 15.
 
-    The name may be left out: `Dropout(x, rate=0.3)`.
+    The name may be left out: `Dropout(x, rate=0.3)`. A positional number, `Dropout("dropout", x, 0.9)`, is
+    the probability to keep an element, and `keep_prob=` is, too, both with a `DeprecationWarning`.
 
     In a tower that has a `random_seed` and a `step`, the mask depends on these two, the tower's index and
     the layer's place in the graph, in a `tf.while_loop` also on the iteration, and on nothing else, so a
@@ -43,14 +42,12 @@ def Dropout(
         noise_shape: shape of the mask, broadcast to the input: 1 (or `None`, for the input's size) per
             axis.
         seed: for the stateful generator; with a tower's `random_seed` it is mixed into the mask's key.
-        keep_prob: removed; raises with advice.
 
     Returns:
         Tensor of the input's shape and dtype.
 
     Raises:
         TowerError: the layer is outside any tower, and `training` is not given.
-        LayerArgumentError: `keep_prob` is given.
         ValueError: `rate` is out of range; or, in a tower with a `random_seed`, the layer is in a
             `tf.function`, or in a loop of TensorFlow 1's control flow. All calls, or all iterations, would
             have one mask.
@@ -65,13 +62,14 @@ def Dropout(
     """
     call = layer_label("Dropout")
     check_rank(call, x)
-    rate = _check_rate(call, rate, keep_prob)
+    rate = _check_rate(call, rate)
     if not resolve_training(call, training) or (is_number(rate) and rate == 0):
         return x
     tower = get_current_tower_context()
     if tower is None or tower.random_seed is None or tower.step is None:
         rate = tf.cast(rate, x.dtype) if tf.is_tensor(rate) else rate
-        return tf.nn.dropout(x, rate=rate, noise_shape=noise_shape, seed=seed)
+        shape = None if noise_shape is None else _mask_shape(x, noise_shape)
+        return tf.nn.dropout(x, rate=rate, noise_shape=shape, seed=seed)
     with tf.name_scope("mask") as scope:
         key = layer_key(call, tower, scope, seed)
         kept, share = _draw_kept(_mask_shape(x, noise_shape), rate, key, tower.step)
@@ -79,14 +77,8 @@ def Dropout(
         return tf.where_v2(kept, x * tf.cast(1 / share, x.dtype), tf.zeros([], x.dtype))
 
 
-def _check_rate(call: str, rate: Any, keep_prob: Any) -> Any:
+def _check_rate(call: str, rate: Any) -> Any:
     """Returns the rate as a float, or as a float32 tensor that is checked when it is computed."""
-    if keep_prob is not None:
-        value = f"{1 - keep_prob:g}" if is_number(keep_prob) else "1 - keep_prob"
-        raise LayerArgumentError(
-            f"{call}: keep_prob is not supported; use rate, the part to drop: rate={value} instead of "
-            f"keep_prob={keep_prob}."
-        )
     if tf.is_tensor(rate) and rate.dtype.is_floating and rate.shape.rank == 0:
         message = f"{call}: rate must lie in 0 <= rate < 1, received"
         rate = tf.cast(rate, tf.float32)

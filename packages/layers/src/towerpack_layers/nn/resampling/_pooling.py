@@ -7,7 +7,16 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ...arguments import check_data_format, check_padding, check_pair, check_rank, layer_label
+from ...arguments import (
+    DataFormat,
+    check_data_format,
+    check_padding,
+    check_pair,
+    check_rank,
+    compute_examples,
+    compute_images,
+    layer_label,
+)
 from ...registry import register_layer
 
 __all__ = ["AvgPooling", "GlobalAvgPooling", "MaxPooling"]
@@ -105,24 +114,8 @@ def GlobalAvgPooling(x: tf.Tensor, data_format: str = "channels_last") -> tf.Ten
     return tf.reduce_mean(x, check_data_format(call, data_format).spatial, name="output")
 
 
-def _max_pool(x: tf.Tensor, name: str, **options: Any) -> tf.Tensor:
-    """Returns `tf.nn.max_pool2d` of an input that may have no examples.
-
-    On a batch without examples, the gradient of TensorFlow 2.21 (`MklMaxPoolGradOp`) ends the process. So
-    such a batch is pooled with an example of zeros, which is then cut off. Padding by nothing, and a slice
-    of everything, copy nothing.
-    """
-    if x.shape.as_list()[0]:
-        return tf.nn.max_pool2d(x, name=name, **options)
-    with tf.name_scope("examples"):
-        count = tf.shape(x)[0]
-        missing = tf.cast(tf.equal(count, 0), tf.int32)
-        padded = tf.pad(x, tf.constant([[0, 1], [0, 0], [0, 0], [0, 0]]) * missing)
-        padded.set_shape([None, *x.shape[1:]])
-    out = tf.nn.max_pool2d(padded, **options)
-    cut = tf.slice(out, [0, 0, 0, 0], tf.stack([count, -1, -1, -1]), name=name)
-    cut.set_shape([x.shape[0], *out.shape[1:]])
-    return cut
+def _max_pool(x: tf.Tensor, **options: Any) -> tf.Tensor:
+    return compute_examples(lambda examples: tf.nn.max_pool2d(examples, **options), x)
 
 
 def _pool(
@@ -139,5 +132,10 @@ def _pool(
     form = check_data_format(call, data_format)
     size = check_pair(call, "pool_size", pool_size)
     steps = size if strides is None else check_pair(call, "strides", strides)
-    window = {"ksize": form.window(size), "strides": form.window(steps)}
-    return function(x, **window, padding=check_padding(call, padding), data_format=form.code, name="output")
+    padding = check_padding(call, padding)
+
+    def compute(images: tf.Tensor, form: DataFormat) -> tf.Tensor:
+        window = {"ksize": form.window(size), "strides": form.window(steps), "padding": padding}
+        return function(images, **window, data_format=form.code)
+
+    return compute_images(compute, x, form)

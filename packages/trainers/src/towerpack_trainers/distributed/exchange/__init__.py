@@ -1,7 +1,6 @@
 """Tensors exchanged between processes: averaged gradients, broadcast variables, and their carriers."""
 
 from ._average_over_processes import (
-    STOPPED,
     Averaged,
     AverageOverProcesses,
     average_over_processes,
@@ -12,6 +11,7 @@ from ._collective import CollectiveCommunicator
 from ._communicator import Communicator
 from ._mpi import MPICommunicator
 from ._recycled_arrays import RecycledArrays
+from ._sum_over_processes import STOPPED, SumOverProcesses
 
 __all__ = [
     "STOPPED",
@@ -21,6 +21,7 @@ __all__ = [
     "Communicator",
     "MPICommunicator",
     "RecycledArrays",
+    "SumOverProcesses",
     "average_over_processes",
     "broadcast_variables",
     "exchange_packed",

@@ -13,9 +13,9 @@ from ..._errors import ConfigError
 from ...towers._cost_gradients import Pairs
 from ...towers._tensor_buckets import Buckets
 from ._communicator import Communicator
+from ._sum_over_processes import SumOverProcesses, refuse_if_stopped
 
 __all__ = [
-    "STOPPED",
     "AverageOverProcesses",
     "Averaged",
     "average_over_processes",
@@ -24,8 +24,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("towerpack_trainers")
-
-STOPPED = "towerpack: another process stops here"
 
 # A convention with layers: the labels of those whose statistics should be those of more than this tower.
 _UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
@@ -70,30 +68,41 @@ class AverageOverProcesses:
     Attributes:
         stops: one op per objective, in their order. A process that stops runs the op of the update that the
             others are about to run; all of them, if the others are about to train all objectives at once.
+        sum: the function by which builders sum tensors of the model over all processes, as
+            `SumOverProcesses` does; each step then begins with the first sum. None for one process.
     """
 
     def __init__(self, communicator: Communicator) -> None:
         self._communicator = communicator
+        self._sums = SumOverProcesses(communicator)
         self.stops: list[tf.Operation] = []
+        self.sum: SumOverProcesses | None = self._sums if communicator.size > 1 else None
+
+    def summed(self) -> dict[str, str]:
+        """Returns type and shape of what `sum` has summed, by its number."""
+        return {f"number {number}": what for number, what in enumerate(self._sums.taken)}
 
     def __call__(self, pairs: Pairs) -> Pairs:
         """Returns averaged gradients and their variables; see `average_over_processes`."""
-        averaged = average_over_processes(pairs, self._communicator)
-        self.stops.append(averaged.stop)
+        averaged = average_over_processes(pairs, self._communicator, self._sums.before(len(self.stops)))
+        self.stops.append(averaged.stop if self._sums.stop is None else self._sums.stop)
         return averaged.pairs
 
 
-def average_over_processes(pairs: Pairs, communicator: Communicator) -> Averaged:
+def average_over_processes(
+    pairs: Pairs, communicator: Communicator, after: Sequence[tf.Operation] = ()
+) -> Averaged:
     """Averages gradients over all processes, in as few exchanges as there are types.
 
     Args:
         pairs: gradients and variables of this process. Sparse gradients are made dense, with a warning:
             processes touch different rows.
         communicator: carries them.
+        after: ops that the exchange waits for, such as earlier exchanges of the step.
 
     Raises:
-        ConfigError: a layer of the graph asks for statistics of all batches of a step, which would be those
-            of this process alone.
+        ConfigError: a layer of the graph asks for statistics of all batches of a step, and nothing has
+            connected it with the other processes.
     """
     _check_statistics(communicator.size)
     gradients = [_make_dense(gradient, variable) for gradient, variable in pairs]
@@ -101,9 +110,9 @@ def average_over_processes(pairs: Pairs, communicator: Communicator) -> Averaged
     going_on = tf.zeros([1])
 
     def average_unless_stopped(buckets: list[tf.Tensor]) -> list[tf.Tensor]:
-        averages = communicator.all_reduce(buckets)
-        nobody_stops = tf.debugging.Assert(tf.equal(averages[0][0], 0.0), [STOPPED], name="nobody_stops")
-        with tf.control_dependencies([nobody_stops]):
+        with tf.control_dependencies(list(after)):
+            averages = communicator.all_reduce(buckets)
+        with tf.control_dependencies([refuse_if_stopped(averages[0][0])]):
             return [tf.identity(average) for average in averages]
 
     limit = communicator.bucket_size
@@ -158,8 +167,8 @@ def _check_statistics(size: int) -> None:
     if layers and size > 1:
         raise ConfigError(
             f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise by "
-            "its own batch, since statistics are not exchanged between processes. Leave sync_statistics out, "
-            "or train several towers in one process."
+            "batches of its own, since nothing has connected its towers with the others'. Build them by a "
+            "builder that was made with exchange=processes.gradient_exchange, or leave sync_statistics out."
         )
 
 

@@ -8,20 +8,24 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from ..registry import compute_dtype as computing_in
+
 __all__ = ["mixed_precision"]
 
 
 @contextlib.contextmanager
 def mixed_precision(compute_dtype: tf.DType = tf.bfloat16) -> Iterator[None]:
-    """Makes variables float32 that are created in 16 bits in a block, and reads them in 16 bits.
+    """Makes the layers of a block compute in 16 bits, on variables of float32.
 
-    Layers create variables in the dtype of their input, so the input decides: cast it, and cast the result
-    back before the cost. Variables that are created as float32 stay so, as do the statistics and the scale
-    of `BatchNorm`. Names and checkpoints are those of a float32 model, gradients are float32, and weight
-    decay acts on the float32 values.
+    Layers cast the float32 tensors that they are called with; variables that are requested in 16 bits, as
+    layers request those of their input's dtype, are float32 ones, read in 16. Variables that are requested
+    as float32 stay so, as do the statistics, the scale and the offset of `BatchNorm`. Names and checkpoints
+    are those of a float32 model, gradients are float32, and weight decay acts on the float32 values.
 
-    bfloat16 has the range of float32 and needs no more than this; float16 needs a
-    `DynamicLossScaleOptimizer`. A layer's `.variables` holds the tensors that the layer
+    Outputs have 16 bits: cast the last one to float32 for the loss.
+
+    bfloat16 has the range of float32 and needs no more than this; float16 needs a loss scale, such as
+    `towerpack_trainers.DynamicLossScaleOptimizer`. A layer's `.variables` holds the tensors that the layer
     computes with, here the values in 16 bits.
 
     After Micikevicius et al., "Mixed Precision Training" (2018), arXiv:1710.03740, and Kalamkar et al., "A
@@ -34,12 +38,13 @@ def mixed_precision(compute_dtype: tf.DType = tf.bfloat16) -> Iterator[None]:
         TypeError: `compute_dtype` is another type.
 
     Example:
-        ```python
-        def build_graph(self, image, label):
-            with mixed_precision(tf.bfloat16):
-                logits = network(tf.cast(image, tf.bfloat16))
-            logits = tf.cast(logits, tf.float32)
-        ```
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import FullyConnected, mixed_precision
+        >>> with tf.Graph().as_default():
+        ...     with mixed_precision(tf.bfloat16):
+        ...         logits = FullyConnected("fc", tf.ones([2, 3]), 4)
+        ...     logits.dtype.name, tf.trainable_variables()[0].dtype.base_dtype.name
+        ('bfloat16', 'float32')
     """
     try:
         dtype = tf.as_dtype(compute_dtype)
@@ -47,8 +52,8 @@ def mixed_precision(compute_dtype: tf.DType = tf.bfloat16) -> Iterator[None]:
         dtype = None
     if dtype not in (tf.bfloat16, tf.float16):
         raise TypeError(f"mixed_precision({compute_dtype!r}): expected tf.bfloat16 or tf.float16.")
-    scope = tf.get_variable_scope()
-    with tf.variable_scope(scope, custom_getter=_float32_masters(dtype), auxiliary_name_scope=False):
+    scope, getter = tf.get_variable_scope(), _float32_masters(dtype)
+    with computing_in(dtype), tf.variable_scope(scope, custom_getter=getter, auxiliary_name_scope=False):
         yield
 
 

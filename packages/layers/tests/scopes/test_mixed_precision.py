@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers import BatchNorm, Conv2D, FullyConnected, GlobalAvgPooling, TowerContext, l2_regularizer
-from towerpack_trainers import OfflinePredictor, PredictConfig, SimpleTrainer, SmartInit
-from towerpack_trainers.optimize import mixed_precision
-from towerpack_trainers.testing import FinalVariables
+from towerpack_layers import (
+    BatchNorm,
+    Conv2D,
+    FullyConnected,
+    GlobalAvgPooling,
+    MaxPooling,
+    TowerContext,
+    l2_regularizer,
+    mixed_precision,
+    register_layer,
+)
 
 HALVES = [tf.bfloat16, tf.float16]
 
@@ -20,7 +27,7 @@ def network(image):
 @pytest.mark.parametrize("dtype", HALVES)
 def test_variables_are_float32_and_layers_compute_in_16_bits(dtype):
     with tf.Graph().as_default() as graph:
-        image = tf.placeholder(dtype, [None, 8, 8, 1])
+        image = tf.placeholder(tf.float32, [None, 8, 8, 1])
         for name, reuse in (("", None), ("inference", True)):
             with TowerContext(name, is_training=not reuse, reuse=reuse), mixed_precision(dtype):
                 assert network(image).dtype == dtype
@@ -89,54 +96,35 @@ def test_an_enclosing_getter_and_scope_stay():
         assert read.dtype == tf.bfloat16
 
 
-def brighter(kit, dtype):
-    class Images(kit.Net):
-        """Says which half of an image is brighter; computed in `dtype`."""
+@pytest.mark.parametrize("named", [True, False])
+def test_all_tensors_of_a_call_are_cast_and_nothing_else_is(graph, named):
+    seen = {}
 
-        def inputs(self):
-            return [
-                tf.TensorSpec([None, 8, 8, 1], tf.float32, "image"),
-                tf.TensorSpec([None], tf.int32, "label"),
-            ]
+    @register_layer(use_scope=None)
+    def Sees(x, other, variable, index, exact):
+        seen.update(x=x, other=other, variable=variable, index=index, exact=exact)
+        return tf.identity(x[0])
 
-        def build_graph(self, image, label):
-            with mixed_precision(dtype) if dtype is not None else tf.name_scope(None):
-                image = image if dtype is None else tf.cast(image, dtype)
-                hidden = Conv2D("conv0", image, 8, 4, strides=4, activation=tf.nn.relu)
-                logits = FullyConnected("fc", BatchNorm("bn", hidden), 2)
-            logits = tf.identity(tf.cast(logits, tf.float32), name="logits")
-            loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=label, logits=logits)
-            return tf.reduce_mean(loss, name="cost")
-
-    return Images()
-
-
-def images(batches, size, seed=0):
-    rng = np.random.default_rng(seed)
-    xs = rng.normal(size=(batches, size, 8, 8, 1)).astype(np.float32)
-    return [[x, (x[:, :, 4:].sum((1, 2, 3)) > x[:, :, :4].sum((1, 2, 3))).astype(np.int32)] for x in xs]
-
-
-@pytest.mark.slow
-def test_training_in_bfloat16_comes_close_and_its_files_fit_a_float32_model(kit, configure):
-    data, (pixels, truth) = images(40, 32), images(1, 400, seed=9)[0]
-    accuracy = {}
-    for trained in (None, tf.bfloat16):
-        kept = FinalVariables()
-        model = brighter(kit, trained)
-        SimpleTrainer(configure(model=model, dataflow=data, callbacks=[kept], max_epoch=3)).train()
-        used = tf.bfloat16 if trained is None else None  # the other one reads its files
-        predict = OfflinePredictor(
-            PredictConfig(
-                model=brighter(kit, used),
-                session_init=SmartInit(kept.values),
-                input_names=["image"],
-                output_names=["logits"],
-            )
+    single, double = tf.ones([2]), tf.ones([2], tf.float64)
+    with mixed_precision():
+        variable = tf.get_variable("v", [2])
+        Sees(
+            *(["sees"] if named else []),
+            [single, single],
+            other=single,
+            variable=variable,
+            index=3,
+            exact=double,
         )
-        accuracy[trained] = np.mean(np.argmax(predict(pixels)[0], 1) == truth)
-    assert min(accuracy.values()) > 0.9, accuracy
-    assert max(accuracy.values()) - min(accuracy.values()) < 0.05, accuracy
+    assert [part.dtype for part in seen["x"]] == [tf.bfloat16] * 2
+    assert seen["other"].dtype == tf.bfloat16
+    assert (seen["variable"], seen["index"], seen["exact"]) == (variable, 3, double)
+
+
+def test_the_blocks_end_ends_the_casts(graph):
+    with pytest.raises(RuntimeError), mixed_precision():
+        raise RuntimeError
+    assert MaxPooling("pool", tf.ones([1, 4, 4, 1]), 2).dtype == tf.float32
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.int32, "half-ish", None, 3.5])

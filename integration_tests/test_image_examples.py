@@ -1,0 +1,84 @@
+"""The examples that train networks for pictures, on synthetic pictures and on files."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from PIL import Image
+
+from towerpack_layers import TowerContext
+
+# Parameters for 1000 classes, as the networks are commonly counted.
+PARAMETERS = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}
+
+
+def run(start, script, *arguments):
+    process = start(script, *arguments)
+    output, errors = process.communicate(timeout=110)
+    assert process.returncode == 0, errors
+    return output, errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", PARAMETERS)
+def test_residual_networks_are_of_the_known_size(resnet_example, depth):
+    with tf.Graph().as_default(), TowerContext("", is_training=True):
+        logits = resnet_example.resnet(tf.placeholder(tf.float32, [None, 224, 224, 3]), depth, 1000)
+        assert logits.shape.as_list() == [None, 1000]
+        assert (
+            sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == PARAMETERS[depth]
+        )
+
+
+def test_preactivation_normalises_before_the_convolutions(resnet_example):
+    with tf.Graph().as_default(), TowerContext("", is_training=True):
+        resnet_example.resnet(tf.placeholder(tf.float32, [None, 32, 32, 3]), 18, 10, preact=True)
+        names = {variable.op.name for variable in tf.trainable_variables()}
+    assert {"conv0/bn/gamma", "group0/block1/preact/bn/gamma", "group3/bnlast/bn/gamma"} <= names
+    assert not any("block0/preact" in name or name.endswith("block1/conv2/bn/gamma") for name in names)
+
+
+@pytest.mark.slow
+def test_a_residual_network_trains_on_synthetic_pictures(start):
+    output, errors = run(start, "resnet.py", "--batch", 2, "--steps", 3, "--epochs", 1)
+    assert re.fullmatch(r"accuracy in training [01]\.\d{4}", output.splitlines()[-1])
+    assert "FLOPs" in errors
+
+
+@pytest.mark.slow
+def test_a_residual_network_trains_on_a_folder_of_pictures(start, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("cat", "dog"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for number in range(2):
+            pixels = rng.integers(0, 256, (20, 30, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number}.png")
+    options = ["--data", tmp_path / "pictures", "--batch", 2, "--epochs", 1, "--preact"]
+    output, errors = run(start, "resnet.py", *options)
+    assert "epoch 1/1, step 2: " in errors
+    assert output.startswith("accuracy in training ")
+
+
+@pytest.mark.slow
+def test_the_convnet_learns_synthetic_pictures(start):
+    output, _ = run(start, "cifar_convnet.py", "--epochs", 2)
+    assert float(re.search(r"best validation accuracy (\d\.\d{4})", output)[1]) > 0.5
+
+
+@pytest.mark.slow
+def test_the_convnet_reads_the_files_of_cifar(start, tmp_path):
+    folder, rng = tmp_path / "cifar-10-batches-py", np.random.default_rng(0)
+    folder.mkdir()
+    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+        part = {
+            b"data": rng.integers(0, 256, (8, 3072), np.uint8),
+            b"labels": rng.integers(0, 10, 8).tolist(),
+        }
+        (folder / name).write_bytes(pickle.dumps(part))
+    output, errors = run(
+        start, "cifar_convnet.py", "--data", folder, "--batch", 8, "--epochs", 1, "--bfloat16"
+    )
+    assert "epoch 1/1, step 5: " in errors
+    assert output.startswith("best validation accuracy ")

@@ -1,0 +1,155 @@
+"""Random tensors that a resumed run draws again, such as the noise that a generator starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from ...arguments import is_number
+from ...registry import check_graph_mode
+from ...tower import get_current_tower_context
+from ._random_key import PHILOX, layer_key
+
+__all__ = ["random_normal", "random_uniform"]
+
+
+def random_normal(
+    name: str,
+    shape: Sequence[Any] | tf.Tensor,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: tf.DType = tf.float32,
+    seed: int | None = None,
+) -> tf.Tensor:
+    """Draws normally distributed numbers, anew at each step.
+
+    In a tower that has a `random_seed` and a `step`, they depend on these two, the tower's index and the
+    place in the graph, in a `tf.while_loop` also on the iteration, and on nothing else, so a resumed run
+    draws what a run without the break does. Otherwise TensorFlow's stateful generator draws them.
+
+    Args:
+        name: the name scope of the result, `<name>/output`.
+        shape: sizes, each a number or a scalar tensor; or an integer vector.
+        mean: of the distribution.
+        stddev: its standard deviation, not negative.
+        dtype: floating dtype.
+        seed: for the stateful generator; with a tower's `random_seed` it is mixed into the key.
+
+    Returns:
+        Tensor of the shape and dtype.
+
+    Raises:
+        GraphRequiredError: TensorFlow executes eagerly.
+        TypeError: `name` is no name, or `dtype` is not floating.
+        ValueError: a parameter of the distribution is out of range; or, in a tower with a `random_seed`, the
+            call is in a `tf.function`, or in a loop of TensorFlow 1's control flow.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import TowerContext, random_normal
+        >>> def draw(step):
+        ...     with tf.Graph().as_default(), tf.Session() as session:
+        ...         with TowerContext("", is_training=True, random_seed=1, step=tf.constant(step)):
+        ...             return session.run(random_normal("noise", [2, 3])).tolist()
+        >>> draw(5) == draw(5), draw(5) == draw(6)
+        (True, False)
+    """
+    call = _check("random_normal", name, dtype)
+    if not is_number(mean) or not is_number(stddev) or not stddev >= 0:
+        raise ValueError(
+            f"{call}: mean must be a number and stddev one of at least 0, received {mean!r} and {stddev!r}."
+        )
+    with tf.name_scope(name) as scope:
+        keyed, stateful = tf.raw_ops.StatelessRandomNormalV2, tf.random_normal
+        drawn = _draw(call, scope, shape, dtype, seed, keyed, stateful)
+        return tf.identity(drawn * tf.cast(stddev, dtype) + tf.cast(mean, dtype), "output")
+
+
+def random_uniform(
+    name: str,
+    shape: Sequence[Any] | tf.Tensor,
+    minval: float = 0.0,
+    maxval: float = 1.0,
+    dtype: tf.DType = tf.float32,
+    seed: int | None = None,
+) -> tf.Tensor:
+    """Draws numbers from `minval <= x < maxval`, anew at each step.
+
+    They depend on what the numbers of `random_normal` depend on.
+
+    Args:
+        name: the name scope of the result, `<name>/output`.
+        shape: sizes, each a number or a scalar tensor; or an integer vector.
+        minval: the least value.
+        maxval: the bound above, more than `minval`.
+        dtype: floating dtype.
+        seed: for the stateful generator; with a tower's `random_seed` it is mixed into the key.
+
+    Returns:
+        Tensor of the shape and dtype.
+
+    Raises:
+        GraphRequiredError: TensorFlow executes eagerly.
+        TypeError: `name` is no name, or `dtype` is not floating.
+        ValueError: the bounds are out of order; or, in a tower with a `random_seed`, the call is in a
+            `tf.function`, or in a loop of TensorFlow 1's control flow.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import random_uniform
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     drawn = session.run(random_uniform("z", [1000], -1, 1))
+        >>> bool(drawn.min() >= -1), bool(drawn.max() < 1)
+        (True, True)
+    """
+    call = _check("random_uniform", name, dtype)
+    if not is_number(minval) or not is_number(maxval) or not minval < maxval:
+        raise ValueError(
+            f"{call}: minval must be a number below maxval, received minval={minval!r} and maxval={maxval!r}."
+        )
+    with tf.name_scope(name) as scope:
+        keyed, stateful = tf.raw_ops.StatelessRandomUniformV2, tf.random_uniform
+        drawn = _draw(call, scope, shape, dtype, seed, keyed, stateful)
+        return _keep_below(drawn, minval, maxval)
+
+
+def _check(function: str, name: object, dtype: Any) -> str:
+    """Checks the name and the dtype, and returns the call's label, for errors."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"{function}: the first argument is a name, a non-empty str; received {name!r}.")
+    call = f"{function}({name!r})"
+    check_graph_mode(call)
+    if not tf.as_dtype(dtype).is_floating:
+        raise TypeError(f"{call}: dtype must be a floating one, received {tf.as_dtype(dtype).name}.")
+    return call
+
+
+def _draw(
+    call: str,
+    scope: str,
+    shape: Any,
+    dtype: tf.DType,
+    seed: int | None,
+    keyed: Callable[..., tf.Tensor],
+    stateful: Callable[..., tf.Tensor],
+) -> tf.Tensor:
+    """Draws from the standard distribution, by the tower's key if it has one."""
+    tower = get_current_tower_context()
+    if tower is None or tower.random_seed is None or tower.step is None:
+        return stateful(shape, dtype=dtype, seed=seed)
+    key = layer_key(call, tower, scope, seed)
+    # Philox counts in the lower half of its counter, so no two steps share a number.
+    counter = tf.stack([tf.constant(0, tf.uint64), tf.cast(tower.step, tf.uint64)])
+    sizes = tf.convert_to_tensor(shape, preferred_dtype=tf.int32)
+    return keyed(shape=sizes, key=key, counter=counter, alg=PHILOX, dtype=dtype)
+
+
+def _keep_below(drawn: tf.Tensor, minval: float, maxval: float) -> tf.Tensor:
+    """Returns numbers between 0 and 1 stretched to the bounds, less than the upper one though rounded."""
+    dtype = drawn.dtype
+    stretched = drawn * tf.cast(maxval - minval, dtype) + tf.cast(minval, dtype)
+    below = np.nextafter(dtype.as_numpy_dtype(maxval), dtype.as_numpy_dtype(minval))
+    return tf.minimum(stretched, tf.constant(below, dtype), name="output")

@@ -1,0 +1,27 @@
+"""Blocks that change what variables and names the code within them makes."""
+
+from ._freeze_variables import freeze_variables
+from ._function_scopes import auto_reuse_variable_scope, under_name_scope, under_variable_scope
+from ._mixed_precision import mixed_precision
+from ._name_scopes import cached_name_scope
+from ._spectral_norm import spectral_norm_scope
+from ._variable_getters import (
+    custom_getter_scope,
+    remap_variables,
+    rename_get_variable,
+    rename_tflayer_get_variable,
+)
+
+__all__ = [
+    "auto_reuse_variable_scope",
+    "cached_name_scope",
+    "custom_getter_scope",
+    "freeze_variables",
+    "mixed_precision",
+    "remap_variables",
+    "rename_get_variable",
+    "rename_tflayer_get_variable",
+    "spectral_norm_scope",
+    "under_name_scope",
+    "under_variable_scope",
+]

@@ -1,0 +1,198 @@
+"""Decorators that open a scope around each call of a function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar, overload
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ScopeError, SharedVariableError
+from ..registry import check_graph_mode
+from ..tower import graph_notes
+
+__all__ = ["auto_reuse_variable_scope", "under_name_scope", "under_variable_scope"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_log = logging.getLogger("towerpack_layers")
+
+
+def auto_reuse_variable_scope(function: Callable[P, R]) -> Callable[P, R]:
+    """Makes all calls of a function in one variable scope share their variables.
+
+    The first call in a variable scope of a graph makes the variables, or reuses them where the scope around
+    it does; each later one reuses them. No scope is opened, so names are those of the calls' surroundings. A
+    call that fails does not count.
+
+    Args:
+        function: builds a part of a model, such as a GAN's discriminator.
+
+    Raises:
+        ScopeError: `function` is no function, or is a generator or a coroutine.
+        SharedVariableError: a later call asks for a variable that the first one did not make.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import FullyConnected, auto_reuse_variable_scope
+        >>> @auto_reuse_variable_scope
+        ... def discriminator(x):
+        ...     return FullyConnected("fc", x, 1)
+        >>> with tf.Graph().as_default(), tf.variable_scope("discrim"):
+        ...     real, fake = discriminator(tf.ones([2, 3])), discriminator(tf.zeros([2, 3]))
+        ...     [v.name for v in tf.trainable_variables()]
+        ['discrim/fc/W:0', 'discrim/fc/b:0']
+    """
+    name = _check_function("auto_reuse_variable_scope", function)
+    identity = object()
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        check_graph_mode(name)
+        scope, shared = tf.get_variable_scope(), graph_notes().shared_calls
+        place = (identity, scope.name)
+        if place in shared:
+            getter = _explain_missing(name, scope.name)
+            with tf.variable_scope(scope, reuse=True, custom_getter=getter, auxiliary_name_scope=False):
+                return function(*args, **kwargs)
+        # Noted at once, for functions that call themselves.
+        shared.add(place)
+        try:
+            return function(*args, **kwargs)
+        except BaseException:
+            shared.discard(place)
+            raise
+
+    return call
+
+
+@overload
+def under_name_scope(name_scope: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def under_name_scope(name_scope: str | None = ...) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
+def under_name_scope(name_scope: Any = None) -> Any:
+    """Makes a function add its ops in a name scope of its own.
+
+    Whoever calls the function may pass `name_scope=` as well, which goes to this scope and not to the
+    function; if that name is taken, the scope gets TensorFlow's suffix, and a warning is logged. A name with
+    a slash at its end opens an existing scope again.
+
+    Use it as `@under_name_scope` or as `@under_name_scope("name")`.
+
+    Args:
+        name_scope: the scope's name; the function's name by default.
+
+    Raises:
+        ScopeError: `name_scope` is no name, or the decorated object no function.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import under_name_scope
+        >>> @under_name_scope()
+        ... def double(x):
+        ...     return tf.multiply(x, 2, name="out")
+        >>> with tf.Graph().as_default():
+        ...     double(tf.ones([])).name, double(tf.ones([]), name_scope="twice").name
+        ('double/out:0', 'twice/out:0')
+    """
+    if callable(name_scope):
+        return under_name_scope()(name_scope)
+    _check_name("under_name_scope", name_scope)
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        own_name = _check_function("under_name_scope", function)
+        name = name_scope or own_name
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> R:
+            given = kwargs.pop("name_scope", None)
+            _check_name(name, given)
+            around = tf.get_default_graph().get_name_scope()
+            with tf.name_scope(given or name) as opened:
+                if given is not None and not given.endswith("/"):
+                    _report_taken(name, f"{around}/{given}/" if around else f"{given}/", str(opened))
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+@overload
+def under_variable_scope(function: Callable[P, R], /) -> Callable[P, R]: ...
+@overload
+def under_variable_scope() -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def under_variable_scope(function: Any = None, /) -> Any:
+    """Makes a function ask for its variables in a variable scope of the function's name.
+
+    A second call of the function in one place asks for the same variables, which is an error unless
+    variables are being reused. Use it as `@under_variable_scope` or as `@under_variable_scope()`.
+
+    Raises:
+        ScopeError: the decorated object is no function.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import FullyConnected, under_variable_scope
+        >>> @under_variable_scope()
+        ... def encoder(x):
+        ...     return FullyConnected("fc", x, 3)
+        >>> with tf.Graph().as_default():
+        ...     encoder(tf.ones([1, 2])).variables.W.name
+        'encoder/fc/W:0'
+    """
+    if function is None:
+        return under_variable_scope
+    name = _check_function("under_variable_scope", function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check_graph_mode(name)
+        with tf.variable_scope(name):
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _check_function(decorator: str, function: Any) -> str:
+    """Checks that a scope can be held open around a function's whole work, and returns its name."""
+    name = getattr(function, "__name__", None)
+    if not callable(function) or isinstance(function, type) or not isinstance(name, str):
+        raise ScopeError(f"{decorator} needs a function, received {function!r}.")
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    if any(is_kind(function) for is_kind in kinds):
+        raise ScopeError(
+            f"{decorator}: {name} is a generator or a coroutine, which would run outside of the scope. "
+            f"Return a tensor, or a list of tensors."
+        )
+    return name
+
+
+def _check_name(call: str, name: object) -> None:
+    if name is not None and not (isinstance(name, str) and name.strip("/")):
+        raise ScopeError(f"{call}: name_scope must be a name, received {name!r}.")
+
+
+def _report_taken(call: str, wanted: str, opened: str) -> None:
+    if opened != wanted:
+        _log.warning("%s: the name scope %r is taken, and %r is used instead", call, wanted, opened)
+
+
+def _explain_missing(call: str, scope: str) -> Callable[..., Any]:
+    def explain(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return getter(name, *args, **kwargs)
+        except ValueError as error:
+            if "does not exist" not in str(error):
+                raise
+            raise SharedVariableError(
+                f"{call}: a call shares the variables of the first one in the variable scope {scope!r}, "
+                f"which made no {name!r}. Every call must ask for the same variables; put calls that shall "
+                f"have their own into a tf.variable_scope each."
+            ) from error
+
+    return explain

@@ -1,0 +1,91 @@
+"""What a run begins with, as its configuration and the other processes have it, before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callbacks, LoopState, Monitors
+from towerpack_callbacks.checkpoint import checkpoint_directories
+from towerpack_inputsource import InputSource
+
+from ..restore import RunState, StartingPoint
+from ..session import ProcessStrategy, RunDirectory, seed_data
+from ._resolve_config import resolve_loop, resolve_monitors, resolve_start
+from ._train_config import TrainConfig
+
+__all__ = ["RunPlan"]
+
+
+@final
+@attrs.frozen(eq=False)
+class RunPlan:
+    """Where a run writes and starts, its seed, its counters and its monitors.
+
+    Attributes:
+        config: the configuration of this process.
+        directory: the directory of the run's files.
+        start: the values that it starts from.
+        seed: the seed, the same in all processes.
+        loop: the counters.
+        monitors: the recorders of statistics.
+    """
+
+    config: TrainConfig
+    directory: RunDirectory
+    start: StartingPoint
+    seed: int
+    loop: LoopState
+    monitors: Monitors
+
+    @classmethod
+    def of(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
+        """Makes the plan of a run, and seeds its data.
+
+        Raises:
+            LogDirTakenError: a run that goes on uses the log directory.
+            ConfigError: that cannot be a directory.
+            CheckpointError: the checkpoint to resume cannot be read.
+        """
+        directory = RunDirectory(config.log_dir, config.rehearsal, config.if_log_dir_taken)
+        start = resolve_start(config, directory.path)
+        seed = processes.agree_on_seed(lambda: start.choose_seed(config.seed))
+        if config.data is not None:
+            seed_data(config.data, seed, processes)
+        loop = resolve_loop(config)
+        return cls(config, directory, start, seed, loop, resolve_monitors(config, loop))
+
+    @property
+    def log_dir(self) -> Path | None:
+        """The directory of the run's files."""
+        return self.directory.path
+
+    def occupy(self, callbacks: Callbacks) -> None:
+        """Takes the directories of the run, and tells the monitors where its files are.
+
+        Args:
+            callbacks: the callbacks, set up; savers among them may write elsewhere than in the log directory.
+
+        Raises:
+            LogDirTakenError: a run that goes on uses one of them.
+            ConfigError: the log directory cannot be one of this run.
+        """
+        self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
+        if where := self.directory.describe():
+            self.monitors.put_message(where)
+
+    def state(
+        self, callbacks: Callbacks, source: InputSource | None, inputs: Sequence[tf.Tensor]
+    ) -> RunState:
+        """Returns what a checkpoint keeps of the run, besides variables.
+
+        Args:
+            callbacks: the callbacks.
+            source: the input, which may be made of the configured dataflow; None without one.
+            inputs: tensors that one training tower takes of the input; empty where they are not known.
+        """
+        return RunState(self.loop, self.seed, callbacks, source, self.config.resume_allow, inputs)

@@ -1,0 +1,43 @@
+"""What a run begins with."""
+
+import os
+
+import pytest
+
+from towerpack_callbacks import Callbacks, Monitor
+from towerpack_trainers import LogDirTakenError
+from towerpack_trainers.config import RunPlan
+from towerpack_trainers.session import SingleProcess
+
+
+class Listener(Monitor):
+    """Keeps the messages."""
+
+    def __init__(self):
+        self.messages = []
+
+    def process_message(self, text):
+        self.messages.append(text)
+
+
+def plan(configure, **changes):
+    return RunPlan.of(configure(**changes), SingleProcess())
+
+
+def test_it_follows_from_the_configuration(configure, tmp_path):
+    made = plan(configure, seed=7, max_epoch=3)
+    assert (made.log_dir, made.seed, made.loop.max_epoch) == (tmp_path / "run", 7, 3)
+    assert made.start.path is None
+    assert made.state(Callbacks([]), None, ()).state_dict()["seed"] == 7
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_directory_is_taken_and_told(configure, tmp_path):
+    listener = Listener()
+    made = plan(configure, monitors=[listener])
+    with made.directory:
+        made.occupy(Callbacks([]))
+        assert listener.messages == [f"files of this run: {tmp_path / 'run'}"]
+        with pytest.raises(LogDirTakenError):
+            plan(configure)
+    assert os.listdir(tmp_path / "run") == []
