@@ -79,12 +79,14 @@ class DataFlow:
     _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
     _copied = False  # whether workers have copies of the flows below
     _argument_names: Mapping[str, str] = MappingProxyType({})  # the attributes that hold them, for repr()
+    _steady = False  # True: this class itself never writes to what it has handed out. Not inherited.
     _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
         super().__init_subclass__(**kwargs)
         cls._holds = vars(cls).get("_holds")
+        cls._steady = vars(cls).get("_steady", False)
         wrap_overrides(cls)
 
     def __iter__(self) -> Iterator[Any]:
