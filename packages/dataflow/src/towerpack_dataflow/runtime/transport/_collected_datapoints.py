@@ -120,9 +120,7 @@ def _fresh(values: list[Any]) -> bool:
     """Says whether nothing else refers to any of several values, which `_separate` has found separate."""
     if type(values[0]) is not np.ndarray:
         return True
-    if _has_objects(values) or set(map(type, map(_BASE, values))) != {type(None)}:
-        return False
-    return _alone(values, _ALONE)
+    return values[0].base is None and not _has_objects(values)  # then none is a view, and all are alone
 
 
 def _has_objects(values: list[Any]) -> bool:
