@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import chain, islice
-from operator import attrgetter
+from operator import attrgetter, is_
 from sys import getrefcount
 from typing import Any, NamedTuple, final
 
@@ -193,12 +193,19 @@ class _Column(NamedTuple):
         return np.frombuffer(bytearray().join(self.values), self.dtype).reshape(-1, *self.shape)
 
 
+def _same_parts(one: Any, other: Any) -> bool:
+    if type(one) is dict:
+        one, other = one.values(), other.values()
+    return all(map(is_, one, other))
+
+
 @final
 class DatapointList(Collected):
     """Collects datapoints as they are when they are appended: whoever made them may change them later.
 
     Small datapoints that are alike are taken apart into columns at once, which is a snapshot and half of the
-    way to a message.
+    way to a message. For what stays in the process, columns pay only where arrays have to be copied at all, as
+    the first datapoint of a stretch tells.
 
     Args:
         count: how many datapoints are expected.
@@ -209,6 +216,7 @@ class DatapointList(Collected):
     def __init__(self, count: int, stays: bool = False) -> None:
         """Begins empty."""
         self._tries = count >= FEWEST
+        self._stays = stays
         self._last = -1 if stays else count - 1
         self._kind: Any = list
         self._keys: tuple[Any, ...] = ()
@@ -249,7 +257,7 @@ class DatapointList(Collected):
     def _begun(self, datapoint: Any) -> list[_Column]:
         """Returns empty columns for datapoints like this one; none if columns do not suit it."""
         kind = self._kind = type(datapoint)
-        if kind not in {list, tuple, dict}:
+        if kind not in {list, tuple, dict} or (self._stays and _same_parts(datapoint, snapshot(datapoint))):
             return []
         self._keys = tuple(datapoint) if kind is dict else ()
         columns = list(map(_Column.like, datapoint.values() if kind is dict else datapoint))
