@@ -85,8 +85,7 @@ class DataFlow:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
         super().__init_subclass__(**kwargs)
-        cls._holds = vars(cls).get("_holds")
-        cls._steady = vars(cls).get("_steady", False)
+        cls._holds, cls._steady = vars(cls).get("_holds"), vars(cls).get("_steady", False)
         wrap_overrides(cls)
 
     def __iter__(self) -> Iterator[Any]:
@@ -134,8 +133,7 @@ class DataFlow:
     def fixed_batch_size(self) -> int | None:
         """Length of the first axis of every component of every datapoint; None if it may differ.
 
-        `BatchData` without a remainder has one, and so have flows that hand its datapoints on. An input
-        source builds a graph for that size then.
+        `BatchData` without a remainder has one, and flows that pass its batches on; input sources rely on it.
         """
         if not self._passes_on:
             return None

@@ -204,8 +204,8 @@ class DatapointList(Collected):
     """Collects datapoints as they are when they are appended: whoever made them may change them later.
 
     Small datapoints that are alike are taken apart into columns at once, which is a snapshot and half of the
-    way to a message. For what stays in the process, columns pay only where arrays have to be copied at all, as
-    the first datapoint of a stretch tells.
+    way to a message. For what stays in the process, columns pay only where arrays have to be copied anyway,
+    as the first datapoint of a stretch tells.
 
     Args:
         count: how many datapoints are expected.
