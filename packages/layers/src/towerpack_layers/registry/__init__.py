@@ -1,7 +1,7 @@
 """Layers as registered functions: their names, scopes, default arguments and chains."""
 
 from ._argscope import argscope, get_arg_scope
-from ._layer_scope import check_graph_mode
+from ._layer_scope import check_graph_mode, layer_scope, name_output
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
 from ._register_layer import RESERVED, LayerRegistry, get_registered_layer, register_layer
@@ -16,5 +16,7 @@ __all__ = [
     "check_graph_mode",
     "get_arg_scope",
     "get_registered_layer",
+    "layer_scope",
+    "name_output",
     "register_layer",
 ]
