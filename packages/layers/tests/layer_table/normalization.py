@@ -68,9 +68,7 @@ CASES = [
         BatchNorm, {"virtual_batch_size": 2}, VARIABLES, reference=ghost_batch_norm, label="ghost batches"
     ),
     LayerCase(BatchNorm, {}, VARIABLES, (8, 5), reference=batch_norm, label="2-D"),
-    LayerCase(
-        BatchRenorm, {"rmax": 1.5, "dmax": 0.5}, RENORM, reference=batch_renorm, constants=corrections
-    ),
+    LayerCase(BatchRenorm, {"rmax": 1.5, "dmax": 0.5}, RENORM, reference=batch_renorm, constants=corrections),
     LayerCase(GroupNorm, {"groups": 3}, ("gamma", "beta"), (4, 6, 8, 6), reference=group_norm),
     LayerCase(GroupNorm, {"groups": 3}, ("gamma", "beta"), (4, 6), reference=group_norm, label="2-D"),
     LayerCase(InstanceNorm, {}, ("gamma", "beta"), reference=instance_norm),
