@@ -34,12 +34,18 @@ def ghost_batch_norm(x: np.ndarray, variables: Variables) -> np.ndarray:
     return np.concatenate(normal) * variables["gamma"] + variables["beta"]
 
 
-def batch_renorm(x: np.ndarray, variables: Variables) -> np.ndarray:
+def corrections(x: np.ndarray, variables: Variables) -> Variables:
+    """What batch renormalisation takes as constant in its gradient."""
     axes = tuple(range(x.ndim - 1))
     mean, deviation = x.mean(axes), np.sqrt(x.var(axes) + 1e-5)
     r = np.clip(deviation / variables["renorm_stddev"], 1 / 1.5, 1.5)
     d = np.clip((mean - variables["renorm_mean"]) / variables["renorm_stddev"], -0.5, 0.5)
-    return ((x - mean) / deviation * r + d) * variables["gamma"] + variables["beta"]
+    return {"r": r, "d": d}
+
+
+def batch_renorm(x: np.ndarray, variables: Variables) -> np.ndarray:
+    corrected = centered(x, range(x.ndim - 1), 1e-5) * variables["r"] + variables["d"]
+    return corrected * variables["gamma"] + variables["beta"]
 
 
 def layer_norm(x: np.ndarray, variables: Variables) -> np.ndarray:
@@ -62,7 +68,7 @@ CASES = [
         BatchNorm, {"virtual_batch_size": 2}, VARIABLES, reference=ghost_batch_norm, label="ghost batches"
     ),
     LayerCase(BatchNorm, {}, VARIABLES, (8, 5), reference=batch_norm, label="2-D"),
-    LayerCase(BatchRenorm, {"rmax": 1.5, "dmax": 0.5}, RENORM, reference=batch_renorm),
+    LayerCase(BatchRenorm, {"rmax": 1.5, "dmax": 0.5}, RENORM, reference=batch_renorm, constants=corrections),
     LayerCase(GroupNorm, {"groups": 3}, ("gamma", "beta"), (4, 6, 8, 6), reference=group_norm),
     LayerCase(GroupNorm, {"groups": 3}, ("gamma", "beta"), (4, 6), reference=group_norm, label="2-D"),
     LayerCase(InstanceNorm, {}, ("gamma", "beta"), reference=instance_norm),

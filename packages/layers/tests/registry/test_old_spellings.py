@@ -128,11 +128,12 @@ def test_integers_of_numpy_are_sizes(case: LayerCase, kind: Any) -> None:
     def of_numpy(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(map(of_numpy, value))
-        return kind(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        return kind(value) if is_size else value
 
     shapes = []
     for options in (case.options, {name: of_numpy(value) for name, value in case.options.items()}):
         with tf.Graph().as_default(), TowerContext("", is_training=True):
-            out = case.layer("layer", tf.ones(case.shape, case.dtype), **options)
+            out = case.layer("layer", case.inputs(tf.ones(case.shape, case.dtype)), **options)
             shapes.append([getattr(out, "shape", None), *(v.shape for v in tf.global_variables())])
     assert shapes[0] == shapes[1]

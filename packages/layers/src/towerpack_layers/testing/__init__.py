@@ -1,5 +1,7 @@
 """What a layer must hold, whoever wrote it."""
 
+from ._check_layer import LayerChecks, check_layer
 from ._layer_case import LayerCase
+from ._ulp_distance import ConformanceError, ulp_distance
 
-__all__ = ["LayerCase"]
+__all__ = ["ConformanceError", "LayerCase", "LayerChecks", "check_layer", "ulp_distance"]
