@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import ModelError
 from ._tower import Tower
 
-__all__ = ["Pairs", "ancestors", "check_cost", "compute_gradients", "gate_gradients", "reads_of_others"]
+__all__ = ["Pairs", "check_cost", "compute_gradients", "gate_gradients", "reads_of_others"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -88,8 +88,7 @@ def reads_of_others(pairs: Pairs, others: Sequence[Pairs]) -> list[tf.Operation]
     """
     if not others:
         return []
-    of_others = ancestors([gradient for row in others for gradient, _ in row])
-    elsewhere = of_others - ancestors([gradient for gradient, _ in pairs])
+    elsewhere = _ancestors([pair for row in others for pair in row]) - _ancestors(pairs)
     readers = [op for _, variable in pairs for op in _readers(variable) if op in elsewhere]
     return list(dict.fromkeys(readers))
 
@@ -118,14 +117,12 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
     return cost
 
 
-def ancestors(tensors: Any) -> set[tf.Operation]:
-    """Returns the ops that tensors depend on, their own included.
-
-    Args:
-        tensors: a nest of tensors; those of a `tf.IndexedSlices` count.
-    """
+def _ancestors(pairs: Pairs) -> set[tf.Operation]:
+    """Returns the ops that gradients depend on."""
     found: set[tf.Operation] = set()
-    waiting = [tensor.op for tensor in tf.nest.flatten(tensors, expand_composites=True)]
+    waiting = [
+        tensor.op for gradient, _ in pairs for tensor in tf.nest.flatten(gradient, expand_composites=True)
+    ]
     while waiting:
         op = waiting.pop()
         if op not in found:
