@@ -154,6 +154,47 @@ def test_inputs_outputs_and_arguments(run: Run, tower: TowerContext) -> None:
     assert run(total).tolist() == [2, 2]
 
 
+def test_in_an_evaluation_alone(run: Run, graph: tf.Graph) -> None:
+    """As a predictor has it: the variables are the same, and nothing is collected."""
+    with TowerContext("", is_training=False):
+        out = use_keras(Block)(tf.ones([2, 4]))
+    assert run(out).shape == (2, 3)
+    assert len(tf.global_variables()) == 7
+    assert not tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    assert not tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+
+
+def test_gradients_of_embeddings_are_sparse(tower: TowerContext) -> None:
+    out = use_keras(lambda: layers.Embedding(100, 8, name="words"))(tf.ones([2, 7], tf.int32))
+    (gradient,) = tf.gradients(out, tf.trainable_variables())
+    assert isinstance(gradient, tf.IndexedSlices)
+
+
+def test_a_policy_of_mixed_precision(run: Run, tower: TowerContext) -> None:
+    """Variables and averages stay in float32."""
+
+    def make() -> Any:
+        norm = layers.BatchNormalization(dtype="mixed_bfloat16")
+        return keras.Sequential([layers.Dense(3, dtype="mixed_bfloat16"), norm], name="net")
+
+    out = use_keras(make)(tf.ones([2, 4]))
+    assert out.dtype is tf.bfloat16
+    assert {variable.dtype for variable in tf.global_variables()} == {tf.float32}
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    run([tf.gradients(out, tf.trainable_variables()), updates])
+    assert len(updates) == 2
+
+
+def test_a_getter_of_variables_is_asked(tower: TowerContext) -> None:
+    def frozen(getter: Any, *args: Any, **kwargs: Any) -> tf.Tensor:
+        return tf.stop_gradient(getter(*args, **kwargs))
+
+    with tf.variable_scope("frozen", custom_getter=frozen):
+        out = use_keras(lambda: layers.Dense(3, name="fc"))(tf.ones([2, 4]))
+    assert _names(tf.trainable_variables()) == ["frozen/fc/kernel", "frozen/fc/bias"]
+    assert tf.gradients(out, tf.trainable_variables()) == [None, None]
+
+
 def test_costs_of_outputs_are_each_towers_own(run: Run) -> None:
     function, costs = use_keras(lambda: layers.Dense(1, activity_regularizer="l1", name="fc")), []
     for index in range(2):

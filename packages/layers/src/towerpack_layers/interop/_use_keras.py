@@ -125,7 +125,7 @@ class KerasFunction:
     def _prepare(self) -> Keras3Call | TfKerasCall:
         if library_of(self._model) == "keras":
             return Keras3Call(self._model)
-        return prepare_call(self._model)
+        return _prepare_call(self._model)
 
     def _sharing(self, again: bool) -> AbstractContextManager[Any]:
         if not again:
@@ -136,7 +136,7 @@ class KerasFunction:
         return scope
 
 
-def prepare_call(make: Callable[[], Any]) -> Keras3Call | TfKerasCall:
+def _prepare_call(make: Callable[[], Any]) -> Keras3Call | TfKerasCall:
     """Makes a model by the user's function, and returns the call for its kind.
 
     Raises:

@@ -133,7 +133,7 @@ def check_no_lost_updates(tower: str, graph: tf.Graph, begin: int) -> None:
         raise KerasLayerError(
             f"Training tower {tower!r} has Keras layers that change their state by ops that no step runs: "
             f"{', '.join(lost[:4])}. Their random numbers would be the same at each step, their averages "
-            f"would stay as they are. {_USE_INSTEAD}"
+            f"would stay as they are. {_USE_INSTEAD} Or add these ops to tf.GraphKeys.UPDATE_OPS."
         )
 
 

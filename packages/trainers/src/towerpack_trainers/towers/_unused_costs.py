@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import find_ancestors
+
 __all__ = ["warn_of_unused_costs"]
 
 _log = logging.getLogger("towerpack_trainers")
@@ -27,7 +29,7 @@ def warn_of_unused_costs(costs: Sequence[tf.Tensor]) -> None:
     collected = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
     if not collected:
         return
-    used = _names_of_ancestors(costs)
+    used = {op.name for op in find_ancestors(costs)}
     # What tf.get_variable collects makes its ops anew, in the same name scope, wherever it is used.
     places = {_place(name) for name in used if _OF_A_VARIABLE in name}
     names = [cost.op.name for cost in collected if hasattr(cost, "op")]
@@ -42,17 +44,6 @@ def warn_of_unused_costs(costs: Sequence[tf.Tensor]) -> None:
         ", ".join(unused[:_SHOWN]),
         more,
     )
-
-
-def _names_of_ancestors(costs: Sequence[tf.Tensor]) -> set[str]:
-    found: set[str] = set()
-    waiting = [cost.op for cost in costs]
-    while waiting:
-        op = waiting.pop()
-        if op.name not in found:
-            found.add(op.name)
-            waiting += [tensor.op for tensor in op.inputs]
-    return found
 
 
 def _place(name: str) -> str:
