@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -40,15 +41,22 @@ def open_session(graph: tf.Graph) -> tf.Session:
     return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
 
 
+def _numpy_dtype(variable: Any) -> Any:
+    return variable.dtype.base_dtype.as_numpy_dtype
+
+
 def run_initializers(session: tf.Session, values: Mapping[str, np.ndarray] | None) -> None:
     """Sets the variables of a graph by relative name; by their initializers, where `values` is None."""
     if values is None:
-        session.run(tf.global_variables_initializer())
+        with session.graph.as_default():
+            session.run(tf.global_variables_initializer())
         return
-    for variable, name in zip(tf.global_variables(), relative_names(tf.global_variables())):
-        # Not `load`, which warns that it will go.
-        value = np.asarray(values[name]).astype(variable.dtype.base_dtype.as_numpy_dtype)
-        session.run(variable.initializer, {variable.initializer.inputs[1]: value})
+    variables = session.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    feed = {
+        variable.initializer.inputs[1]: np.asarray(values[name]).astype(_numpy_dtype(variable))
+        for variable, name in zip(variables, relative_names(variables))
+    }
+    session.run([variable.initializer for variable in variables], feed)
 
 
 def draw_weights(outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -80,6 +88,8 @@ class BuiltLayer:
         dtype: the input's dtype; the one of `case` by default.
         shape: the placeholder's shape; the one of `case` by default.
         is_training: whether the layer is built for training.
+        backward: whether to make gradients. They are made before anything is run: TensorFlow 2.21 cannot
+            differentiate a loop that a session has run.
         options: arguments of the layer besides those of `case`.
     """
 
@@ -90,6 +100,7 @@ class BuiltLayer:
         dtype: tf.DType | None = None,
         shape: Sequence[int | None] | None = None,
         is_training: bool = True,
+        backward: bool = True,
         **options: Any,
     ) -> None:
         self.case, self.dtype = case, dtype or case.dtype
@@ -100,22 +111,24 @@ class BuiltLayer:
             with TowerContext("", is_training=is_training):
                 self.outputs = flatten(case.build(self.x, **options))
             self.variables = tf.global_variables()
-            self._make_gradients()
-
-    def _make_gradients(self) -> None:
-        trainable = tf.trainable_variables()
+            trainable = tf.trainable_variables()
         self.targets = dict(zip(relative_names(trainable), trainable))
         if self.dtype.is_floating:
             self.targets = {"input": self.x, **self.targets}
         self.weighted = [output for output in self.outputs if output.dtype.is_floating]
-        self.weights = [
-            tf.placeholder(output.dtype, output.shape, f"weight{number}")
-            for number, output in enumerate(self.weighted)
-        ]
-        found = tf.gradients(
-            self.weighted, [*self.targets.values()], self.weights, unconnected_gradients="zero"
-        )
-        self.gradients = dict(zip(self.targets, map(tf.convert_to_tensor, found)))
+        self.weights, self.gradients = self._differentiate() if backward else ([], {})
+
+    def _differentiate(self) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
+        """Returns placeholders of what each element counts, and the gradients of the sum."""
+        with self.graph.as_default():
+            weights = [tf.placeholder(output.dtype, output.shape) for output in self.weighted]
+            targets = [*self.targets.values()]
+            found = tf.gradients(self.weighted, targets, weights, unconnected_gradients="zero")
+            return weights, dict(zip(self.targets, map(tf.convert_to_tensor, found)))
+
+    @functools.cached_property
+    def _session(self) -> tf.Session:
+        return open_session(self.graph)
 
     @property
     def static_shapes(self) -> list[list[int | None] | None]:
@@ -123,15 +136,10 @@ class BuiltLayer:
         shapes = [output.shape for output in self.outputs]
         return [None if shape.rank is None else shape.as_list() for shape in shapes]
 
-    def session(self) -> tf.Session:
-        """Opens a session."""
-        return open_session(self.graph)
-
     def initial_values(self) -> dict[str, np.ndarray]:
         """Returns what the initializers give the variables."""
-        with self.graph.as_default(), self.session() as session:
-            run_initializers(session, None)
-            return dict(zip(relative_names(self.variables), session.run(self.variables)))
+        run_initializers(self._session, None)
+        return dict(zip(relative_names(self.variables), self._session.run(self.variables)))
 
     def run(
         self,
@@ -146,9 +154,8 @@ class BuiltLayer:
             values: the variables, by relative name.
             weights: what each element of the outputs counts.
         """
-        with self.graph.as_default(), self.session() as session:
-            run_initializers(session, values)
-            return self.run_in(session, x, weights)
+        run_initializers(self._session, values)
+        return self.run_in(self._session, x, weights)
 
     def run_in(
         self, session: tf.Session, x: np.ndarray, weights: Sequence[np.ndarray] | None = None

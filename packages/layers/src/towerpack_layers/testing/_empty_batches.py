@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, final
 
 import attrs
-import tensorflow.compat.v1 as tf
 
 from ._built_layer import BuiltLayer
 
@@ -41,9 +40,9 @@ class EmptyBatch:
         """Writes the graph to a file, and returns what to do with it, for the other process."""
         path = directory / f"{number}.pb"
         built = self.built
-        with built.graph.as_default():
-            path.write_bytes(built.graph.as_graph_def().SerializeToString())
-            initializers = [variable.initializer.name for variable in tf.global_variables()]
+        gradients = [[name, gradient.name] for name, gradient in built.gradients.items()]
+        path.write_bytes(built.graph.as_graph_def().SerializeToString())
+        initializers = [variable.initializer.name for variable in built.variables]
         outputs = [[output.name, [size or 0 for size in output.shape.as_list()]] for output in built.outputs]
         shapes = dict(outputs)
         weights = [
@@ -55,7 +54,7 @@ class EmptyBatch:
             "initializers": initializers,
             "feeds": [[built.x.name, list(self.shape), built.dtype.name], *weights],
             "outputs": outputs,
-            "gradients": [[name, gradient.name] for name, gradient in built.gradients.items()],
+            "gradients": gradients,
         }
 
 

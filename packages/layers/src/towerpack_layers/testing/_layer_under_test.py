@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._built_layer import BuiltLayer, Numbers, draw_weights, flatten, run_initializers
+from ._built_layer import BuiltLayer, Numbers, draw_weights, flatten
 from ._layer_case import LayerCase
 from ._ulp_distance import expect
 
@@ -50,12 +50,10 @@ class LayerUnderTest:
     @functools.cached_property
     def is_deterministic(self) -> bool:
         """Whether the layer computes the same in training each time."""
-        built, outputs = self.trained, list[list[np.ndarray]]()
         # In one session: with the seed of the graph, another one would draw the same numbers.
-        with built.graph.as_default(), built.session() as session:
-            for _ in range(2):
-                run_initializers(session, self.values)
-                outputs.append(built.run_in(session, self.x).outputs)
+        built, outputs = self.trained, list[list[np.ndarray]]()
+        for _ in range(2):
+            outputs.append(built.run(self.x, self.values).outputs)
         return all(map(_equal, *outputs))
 
     @functools.cached_property
@@ -77,6 +75,11 @@ class LayerUnderTest:
     def variant(self, **changes: Any) -> BuiltLayer:
         """Builds the layer in the mode of `subject`, with other arguments of `BuiltLayer`."""
         return BuiltLayer(self.case, is_training=self.is_deterministic, **changes)
+
+    @functools.cached_property
+    def wide(self) -> BuiltLayer | None:
+        """The layer for float64, or `None` if it takes no such input."""
+        return self.variant_of(tf.float64) if self.case.dtype.is_floating else None
 
     def variant_of(self, dtype: tf.DType) -> BuiltLayer | None:
         """Builds the layer for another dtype, or returns `None` if the layer refuses the dtype.

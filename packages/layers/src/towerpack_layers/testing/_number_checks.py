@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._built_layer import BuiltLayer, run_initializers
+from ._built_layer import BuiltLayer, open_session, run_initializers
 from ._layer_under_test import LayerUnderTest
 from ._ulp_distance import expect, expect_near
 
@@ -21,10 +21,10 @@ __all__ = [
     "check_saved",
 ]
 
-_STEP = 1e-5
+_STEP = 1e-6
 _DIRECTIONS = 3
 # Rounding in a difference over twice the step leaves this share of a gradient.
-_DIFFERENCE_ERROR = 1e-8
+_DIFFERENCE_ERROR = 3e-8
 _HALF_TOLERANCE = 16.0
 
 Values = Mapping[str, np.ndarray]
@@ -63,18 +63,15 @@ def check_gradient(layer: LayerUnderTest) -> None:
 
 def check_finite_differences(layer: LayerUnderTest) -> None:
     """Checks the gradients in float64 against central differences of the layer's own outputs."""
-    built = None if not layer.case.dtype.is_floating else layer.variant_of(tf.float64)
+    built = layer.wide
     if built is None or layer.case.constants is not None:
         return
-    with built.graph.as_default(), built.session() as session:
 
-        def outputs(x: np.ndarray, values: Values) -> list[np.ndarray]:
-            run_initializers(session, values)
-            return built.run_in(session, x).outputs
+    def outputs(x: np.ndarray, values: Values) -> list[np.ndarray]:
+        return built.run(x, values).outputs
 
-        run_initializers(session, layer.values)
-        gradients = built.run_in(session, layer.x, layer.weights).gradients
-        _compare(layer, gradients, layer.values, outputs, "the outputs, in float64")
+    gradients = built.run(layer.x, layer.values, layer.weights).gradients
+    _compare(layer, gradients, layer.values, outputs, "the outputs, in float64")
 
 
 def check_half_precision(layer: LayerUnderTest) -> None:
@@ -96,15 +93,15 @@ def check_half_precision(layer: LayerUnderTest) -> None:
 def check_saved(layer: LayerUnderTest) -> None:
     """Checks that a checkpoint with the variables is all that an evaluation needs."""
     case = layer.case
-    expected = BuiltLayer(case, is_training=False).run(layer.x, layer.values).outputs
+    expected = BuiltLayer(case, is_training=False, backward=False).run(layer.x, layer.values).outputs
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory) / "values")
         if case.variables:
             names = _save(layer, path)
             wanted = sorted(f"layer/{name}" for name in case.variables)
             expect(names == wanted, f"a checkpoint must hold the variables {wanted}, received {names}")
-        evaluated = BuiltLayer(case, is_training=False)
-        with evaluated.graph.as_default(), evaluated.session() as session:
+        evaluated = BuiltLayer(case, is_training=False, backward=False)
+        with evaluated.graph.as_default(), open_session(evaluated.graph) as session:
             if case.variables:
                 tf.train.Saver().restore(session, path)
             received = evaluated.run_in(session, layer.x).outputs
@@ -117,7 +114,7 @@ def check_saved(layer: LayerUnderTest) -> None:
 
 
 def _save(layer: LayerUnderTest, path: str) -> list[str]:
-    with layer.trained.graph.as_default(), layer.trained.session() as session:
+    with layer.trained.graph.as_default(), open_session(layer.trained.graph) as session:
         run_initializers(session, layer.values)
         tf.train.Saver().save(session, path, write_meta_graph=False)
     return sorted(name for name, _ in tf.train.list_variables(path))
@@ -126,9 +123,8 @@ def _save(layer: LayerUnderTest, path: str) -> list[str]:
 def _precise(layer: LayerUnderTest) -> Iterator[BuiltLayer]:
     """Yields the layer as it is described, and for float64 where the layer takes it."""
     yield layer.subject
-    wide = layer.variant_of(tf.float64) if layer.case.dtype.is_floating else None
-    if wide is not None:
-        yield wide
+    if layer.wide is not None:
+        yield layer.wide
 
 
 def _compare(

@@ -51,17 +51,22 @@ def check_towers(layer: LayerUnderTest) -> None:
         _expect_no_more(layer, "an evaluation")
         if not layer.is_deterministic:
             return
-        first, second = (_run(layer, graph, x, tower) for tower in outputs[:2])
+        first, second = _run_each(layer, graph, x, outputs[:2])
     for value, wanted, tensor in zip(second, first, outputs[0]):
         dtype = tensor.dtype if tensor.dtype.is_floating else tf.float32
         expect_near("the output of the second tower", value, wanted, dtype, case.tolerance)
 
 
-def _run(layer: LayerUnderTest, graph: tf.Graph, x: tf.Tensor, outputs: list[Any]) -> list[np.ndarray]:
-    """Runs one tower from the given values: the state that one changes may be what the other reads."""
+def _run_each(
+    layer: LayerUnderTest, graph: tf.Graph, x: tf.Tensor, towers: list[list[Any]]
+) -> list[list[np.ndarray]]:
+    """Runs each tower from the given values: the state that one changes may be what the other reads."""
+    received = []
     with open_session(graph) as session:
-        run_initializers(session, layer.values)
-        return list(session.run(outputs, {x: layer.x}))
+        for outputs in towers:
+            run_initializers(session, layer.values)
+            received.append(list(session.run(outputs, {x: layer.x})))
+    return received
 
 
 def _expect_no_more(layer: LayerUnderTest, where: str) -> None:

@@ -193,7 +193,9 @@ def _finish(x: tf.Tensor, code: str, normal: tf.Tensor, affine: dict[str, Any]) 
     if affine["gamma"] is not None:
         normal *= tf.reshape(affine["gamma"], form)
     if affine["beta"] is not None:
-        normal += tf.reshape(affine["beta"], form)
+        # Of a sum over a matrix, TensorFlow 2.21 makes its kernel _MklLayerNorm, which fails on some inputs and
+        # gives other numbers for others.
+        normal = tf.nn.bias_add(normal, affine["beta"], data_format=code)
     out = tf.cast(normal, x.dtype)
     out.set_shape(x.shape)
     return attach_variables(tf.identity(out, "output"), **affine)
