@@ -22,7 +22,7 @@ GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
-WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "callbacks": "callbacks[plot]"}
+WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "layers": "layers[slim]", "callbacks": "callbacks[plot]"}
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
 OTHER_PYTHONS = ("3.12", "3.13")
@@ -47,8 +47,9 @@ COMBINATIONS = {
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
     "full": (
-        ["dataflow[datasets]", "trainers"],
+        ["dataflow[datasets]", "layers[slim]", "trainers"],
         [
+            "test_libraries_in_towers.py",
             "test_own_graph.py",
             "test_full_stack.py",
             "test_bad_input.py",
@@ -202,7 +203,7 @@ def lowest(session: nox.Session) -> None:
     """Tests the wheels on the oldest releases that their metadata admit. Not usual: minutes."""
     build(session)
     projects = [arg for wheel in WHEELS for arg in ("-r", f"packages/{wheel}/pyproject.toml")]
-    extras = ["--extra", "datasets", "--extra", "plot"]
+    extras = ["--extra", "datasets", "--extra", "plot", "--extra", "slim"]
     # Of the dependencies of ours alone: what those need is not ours to know.
     session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras)
     session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
@@ -259,7 +260,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
-    install(session, ["dataflow[datasets]", *WHEELS[1:]], *pinned("docs"))
+    install(session, ["dataflow[datasets]", "layers[slim]", *WHEELS[2:]], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
     packages = [f"towerpack_{wheel}" for wheel in WHEELS]

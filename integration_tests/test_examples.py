@@ -79,6 +79,13 @@ def test_the_character_model_trains_and_writes(start, tmp_path):
 
 
 @pytest.mark.slow
+def test_slim_inside(start, tmp_path):
+    output, _ = run(start, "slim_inside.py", "--devices", *TWO, "--epochs", 2)
+    (found,) = re.findall(r"^validation accuracy (\d\.\d{4})$", output, re.MULTILINE)
+    assert float(found) > 0.9
+
+
+@pytest.mark.slow
 def test_the_own_trainer(start, tmp_path):
     output, _ = run(start, "own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
     found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])

@@ -69,8 +69,10 @@ from .summaries import (
     ProcessTensors,
     SendStat,
     SimpleMovingAverage,
+    add_activation_summary,
     add_moving_summary,
     add_param_summary,
+    add_tensor_summary,
 )
 from .wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
 from .wrappers._periodic_trigger import PeriodicTrigger
@@ -151,8 +153,10 @@ __all__ = [
     "TerminateOnNaN",
     "ThroughputTracker",
     "TrainerProtocol",
+    "add_activation_summary",
     "add_moving_summary",
     "add_param_summary",
+    "add_tensor_summary",
     "as_session_hooks",
     "averaged_variables",
     "explain_callbacks",

@@ -11,8 +11,10 @@ from towerpack_callbacks import (
     Monitor,
     MovingAverageSummary,
     ProxyCallback,
+    add_activation_summary,
     add_moving_summary,
     add_param_summary,
+    add_tensor_summary,
 )
 from towerpack_callbacks.summaries import summary_tag
 
@@ -137,12 +139,73 @@ def test_param_summaries_match_whole_names():
     assert tags == {"conv/W/histogram", "conv/W/rms", "fc/W/histogram", "fc/W/rms"}
 
 
-def test_unknown_kind_of_summary():
+def values_of(collection=tf.GraphKeys.SUMMARIES):
+    """The scalars and the sums of histograms in a collection, by tag."""
+    with tf.Session() as session:
+        summaries = [tf.Summary.FromString(text) for text in session.run(tf.get_collection(collection))]
+    values = [value for summary in summaries for value in summary.value]
+    return {v.tag: v.histo.sum if v.HasField("histo") else v.simple_value for v in values}
+
+
+def test_summaries_of_a_tensor():
+    with tf.Graph().as_default():
+        with tf.name_scope("tower0"):
+            add_tensor_summary(
+                tf.constant([3.0, 0.0, 4.0, 1.0], name="x"), ["mean", "rms", "histogram", "sparsity"]
+            )
+            add_tensor_summary(tf.constant(2, name="cost"), ["scalar"])
+            add_tensor_summary(tf.constant(5.0), ["scalar"], name="five", collections=["mine"])
+        rms = pytest.approx(np.sqrt(26 / 4))
+        assert values_of() == {
+            "x/mean": 2,
+            "x/rms": rms,
+            "x/histogram": 8,
+            "x/sparsity": 0.25,
+            "cost": 2,
+        }
+        assert values_of("mine") == {"five": 5}
+
+
+def test_summaries_of_an_activation():
+    with tf.Graph().as_default():
+        add_activation_summary(tf.constant([[2.0, 0.0]], name="out"))
+        add_activation_summary(tf.constant([[3.0]]), types=["mean"], name="other")
+        assert values_of() == {
+            "out/sparsity": 0.5,
+            "out/rms": pytest.approx(np.sqrt(2)),
+            "out/histogram": 2,
+            "other/mean": 3,
+        }
+
+
+@pytest.mark.parametrize("x", [np.zeros([2, 2], np.int32), np.zeros(2, np.float32)], ids=["int", "vector"])
+def test_what_is_no_activation(x):
+    with (
+        tf.Graph().as_default(),
+        pytest.raises(ValueError, match=r"two axes or more, received 'x:0' of type"),
+    ):
+        add_activation_summary(tf.constant(x, name="x"))
+
+
+def test_a_scalar_of_what_is_none():
+    with tf.Graph().as_default(), pytest.raises(ValueError, match=r"'scalar' needs a scalar, received 'x:0'"):
+        add_tensor_summary(tf.zeros([2], name="x"), ["scalar"])
+
+
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda kind: add_param_summary((".*", [kind])),
+        lambda kind: add_tensor_summary(tf.zeros([2]), [kind]),
+        lambda kind: add_activation_summary(tf.zeros([2, 2]), [kind]),
+    ],
+)
+def test_unknown_kind_of_summary(add):
     with (
         tf.Graph().as_default(),
         pytest.raises(ValueError, match=r"unknown kind 'median'; known are \['histogram'"),
     ):
-        add_param_summary((".*", ["median"]))
+        add("median")
 
 
 @pytest.mark.parametrize(

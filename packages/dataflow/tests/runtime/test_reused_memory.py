@@ -1,6 +1,7 @@
 """A datapoint is a value at the moment it is handed out: whoever makes it may write to its memory again."""
 
 import sys
+from functools import partial
 from itertools import islice
 
 import cloudpickle
@@ -19,6 +20,8 @@ from towerpack_dataflow import (
     MultiProcessRunner,
     MultiThreadMapData,
     MultiThreadRunner,
+    RepeatedData,
+    ShardData,
 )
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
@@ -67,8 +70,32 @@ class Reusing:
     def objects(self):
         return [np.array([self.parts, None], object)]
 
+    def view_of_objects(self):
+        return [np.array([self.parts, None, self.parts], object)[:2]]
+
+    def row(self):
+        return [self.memory.reshape(1, -1), int(self.memory[0])]
+
+    def column(self):
+        return [self.memory.reshape(-1, 1), int(self.memory[0])]
+
+    def other_key(self):
+        return {"number": int(self.memory[0]), "array": self.memory}
+
 
 FORMS = [name for name in vars(Reusing) if not name.startswith("_")]
+
+
+class Changing(Reusing):
+    """Hands out another form each time."""
+
+    def __init__(self, forms, size):
+        super().__init__("", size)
+        self.forms = forms
+
+    def __call__(self, dp):
+        self.form = self.forms[dp[0] % len(self.forms)]
+        return super().__call__(dp)
 
 
 class ReusingStream(DataFlow):
@@ -94,6 +121,30 @@ class ReusingSource(DataFlow):
         return self.func([index])
 
 
+class ReusingList(DataFromList):
+    """A source that reuses memory, although the one it is made of does not."""
+
+    def __init__(self, func):
+        super().__init__([[number] for number in range(COUNT)], shuffle=False)
+        self.func = func
+
+    def datapoint(self, epoch, index):
+        return self.func([index])
+
+
+class ReusingSequence:
+    """A sequence, such as a file, that reads into the same memory."""
+
+    def __init__(self, func):
+        self.func = func
+
+    def __len__(self):
+        return COUNT
+
+    def __getitem__(self, index):
+        return self.func([index])
+
+
 def numbers():
     return DataFromList([[number] for number in range(COUNT)], shuffle=False)
 
@@ -107,6 +158,10 @@ FLOWS = {
     "map": lambda func: MapData(numbers(), func),
     "source": ReusingSource,
     "stream": ReusingStream,
+    "list": ReusingList,
+    "sequence": lambda func: DataFromList(ReusingSequence(func), shuffle=False),
+    "shard of a source": lambda func: ShardData(ReusingSource(func), 0, 1),
+    "repeated stream": lambda func: RepeatedData(ReusingStream(func), 1),
 }
 RUNNERS = {
     "forked": lambda flow: MultiProcessRunner(flow, 2, start_method="fork"),
@@ -116,6 +171,12 @@ RUNNERS = {
     ),
     "read by a forked map": lambda flow: MultiProcessMapData(flow, 2, same, start_method="fork"),
     "read by a threaded map": lambda flow: MultiThreadMapData(flow, 2, same),
+}
+
+
+MAPS = {
+    "forked": partial(MultiProcessMapData, start_method="fork"),
+    "threads": MultiThreadMapData,
 }
 
 
@@ -136,6 +197,37 @@ def test_runners_hand_out_values(run, form, flow, size):
     assert twice_read(runner) == [expected(form, size)] * 2
     if runner._worker_pool is not None:
         runner._worker_pool.close()
+
+
+@settings(max_examples=15)
+@given(
+    forms=st.lists(st.sampled_from(FORMS), min_size=2, max_size=12),
+    flow=st.sampled_from(list(FLOWS)),
+    run=st.sampled_from(["forked", "threads"]),
+)
+def test_datapoints_of_changing_outlines_are_values(forms, flow, run):
+    expected = [repr(Changing(forms, 5)([number])) for number in range(COUNT)]
+    with RUNNERS[run](FLOWS[flow](Changing(forms, 5))) as runner:
+        assert twice_read(runner) == [expected] * 2
+    with MAPS[run](numbers(), 1, Changing(forms, 5)) as mapped:
+        assert twice_read(mapped) == [expected] * 2
+
+
+@pytest.mark.parametrize("run", ["forked", "threads"])
+def test_outputs_between_dropped_ones_are_values(run):
+    make = Reusing("dictionary", 5)
+    with MAPS[run](numbers(), 1, lambda dp: make(dp) if dp[0] % 7 else None, drops=True) as flow:
+        assert [int(dp["array"][0]) for dp in flow] == [number for number in range(COUNT) if number % 7]
+
+
+@pytest.mark.parametrize("run", ["forked", "threads"])
+def test_outputs_before_an_error_are_values(run):
+    make = Reusing("view", 5)
+    got = []
+    flow = MAPS[run](numbers(), 1, lambda dp: make(dp) if dp[0] < 50 else 1 / 0)
+    with flow, pytest.raises(ZeroDivisionError):
+        got.extend(flow)
+    assert [int(array[0]) for array, _ in got] == list(range(50))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -174,25 +266,36 @@ def test_fresh_arrays_are_not_copied_on_their_way_through_a_thread():
     assert [array.base.__array_interface__["data"][0] for array, _ in got] == made[:10]
 
 
-def test_fresh_datapoints_are_made_once():
+@pytest.mark.parametrize("length", [5, None])
+def test_fresh_datapoints_are_made_once(length):
     calls = []
 
     def make(dp):
         calls.append(dp)
-        return {"array": np.full(5, dp[0]), "calls": len(calls)}
+        return {"array": np.full(length or len(calls), dp[0]), "calls": len(calls)}
 
     with MultiProcessRunner(MapData(numbers(), make), 1, start_method="fork") as runner:
         assert [dp["calls"] for dp in runner] == list(range(1, COUNT + 1))
 
 
-def test_a_ring_of_rows_that_are_written_again():
+@pytest.mark.parametrize("run", ["forked", "threads"])
+def test_a_ring_of_rows_that_are_written_again(run):
     ring = np.zeros((100, 5), np.int64)
 
     def make(number):
         ring[number % 100] = number
         return {"row": ring[number % 100]}
 
-    with MultiProcessRunner(
-        MapData(DataFromList(range(5000), shuffle=False), make), 1, start_method="fork"
-    ) as runner:
-        assert [int(dp["row"][0]) for dp in runner] == list(range(5000))
+    with RUNNERS[run](MapData(DataFromList(range(5000), shuffle=False), make)) as runner:
+        assert [int(dp["row"][0]) for dp in list(runner)] == list(range(5000))
+
+
+def test_threads_hand_out_the_members_of_a_list_themselves():
+    members = [{"array": np.full(5, number)} for number in range(COUNT)]
+    flow = ShardData(DataFromList(members, shuffle=False), 0, 1)
+    for runner in (MultiThreadRunner(flow, 2), MultiThreadMapData(flow, 2, same)):
+        with runner:
+            got = list(runner)
+        assert [dp["array"].tolist() for dp in got] == [dp["array"].tolist() for dp in members]
+    with MultiThreadRunner(flow, 2) as runner:
+        assert all(dp["array"] is member["array"] for dp, member in zip(runner, members))

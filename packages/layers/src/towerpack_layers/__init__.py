@@ -4,6 +4,8 @@ Everything here adds ops to the current `tf.Graph` and writes to TensorFlow's ow
 with any other function library that does the same.
 """
 
+# A public sub-package; not in __all__, as `import *` would put a common word over a script's own names.
+from . import interop as interop
 from ._errors import (
     DuplicateLayerError,
     DuplicateRegistrationError,

@@ -4,7 +4,7 @@
     ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
     ├── TowerNameError             (ValueError)      the tower's name scope is taken in this graph
     ├── SharedVariableError        (ValueError)      a tower that shares variables asked for a new one
-    ├── KerasLayerError            (TypeError)       a Keras layer would not work in a training tower
+    ├── KerasLayerError            (TypeError)       a Keras layer would not work in a tower
     ├── GraphRequiredError         (RuntimeError)    a layer was called in eager mode
     ├── LayerNameError             (TypeError)       a layer was called without its name
     ├── DuplicateLayerError        (ValueError)      two layers of one name in one tower
@@ -55,7 +55,7 @@ class SharedVariableError(LayersError, ValueError):
 
 
 class KerasLayerError(LayersError, TypeError):
-    """A Keras layer in a training tower has a state or a regularizer, which would silently have no effect."""
+    """A Keras layer has a state or a regularizer that would silently have no effect, or cannot be adapted."""
 
 
 class GraphRequiredError(LayersError, RuntimeError):

@@ -60,7 +60,9 @@ class TestOneFunction:
 
     def test_an_unknown_argument_is_refused_by_the_scope(self) -> None:
         layer = enable_argscope_for_function(lambda x, by=1: x)
-        with pytest.raises(LayerArgumentError, match=r"does not take 'bye'. It takes: by\."):
+        with pytest.raises(
+            LayerArgumentError, match=r"does not take 'bye'. Did you mean 'by'\? It takes: by\."
+        ):
             argscope(layer, bye=2)
 
     @pytest.mark.parametrize("bad", [3, dict, "dense", lambda: 1, functools.partial(dense)], ids=repr)

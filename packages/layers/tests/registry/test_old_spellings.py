@@ -122,17 +122,37 @@ def test_a_layers_own_arguments_are_its_own(graph: tf.Graph) -> None:
         assert Newer("n", tf.ones([]), nl=5) == 5
 
 
+OLD = {
+    "filters": "out_channel",
+    "kernel_size": "kernel_shape",
+    "strides": "stride",
+    "units": "out_dim",
+    "pool_size": "shape",
+}
+WITH_OLD = [case for case in CASES if case.options.keys() & OLD]
+
+
+@pytest.mark.parametrize("case", WITH_OLD, ids=[case.name for case in WITH_OLD])
+def test_every_layer_takes_them(graph: tf.Graph, case: LayerCase) -> None:
+    options = {OLD.get(name, name): value for name, value in case.options.items()}
+    with TowerContext("", is_training=True), pytest.warns(DeprecationWarning) as caught:
+        case.layer("layer", tf.ones(case.shape, case.dtype), **options)
+    assert len(caught) == len(case.options.keys() & OLD)
+    assert [v.op.name for v in tf.global_variables()] == [f"layer/{name}" for name in case.variables]
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("kind", [np.int64, np.uint8])
 def test_integers_of_numpy_are_sizes(case: LayerCase, kind: Any) -> None:
     def of_numpy(value: Any) -> Any:
         if isinstance(value, (list, tuple)):
             return type(value)(map(of_numpy, value))
-        return kind(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        return kind(value) if is_size else value
 
     shapes = []
     for options in (case.options, {name: of_numpy(value) for name, value in case.options.items()}):
         with tf.Graph().as_default(), TowerContext("", is_training=True):
-            out = case.layer("layer", tf.ones(case.shape, case.dtype), **options)
+            out = case.layer("layer", case.inputs(tf.ones(case.shape, case.dtype)), **options)
             shapes.append([getattr(out, "shape", None), *(v.shape for v in tf.global_variables())])
     assert shapes[0] == shapes[1]

@@ -110,6 +110,10 @@ def test_missing_and_unknown_arguments_name_layer_and_arguments(graph: tf.Graph)
         Conv2D("c", x, 3)
     with pytest.raises(LayerArgumentError, match=r"Shift\('s'\): got an unexpected .*'bye'.*takes: by\."):
         Shift("s", x, bye=3)
+    with pytest.raises(
+        LayerArgumentError, match=r"'filtres'\. Did you mean 'filters'\? After the input it takes"
+    ):
+        Conv2D("c", x, filtres=3)
     with pytest.raises(LayerArgumentError, match="too many positional arguments"):
         MaxPooling("d", x, 2, 2, "same", "channels_last", 3)
     assert tf.global_variables() == []

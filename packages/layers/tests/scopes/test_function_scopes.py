@@ -125,6 +125,7 @@ class TestAutoReuse:
         a, b = run([first, out])
         assert (a == b).all()
 
+    @pytest.mark.slow
     def test_no_graph_is_kept_alive(self) -> None:
         with tf.Graph().as_default() as graph:
             critic(tf.ones([1, 2]))

@@ -32,7 +32,7 @@ def x(graph: tf.Graph) -> Iterator[tf.Tensor]:
     ids=["Dropout", "GaussianNoise", "BatchNormalization"],
 )
 def test_state_that_no_step_would_change(x: tf.Tensor, make: Any, training: bool | None) -> None:
-    message = r"The Keras object \w+\('.*'\) has a state .*Use BatchNorm or Dropout of towerpack_layers"
+    message = r"The Keras object \w+\('.*'\) has a state .*interop\.use_keras.*or use the layers of tower"
     with pytest.raises(KerasLayerError, match=message):
         make()(x, training=training)
 
@@ -81,6 +81,29 @@ def test_in_inference_and_outside_of_towers(graph: tf.Graph) -> None:
     with TowerContext("InferenceTower", is_training=False):
         keras.layers.Dense(3, kernel_regularizer="l2")(keras.layers.Dropout(0.5)(x))
     assert get_current_tower_context() is None
+
+
+@pytest.mark.parametrize("name", ["BatchNormalization", "Dropout"])
+def test_a_layer_that_was_built_before_the_training_tower(graph: tf.Graph, name: str) -> None:
+    layer = keras.layers.BatchNormalization() if name == "BatchNormalization" else keras.layers.Dropout(0.5)
+    with TowerContext("InferenceTower", is_training=False):
+        layer(tf.ones([4, 6]))
+    message = r"Training tower 'train' has Keras layers that change their state by ops .*interop\.use_keras"
+    with pytest.raises(KerasLayerError, match=message), TowerContext("train", is_training=True):
+        layer(tf.ones([4, 6]), training=True)
+    assert get_current_tower_context() is None
+
+
+def test_updates_that_a_step_runs(graph: tf.Graph) -> None:
+    """A user may collect by hand what Keras forgets."""
+    layer = keras.layers.BatchNormalization()
+    with TowerContext("InferenceTower", is_training=False):
+        layer(tf.ones([4, 6]))
+    with TowerContext("train", is_training=True):
+        before = set(graph.get_operations())
+        layer(tf.ones([4, 6]), training=True)
+        new = [op for op in graph.get_operations() if op not in before and op.type.startswith("Assign")]
+        tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(new)
 
 
 def test_layers_of_tf_keras_that_are_left_to_the_learning_phase(graph: tf.Graph) -> None:

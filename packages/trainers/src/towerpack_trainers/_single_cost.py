@@ -45,6 +45,8 @@ class SingleCostTrainer(TowerTrainer):
         if towers > 1:
             self._check_towers_can_share_input(towers)
         self.train_op = self._build_train_op()
+        cost = self.tower_func.training[0].output if self.tower_func.training else None
+        self._main_cost = cost if isinstance(cost, tf.Tensor) else None
         if towers > 1:
             message = "%d towers, each with a batch of its own: one step trains on %d datapoints."
             _log.info(message, towers, towers)
@@ -65,10 +67,6 @@ class SingleCostTrainer(TowerTrainer):
         assert self.source is not None
         self.builder = self._make_builder()
         return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
-
-    def _main_cost(self) -> tf.Tensor | None:
-        cost = self.tower_func.training[0].output
-        return cost if isinstance(cost, tf.Tensor) else None
 
     def _own_callbacks(self) -> list[Callback]:
         callbacks = [] if self.builder is None else self.builder.callbacks()

@@ -86,6 +86,7 @@ class Trainer(LoopCounters):
 
     devices: Sequence[str] = ()
     graph: tf.Graph
+    _main_cost: tf.Tensor | None = None  # where there is one, the description of the model says what it takes
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Lets a subclass build in its `__init__`, too: all of that runs inside the trainer's graph."""
@@ -202,7 +203,7 @@ class Trainer(LoopCounters):
             self.processes.check_agreement(self.loop, self.source)
             self._session.use()
             self._plan.occupy(self.callbacks)
-            _log.info("%s", describe_trainable_variables(self.graph, self._main_cost()))
+            _log.info("%s", describe_trainable_variables(self.graph, self._main_cost))
             sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
             with self._session.open(sess):
                 self.processes.restore(self._plan.start, sess, self._run_state())
@@ -231,10 +232,6 @@ class Trainer(LoopCounters):
                 self.config, options, op, self.callbacks, self.loop, self._counter, own
             )
         return self._steps
-
-    def _main_cost(self) -> tf.Tensor | None:
-        """Returns the cost of the main tower, for the description of the model; `None` without one cost."""
-        return None
 
     def _has_own_step(self) -> bool:
         return getattr(self.run_step, "__func__", None) is not _RUN_STEP

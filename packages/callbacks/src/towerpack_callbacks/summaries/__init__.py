@@ -1,6 +1,13 @@
 """Callbacks that bring numbers and tensors of the graph to the monitors, to files and to commands."""
 
-from ._add_summary import MOVING_SUMMARIES, add_moving_summary, add_param_summary, summary_tag
+from ._add_summary import (
+    MOVING_SUMMARIES,
+    add_activation_summary,
+    add_moving_summary,
+    add_param_summary,
+    add_tensor_summary,
+    summary_tag,
+)
 from ._dump_tensors import DumpTensorAsImage, DumpTensors, ProcessTensors
 from ._gradient_norm import GradientNorm
 from ._send_stat import SendStat
@@ -17,7 +24,9 @@ __all__ = [
     "ProcessTensors",
     "SendStat",
     "SimpleMovingAverage",
+    "add_activation_summary",
     "add_moving_summary",
     "add_param_summary",
+    "add_tensor_summary",
     "summary_tag",
 ]

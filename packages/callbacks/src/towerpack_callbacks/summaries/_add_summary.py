@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["MOVING_SUMMARIES", "add_moving_summary", "add_param_summary", "summary_tag"]
+__all__ = [
+    "MOVING_SUMMARIES",
+    "add_activation_summary",
+    "add_moving_summary",
+    "add_param_summary",
+    "add_tensor_summary",
+    "summary_tag",
+]
 
 MOVING_SUMMARIES = "MOVING_SUMMARIES"
 """Graph collection of scalar tensors; any library may add to it without importing this one."""
@@ -65,13 +72,82 @@ def _rms(x: tf.Tensor) -> tf.Tensor:
     return tf.sqrt(tf.reduce_mean(tf.square(tf.cast(x, tf.float32))))
 
 
+def _scalar(tag: str, x: tf.Tensor) -> tf.Tensor:
+    # tf.summary would change a tag that an op has for a name, as the tensor's own often has.
+    return tf.raw_ops.ScalarSummary(tags=tag, values=x)
+
+
 _SUMMARIES: dict[str, Callable[[str, tf.Tensor], tf.Tensor]] = {
-    "histogram": lambda tag, x: tf.summary.histogram(f"{tag}/histogram", x),
-    "mean": lambda tag, x: tf.summary.scalar(f"{tag}/mean", tf.reduce_mean(tf.cast(x, tf.float32))),
-    "rms": lambda tag, x: tf.summary.scalar(f"{tag}/rms", _rms(x)),
-    "scalar": lambda tag, x: tf.summary.scalar(tag, x),
-    "sparsity": lambda tag, x: tf.summary.scalar(f"{tag}/sparsity", tf.nn.zero_fraction(x)),
+    "histogram": lambda tag, x: tf.raw_ops.HistogramSummary(tag=f"{tag}/histogram", values=x),
+    "mean": lambda tag, x: _scalar(f"{tag}/mean", tf.reduce_mean(tf.cast(x, tf.float32))),
+    "rms": lambda tag, x: _scalar(f"{tag}/rms", _rms(x)),
+    "scalar": _scalar,
+    "sparsity": lambda tag, x: _scalar(f"{tag}/sparsity", tf.nn.zero_fraction(x)),
 }
+
+
+def add_tensor_summary(
+    x: tf.Tensor,
+    types: Sequence[str],
+    name: str | None = None,
+    collections: Sequence[str] = (tf.GraphKeys.SUMMARIES,),
+) -> None:
+    """Adds summaries of a tensor, to be written once per epoch by `MergeAllSummaries`.
+
+    In a model that is replicated, those of the main training tower count, as those of `tf.summary` do.
+
+    Args:
+        x: tensor of any number type.
+        types: the kinds of summary wanted: of "histogram", "mean", "rms", "scalar", "sparsity".
+        name: name of the statistics; by default the tensor's, without the tower's prefix. "scalar" is
+            recorded under it, the others as "<name>/rms" and so on.
+        collections: graph collections to add them to.
+
+    Raises:
+        ValueError: an unknown kind of summary, or "scalar" of a tensor that is none.
+
+    Example:
+        ```python
+        add_tensor_summary(logits, ["mean", "histogram"])
+        ```
+    """
+    _check_types("add_tensor_summary", types)
+    if "scalar" in types and x.shape.rank != 0:
+        raise ValueError(
+            f"add_tensor_summary: 'scalar' needs a scalar, received {x.name!r} of shape {x.shape}. "
+            "Use 'mean', or another kind."
+        )
+    _add("add_tensor_summary", summary_tag(x.name) if name is None else name, x, types, collections)
+
+
+def add_activation_summary(
+    x: tf.Tensor,
+    types: Sequence[str] = ("sparsity", "rms", "histogram"),
+    name: str | None = None,
+    collections: Sequence[str] = (tf.GraphKeys.SUMMARIES,),
+) -> None:
+    """Adds summaries of a layer's output: how much of it is 0, how large it is, and how it is distributed.
+
+    Args:
+        x: floating tensor with a batch and at least one more axis.
+        types: see `add_tensor_summary`.
+        name: see `add_tensor_summary`.
+        collections: see `add_tensor_summary`.
+
+    Raises:
+        ValueError: an unknown kind of summary, or the tensor is no activation.
+
+    Example:
+        ```python
+        add_activation_summary(Conv2D("conv0", image, 32, 3, activation=tf.nn.relu))
+        ```
+    """
+    if not x.dtype.is_floating or (x.shape.rank is not None and x.shape.rank < 2):
+        raise ValueError(
+            f"add_activation_summary takes a floating tensor of two axes or more, received {x.name!r} of "
+            f"type {x.dtype.name} and shape {x.shape}. Use add_tensor_summary, or add_moving_summary."
+        )
+    add_tensor_summary(x, types, name, collections)
 
 
 def add_param_summary(*rules: tuple[str, Sequence[str]]) -> None:
@@ -90,15 +166,20 @@ def add_param_summary(*rules: tuple[str, Sequence[str]]) -> None:
         ```
     """
     for _, kinds in rules:
-        unknown = [kind for kind in kinds if kind not in _SUMMARIES]
-        if unknown:
-            raise ValueError(
-                f"add_param_summary: unknown kind {unknown[0]!r}; known are {sorted(_SUMMARIES)}."
-            )
-    # Tags must not depend on the scope of the caller.
-    with tf.name_scope(None):
-        for variable in tf.trainable_variables():
-            for regex, kinds in rules:
-                if re.fullmatch(regex, variable.op.name):
-                    for kind in kinds:
-                        _SUMMARIES[kind](variable.op.name, variable)
+        _check_types("add_param_summary", kinds)
+    for variable in tf.trainable_variables():
+        for regex, kinds in rules:
+            if re.fullmatch(regex, variable.op.name):
+                _add("add_param_summary", variable.op.name, variable, kinds, (tf.GraphKeys.SUMMARIES,))
+
+
+def _check_types(function: str, types: Sequence[str]) -> None:
+    unknown = [kind for kind in types if kind not in _SUMMARIES]
+    if unknown:
+        raise ValueError(f"{function}: unknown kind {unknown[0]!r}; known are {sorted(_SUMMARIES)}.")
+
+
+def _add(function: str, tag: str, x: tf.Tensor, types: Sequence[str], collections: Sequence[str]) -> None:
+    with tf.name_scope(function):
+        for kind in types:
+            tf.add_to_collections(list(collections), _SUMMARIES[kind](tag, x))

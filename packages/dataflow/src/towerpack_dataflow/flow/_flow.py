@@ -79,12 +79,13 @@ class DataFlow:
     _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
     _copied = False  # whether workers have copies of the flows below
     _argument_names: Mapping[str, str] = MappingProxyType({})  # the attributes that hold them, for repr()
+    _steady = False  # True: this class itself never writes to what it has handed out. Not inherited.
     _passes_on = False  # True: datapoints leave as they came from below, arrays and all
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
         super().__init_subclass__(**kwargs)
-        cls._holds = vars(cls).get("_holds")
+        cls._holds, cls._steady = vars(cls).get("_holds"), vars(cls).get("_steady", False)
         wrap_overrides(cls)
 
     def __iter__(self) -> Iterator[Any]:
@@ -132,8 +133,7 @@ class DataFlow:
     def fixed_batch_size(self) -> int | None:
         """Length of the first axis of every component of every datapoint; None if it may differ.
 
-        `BatchData` without a remainder has one, and so have flows that hand its datapoints on. An input
-        source builds a graph for that size then.
+        `BatchData` without a remainder has one, and flows that pass its batches on; input sources rely on it.
         """
         if not self._passes_on:
             return None

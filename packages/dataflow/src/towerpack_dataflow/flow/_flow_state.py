@@ -17,6 +17,7 @@ __all__ = [
     "FORMAT",
     "Tree",
     "dump",
+    "is_steady",
     "load",
     "load_live",
     "load_marks",
@@ -179,6 +180,11 @@ def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], 
         else:
             found += [((*place, number), child) for number, child in enumerate(below)]
     return found
+
+
+def is_steady(flow: Node) -> bool:
+    """Tells whether a flow never writes to what it has handed out: then no user's code runs in its tree."""
+    return all(node._steady for _, node in walk(flow))
 
 
 def _spelt(place: tuple[int, ...]) -> str:

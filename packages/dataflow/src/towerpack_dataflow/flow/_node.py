@@ -29,6 +29,9 @@ class Node(Protocol):
     def _copied(self) -> bool: ...
 
     @property
+    def _steady(self) -> bool: ...
+
+    @property
     def addressable(self) -> bool:
         """Whether `datapoint()` works."""
 

@@ -71,6 +71,7 @@ class RepeatedData(ProxyDataFlow):
     """
 
     _passes_on = True
+    _steady = True
     _holds = ("ds",)
 
     def __init__(self, ds: Any, num: int) -> None:
@@ -150,6 +151,7 @@ class FixedSizeData(ProxyDataFlow):
     """
 
     _passes_on = True
+    _steady = True
     _holds = ("ds",)
 
     def __init__(self, ds: Any, size: int, keep_state: bool = True) -> None:

@@ -53,6 +53,7 @@ class ShardData(ProxyDataFlow):
     sharded = True
     _transparent = True
     _passes_on = True
+    _steady = True
     _seed: int | None = 0
     _holds = ("ds",)
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
+from ..flow._flow_state import is_steady
 from ..flow._resume_marks import as_lists
 from ..operators._map_data import FilterMark, MapData
+from ..storage import snapshot
 from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog
 from ._delivery_marks import own_key
 from ._parallel_flow import ErrorCounts, ParallelFlow, drain
@@ -90,9 +92,9 @@ class ParallelMap(ParallelFlow):
         epoch: Epoch,
         dispatcher: Dispatcher[Chunk],
         first: int,
-        arrange: Callable[[Iterator[Any]], Iterator[Any]] = iter,
+        arrange: Callable[[Iterator[Any]], Iterator[Any]] | None = None,
     ) -> ActivePass:
-        """Makes a pass whose inputs are the datapoints of the flow below from `first` on, as arranged."""
+        """Makes a pass whose inputs are the datapoints below from `first` on, or groups of them."""
         from .pool import ActivePass
         from .worker._task_messages import PassSpec
 
@@ -102,8 +104,12 @@ class ParallelMap(ParallelFlow):
         for own in (epoch.key, own_key(epoch)):  # this flow's, which no result may set back
             marks.pop(own, None)
         below = Epoch(place, place.seed, place.path, marks, place.outer_epoch)
-        source = arrange(self._map.ds._datapoints(below, first))
-        return ActivePass(PassSpec.of(epoch, None), dispatcher, source=source, source_marks=below.marks)
+        steady = is_steady(self._map.ds)
+        source = self._map.ds._datapoints(below, first)
+        if arrange is not None:
+            source, steady = arrange(source if steady else map(snapshot, source)), True
+        spec = PassSpec.of(epoch, None)
+        return ActivePass(spec, dispatcher, source=source, source_marks=below.marks, steady=steady)
 
     @property
     def _map(self) -> MapData:

@@ -14,7 +14,6 @@ from ..flow._error_location import blame
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._as_dataflow import as_dataflow
-from ..storage import snapshot
 from ._multi_process import MultiProcessMapData, MultiProcessRunner
 from ._parallel_flow import ErrorCounts, close_below, drain
 
@@ -137,7 +136,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
 def _by_batch(datapoints: Iterator[Any], first: int, size: int, remainder: bool) -> Iterator[BatchInputs]:
     from .worker._map_tasks import BatchInputs
 
-    while len(inputs := list(map(snapshot, islice(datapoints, size)))) == size:
+    while len(inputs := list(islice(datapoints, size))) == size:
         yield BatchInputs(first, inputs)
         first += size
     if inputs and remainder:

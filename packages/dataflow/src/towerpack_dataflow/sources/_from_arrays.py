@@ -47,6 +47,7 @@ class DataFromArrays(DataFromList):
 
     _lst: _Rows
     _holds = ()
+    _steady = True  # rows are copies
     _argument_names = {"components": "_lst"}
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:

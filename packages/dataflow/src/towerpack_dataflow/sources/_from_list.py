@@ -56,6 +56,10 @@ class DataFromList(DataFlow):
         """Returns the length of the list."""
         return len(self._lst)
 
+    @property
+    def _steady(self) -> bool:  # type: ignore[override]
+        return type(self._lst) in _CHEAP
+
     def _facts(self) -> dict[str, Any]:
         return {"length": len(self._lst), "shuffle": self._shuffle}
 

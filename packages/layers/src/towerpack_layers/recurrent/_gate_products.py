@@ -13,6 +13,9 @@ def split_kernel(kernel: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]
     Args:
         kernel: tensor `[input_size + units, size]`.
         x: inputs `[..., input_size]`.
+
+    Returns:
+        Tensors `[input_size, size]` and `[units, size]`.
     """
     input_size = x.shape[-1]
     of_input, of_output = tf.split(kernel, [input_size, kernel.shape[0] - input_size])

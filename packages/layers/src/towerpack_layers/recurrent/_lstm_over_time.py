@@ -62,12 +62,14 @@ def _gradient(op: tf.Operation, by_outputs: tf.Tensor, by_cs: tf.Tensor, *_unuse
     _, _, gates, kernel, c, h, cs, put, new, forget, out, hs = op.inputs
     units = kernel.shape[0]
     bounded = tf.tanh(cs)
-    by_c = out * (1 - bounded * bounded)
+    # The derivative of an activation, by its value and times another tensor, in one op.
+    of_sigmoid, of_tanh = tf.raw_ops.SigmoidGrad, tf.raw_ops.TanhGrad
+    by_c = of_tanh(y=bounded, dy=out)
     factors = [
-        new * put * (1 - put),
-        put * (1 - new * new),
-        _before(c, cs) * forget * (1 - forget),
-        bounded * out * (1 - out),
+        of_sigmoid(y=put, dy=new),
+        of_tanh(y=new, dy=put),
+        of_sigmoid(y=forget, dy=_before(c, cs)),
+        of_sigmoid(y=out, dy=bounded),
     ]
     of_all_times = by_cs.shape.rank == 3
 

@@ -4,7 +4,7 @@ from ._argscope import argscope, get_arg_scope
 from ._compute_dtype import compute_dtype
 from ._foreign_layers import enable_argscope_for_function, enable_argscope_for_module
 from ._layer_logging import disable_layer_logging
-from ._layer_scope import check_graph_mode
+from ._layer_scope import check_graph_mode, layer_scope, name_output
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
 from ._register_layer import (
@@ -35,6 +35,8 @@ __all__ = [
     "get_arg_scope",
     "get_registered_layer",
     "layer_register",
+    "layer_scope",
+    "name_output",
     "register_alias",
     "register_layer",
 ]

@@ -182,5 +182,6 @@ def _check_arguments(info: LayerInfo, kwargs: Mapping[str, Any]) -> None:
     for argument in kwargs:
         if not info.takes(argument):
             raise LayerArgumentError(
-                f"argscope: {info.name} does not take {argument!r}. It takes: {', '.join(info.arguments)}."
+                f"argscope: {info.name} does not take {argument!r}. {info.hint(argument)}It takes: "
+                f"{', '.join(info.arguments)}."
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, Protocol, TypeVar, final, overload
@@ -60,6 +61,11 @@ class LayerInfo:
         kinds = [parameter.kind for parameter in self.signature.parameters.values()]
         return inspect.Parameter.VAR_KEYWORD in kinds or argument in self.arguments
 
+    def hint(self, argument: str) -> str:
+        """Asks whether a similar argument was meant, where the layer does not take this one."""
+        similar = [] if self.takes(argument) else difflib.get_close_matches(argument, self.arguments, 1)
+        return f"Did you mean {similar[0]!r}? " if similar else ""
+
     def split_name(self, args: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
         """Separates the layer's name from its positional arguments.
 
@@ -105,8 +111,9 @@ class LayerInfo:
             merged = {key: value for key, value in defaults.items() if key not in given} | dict(kwargs)
             self.signature.bind(*args, **merged)
         except TypeError as error:
+            hint = "".join(map(self.hint, kwargs))
             raise LayerArgumentError(
-                f"{call}: {error}. After the input it takes: {', '.join(self.arguments)}."
+                f"{call}: {error}. {hint}After the input it takes: {', '.join(self.arguments)}."
             ) from None
         return merged
 

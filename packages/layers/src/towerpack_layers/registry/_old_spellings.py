@@ -23,6 +23,7 @@ __all__ = ["modern_arguments", "modern_call", "warn_in_user_code"]
 _NAMES = {
     "W_init": "kernel_initializer",
     "b_init": "bias_initializer",
+    "borderMode": "border_mode",
     "decay": "momentum",
     "gamma_init": "gamma_initializer",
     "is_training": "training",

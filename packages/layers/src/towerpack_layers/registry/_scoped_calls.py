@@ -113,5 +113,6 @@ def _text(value: Any) -> str:
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     if callable(value) and isinstance(getattr(value, "__qualname__", None), str):
         return str(value.__qualname__)
-    shape = f" of shape {value.shape}" if tf.is_tensor(value) else ""
-    return f"<{type(value).__name__}{shape}>"
+    if tf.is_tensor(value):
+        return f"<tensor {getattr(value, 'name', '')} of shape {value.shape}>"
+    return f"<{type(value).__name__}>"

@@ -3,13 +3,18 @@
 In a graph, Keras keeps to itself what the training step has to do besides the gradients: it puts neither the
 costs of its regularizers nor the updates of its state into the graph's collections. So a regularizer does not
 count, the averages of a `BatchNormalization` stay as they are, and a `Dropout` drops nothing, or the same
-elements at each step. All of these layers show as their variables are made.
+elements at each step. Most of these layers show as their variables are made. Those that were built before
+show, as the tower is left, by the ops that change their state, which no step would run.
+`towerpack_layers.interop.use_keras` does what is missing, and is left alone here, as are the layers of
+tf_keras that keep to the collections: those of its `legacy_tf_layers`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any
 
@@ -17,9 +22,34 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import KerasLayerError
 
-__all__ = ["check_learning_phase", "create_no_lost_state", "uses_of_learning_phase"]
+__all__ = [
+    "adapting_keras",
+    "check_learning_phase",
+    "check_no_lost_updates",
+    "create_no_lost_state",
+    "uses_of_learning_phase",
+]
 
 _PACKAGES = {"keras", "tf_keras"}
+_LEGACY = "tf_keras.src.legacy_tf_layers"
+_FILES = ("/keras/src/", "/tf_keras/src/")
+_USE_INSTEAD = (
+    "Call it by towerpack_layers.interop.use_keras(...), which gets the function that makes the layer or the "
+    "model; or use the layers of towerpack_layers, or the functions of tf_keras.src.legacy_tf_layers."
+)
+
+# Whether an adapter is at work, which does what Keras leaves undone.
+_adapting: ContextVar[bool] = ContextVar("towerpack_layers_adapting_keras", default=False)
+
+
+@contextlib.contextmanager
+def adapting_keras() -> Iterator[None]:
+    """Lets Keras make any variable in this block, whose caller sees to costs and updates."""
+    token = _adapting.set(True)
+    try:
+        yield
+    finally:
+        _adapting.reset(token)
 
 
 def create_no_lost_state(next_creator: Callable[..., Any], **arguments: Any) -> Any:
@@ -28,9 +58,9 @@ def create_no_lost_state(next_creator: Callable[..., Any], **arguments: Any) -> 
     Raises:
         KerasLayerError: the variable is the state of a Keras layer, or the layer has a regularizer.
     """
-    if not _PACKAGES.isdisjoint(sys.modules):
+    if not _adapting.get() and not _PACKAGES.isdisjoint(sys.modules):
         owner = _owner(sys._getframe(1))
-        if owner is not None and getattr(owner, "trainable", True):
+        if owner is not None and getattr(owner, "trainable", True) and not _keeps_to_collections(owner):
             _check(owner, arguments.get("trainable"))
     return next_creator(**arguments)
 
@@ -41,15 +71,14 @@ def _check(owner: Any, trainable: bool | None) -> None:
     if trainable is False:
         raise KerasLayerError(
             f"{call} has a state that changes as it trains, and no step of this tower would change it: "
-            f"random numbers would be the same at each step, averages would stay as they are. Use BatchNorm "
-            f"or Dropout of towerpack_layers, or pass trainable=False to a layer whose state shall stay."
+            f"random numbers would be the same at each step, averages would stay as they are. {_USE_INSTEAD} "
+            f"A layer whose averages shall stay takes trainable=False."
         )
     regularizers = [key for key, value in vars(owner).items() if key.endswith("_regularizer") and value]
     if regularizers:
         raise KerasLayerError(
             f"{call} has {', '.join(key.lstrip('_') for key in regularizers)}, whose cost Keras adds to no "
-            f"cost of this tower. Leave it out, and add regularize_cost(...) to the cost; or use a layer of "
-            f"towerpack_layers."
+            f"cost of this tower. Leave it out, and add regularize_cost(...) to the cost. Or: {_USE_INSTEAD}"
         )
 
 
@@ -74,9 +103,48 @@ def check_learning_phase(tower: str, uses: int) -> None:
     if uses:
         raise KerasLayerError(
             f"Training tower {tower!r} has a layer of tf_keras, such as a Dropout, that was called without "
-            f"training=, and would act as in inference. Pass training=True (or False, if it is meant), or "
-            f"use the layers of towerpack_layers."
+            f"training=, and would act as in inference. Pass training=True (or False, if it is meant). Or: "
+            f"{_USE_INSTEAD}"
         )
+
+
+def check_no_lost_updates(tower: str, graph: tf.Graph, begin: int) -> None:
+    """Checks that no Keras layer changes its state by ops that no step runs.
+
+    Args:
+        tower: the tower's name, for errors.
+        graph: the tower's.
+        begin: how many ops the graph had before the tower.
+
+    Raises:
+        KerasLayerError: one does.
+    """
+    if _PACKAGES.isdisjoint(sys.modules):
+        return
+    ops = graph.get_operations()[begin:]
+    changes = [op for op in ops if op.type.startswith("Assign") and _is_of_keras(op)]
+    if not changes:
+        return
+    variables = [*tf.global_variables(), *tf.local_variables()]
+    run = {variable.initializer.name for variable in variables}
+    run |= {getattr(item, "op", item).name for item in tf.get_collection(tf.GraphKeys.UPDATE_OPS)}
+    lost = [op.name for op in changes if op.name not in run]
+    if lost:
+        raise KerasLayerError(
+            f"Training tower {tower!r} has Keras layers that change their state by ops that no step runs: "
+            f"{', '.join(lost[:4])}. Their random numbers would be the same at each step, their averages "
+            f"would stay as they are. {_USE_INSTEAD} Or add these ops to tf.GraphKeys.UPDATE_OPS."
+        )
+
+
+def _is_of_keras(op: tf.Operation) -> bool:
+    return any(part in frame[0] for frame in op.traceback for part in _FILES)
+
+
+def _keeps_to_collections(owner: object) -> bool:
+    """Returns whether a layer is one of TensorFlow 1's, which tf_keras has as well."""
+    legacy = any(kind.__module__.startswith(_LEGACY) for kind in type(owner).__mro__)
+    return legacy and not getattr(owner, "_keras_style", False)
 
 
 def _owner(frame: FrameType | None) -> Any:

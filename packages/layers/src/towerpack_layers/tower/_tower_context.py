@@ -13,7 +13,12 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
 from ._graph_notes import graph_notes, outermost_graph
-from ._keras_in_towers import check_learning_phase, create_no_lost_state, uses_of_learning_phase
+from ._keras_in_towers import (
+    check_learning_phase,
+    check_no_lost_updates,
+    create_no_lost_state,
+    uses_of_learning_phase,
+)
 
 __all__ = ["TowerContext", "get_current_tower_context", "resolve_training"]
 
@@ -134,6 +139,7 @@ class TowerContext:
                 scopes.pop_all(),
                 _snapshot(tf.get_default_graph()),
                 uses_of_learning_phase(outermost_graph()),
+                len(tf.get_default_graph().get_operations()) if self.is_training else 0,
             )
         return self
 
@@ -143,7 +149,8 @@ class TowerContext:
         """Closes the scopes opened on entry.
 
         Raises:
-            KerasLayerError: a layer of tf_keras was left to a learning phase, in which it would not train.
+            KerasLayerError: a Keras layer would not train: one of tf_keras was left to a learning phase, or a
+                state would be changed by ops that no step runs.
         """
         # Whoever builds the tower may take additions back, so they are noted while they are there.
         added = self.get_collection_in_tower(tf.GraphKeys.REGULARIZATION_LOSSES)
@@ -155,6 +162,7 @@ class TowerContext:
             check_learning_phase(
                 self.name, uses_of_learning_phase(outermost_graph()) - entered.learning_phases
             )
+            check_no_lost_updates(self.name, tf.get_default_graph(), entered.ops)
 
     def _check_can_enter(self) -> None:
         if _current.entered is not None:
@@ -193,6 +201,7 @@ class _Entered:
     scopes: contextlib.ExitStack
     collections: dict[str, frozenset[int]]
     learning_phases: int
+    ops: int
 
 
 @final

@@ -204,8 +204,8 @@ def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
         ([2, 3], {"epsilon": -1.0}, "epsilon must not be negative, received -1.0"),
         (
             [2, 3],
-            {"ema_update": "default"},
-            "ema_update must be one of collection, internal, skip; received 'default'",
+            {"ema_update": "never"},
+            "ema_update must be one of collection, internal, skip; received 'never'",
         ),
         ([2, 3], {"axis": 0}, "axis of a 2-D input must be 1, received 0"),
         ([2, 3, 4, 5], {"axis": 2}, "axis of a 4-D input must be 1 or 3, received 2"),

@@ -20,6 +20,7 @@ def batch(request: pytest.FixtureRequest) -> np.ndarray:
     return np.random.default_rng(0).normal(2.0, 3.0, size=request.param).astype("f4")
 
 
+@pytest.mark.slow
 def test_each_part_is_normalised_as_a_batch_of_its_own(run: Run, batch: np.ndarray) -> None:
     """Forward and backward; with the batch as its only part, as without parts."""
     weights = np.random.default_rng(1).normal(size=batch.shape).astype("f4")

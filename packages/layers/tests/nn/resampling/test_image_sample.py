@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers import ImageSample, LinearWrap
+from towerpack_layers import ImageSample, LinearWrap, mixed_precision
 
 Run = Callable[..., Any]
 
@@ -96,6 +96,22 @@ def test_as_many_coordinates_as_images(run: Run, images: np.ndarray, count: int)
 def test_bad_arguments(graph: tf.Graph, inputs: Any, options: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         ImageSample("s", [tf.ones(shape) for shape in inputs], **options)
+
+
+def test_mixed_precision_leaves_coordinates_alone(run: Run) -> None:
+    image = tf.reshape(tf.range(1000.0), [1, 1, 1000, 1]) % 2
+    at = tf.constant([[[[0.0, 900.75]]]])
+    with mixed_precision(tf.bfloat16):
+        out = ImageSample("s", [image, at], border_mode="constant")
+    assert out.dtype == tf.bfloat16
+    assert run(tf.cast(out, tf.float32)).item() == 0.75
+    with pytest.raises(TypeError, match="coordinates must be float32 or float64, received bfloat16"):
+        ImageSample("t", [image, tf.zeros([1, 1, 1, 2], tf.bfloat16)])
+
+
+def test_the_old_spelling(graph: tf.Graph) -> None:
+    with pytest.warns(DeprecationWarning, match="borderMode=.*border_mode="):
+        ImageSample("s", [tf.ones([1, 2, 2, 1]), tf.zeros([1, 1, 1, 2])], borderMode="constant")
 
 
 def test_coordinates_are_not_integers(graph: tf.Graph) -> None:

@@ -9,7 +9,7 @@ from typing import final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks.graph import ancestors, reads_variable
+from towerpack_callbacks.graph import find_ancestors, reads_variable
 
 __all__ = ["ForwardCost", "forward_cost"]
 
@@ -42,7 +42,7 @@ def forward_cost(cost: tf.Tensor) -> ForwardCost:
     Args:
         cost: the cost of one tower.
     """
-    forward = ancestors([cost])
+    forward = find_ancestors([cost])
     flops: Counter[str] = Counter()
     kept: dict[str, int] = {}
     for op in forward:

@@ -21,6 +21,7 @@ from ._cost_gradients import Pairs, compute_gradients, gate_gradients, reads_of_
 from ._cross_tower_sum import CrossTowerSum
 from ._objective import MakeOptimizer, Objective, choose_variables, read_objectives
 from ._tower import Tower, TowerFunc
+from ._unused_costs import warn_of_unused_costs
 
 __all__ = ["Builder", "Exchange", "TakeInputs", "check_same_variables"]
 
@@ -100,6 +101,7 @@ class Builder(abc.ABC):
                 first = objectives
                 optimizers = self._optimizers([make_optimizer(objective.optimizer) for objective in first])
                 _warn_of_untrained(first, tower)
+                warn_of_unused_costs([objective.cost for objective in first])
             _check_number(index, len(objectives), len(first))
             gradients.append(self._differentiate(tower, objectives, first, optimizers[index]))
         self._sum.check_complete()

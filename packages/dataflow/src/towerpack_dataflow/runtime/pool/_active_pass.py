@@ -8,8 +8,7 @@ from typing import Any, NamedTuple, final
 from weakref import WeakMethod
 
 from ...flow._resume_marks import Marks, as_lists
-from ...storage import snapshot
-from ..transport import Failure, ReceivedMessage
+from ..transport import DatapointList, Failure, ReceivedMessage, SteadyList
 from ..worker._task_handler import ATTEMPTS
 from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
 from ..worker._worker_thread import InProcessMessage
@@ -43,6 +42,7 @@ class ActivePass:
         source: gives the inputs that travel with the stretches, if any do; from the datapoint on
             that the dispatcher begins with.
         source_marks: those of the flow that `source` iterates over, as they change.
+        steady: whether nothing writes to what `source` has given.
         follower: makes the pass after this one, to be prefetched when this one is all handed out.
         pinned: the only worker that may have its stretches; else any may, or one if it is a stream.
 
@@ -61,6 +61,7 @@ class ActivePass:
         source_marks: Marks | None = None,
         follower: WeakMethod[Callable[[ActivePass], ActivePass]] | None = None,
         pinned: int | None = None,
+        steady: bool = False,
     ) -> None:
         """Begins with nothing handed out."""
         self.spec = spec
@@ -72,14 +73,15 @@ class ActivePass:
         self.next: ActivePass | None = None
         self.final_marks: Marks | None = None
         self.source_error: Exception | None = None
+        self._steady = steady
         self._source_at = dispatcher.due
         self.source_marks: Marks = {} if source_marks is None else source_marks
         self._marks_before: dict[int, Marks] = {}
         self._again: dict[int, list[Any]] = {}
         self._attempts: dict[int, int] = {}
 
-    def inputs(self, begin: int, end: int, kept: bool) -> list[Any]:
-        """Returns the inputs of a stretch: fewer if the source ends there, and then the pass does, too.
+    def inputs(self, begin: int, end: int, kept: bool) -> tuple[int, Any]:
+        """Returns the end of a stretch, sooner if the source and so the pass ends there, and its inputs.
 
         Args:
             begin: the first of the stretch.
@@ -88,23 +90,21 @@ class ActivePass:
         """
         assert self.source is not None
         if begin in self._again:
-            return self._again.pop(begin)
-        inputs: list[Any] = []
+            inputs = self._again.pop(begin)
+            return begin + len(inputs), inputs
+        made = SteadyList() if self._steady else DatapointList(end - begin, kept)
         before = as_lists(self.source_marks)
         skipped = begin - self._source_at  # the consumer has had these already
-        # The last one is sent before the source goes on; what is not sent at all must not change either.
-        alone = -1 if kept else end - begin - 1
         try:
-            for datapoint in islice(self.source, skipped, skipped + end - begin):
-                inputs.append(datapoint if len(inputs) == alone else snapshot(datapoint))
+            made.extend(islice(self.source, skipped, skipped + end - begin))
         except Exception as error:
             self.source_error = error
-        self._source_at = begin + len(inputs)
-        if len(inputs) < end - begin:
+        self._source_at = begin + len(made)
+        if self._source_at < end:
             self.dispatcher.end_at(self._source_at)
         if self.source_marks:
             self._marks_before[begin] = marks_throughout(before, self.source_marks)
-        return inputs
+        return self._source_at, made.take()
 
     def fail(self, number: int, failure: Failure, in_its_place: list[Any] | None) -> bool:
         """Puts an error into the place of a datapoint, or leaves it out; returns whether the pass goes on.

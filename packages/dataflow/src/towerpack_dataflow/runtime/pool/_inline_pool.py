@@ -52,9 +52,11 @@ class InlinePool:
             raise this.source_error
 
     def _make(self, handler: TaskHandler, this: ActivePass, begin: int, end: int) -> None:
-        inputs = None if this.source is None else this.inputs(begin, end, False)
-        if inputs is not None and not inputs:
-            this.add_result(TaskResult(this.number, begin, begin), None)
-            return
+        inputs = None
+        if this.source is not None:
+            end, inputs = this.inputs(begin, end, False)
+            if end == begin:
+                this.add_result(TaskResult(this.number, begin, begin), None)
+                return
         result, made = handler.make(this.number, begin, end, inputs)
         this.add_result(result._replace(going_on=False), InProcessMessage(made))

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerDiedError
-from ..transport import Failure, PeerGoneError, ReceivedMessage, pack_error, unpack_error
+from ..transport import Failure, PeerGoneError, ReceivedMessage, from_table, pack_error, unpack_error
 from ..worker._task_handler import TaskHandler
 from ..worker._task_messages import TaskResult
 from ..worker._worker_process import interrupts_blocked
@@ -222,7 +222,7 @@ class WorkerPool:
             begin, end = stretch
             if this.source is not None:
                 # Not under the lock: the flow that is read here may take its time.
-                inputs = this.inputs(begin, end, self._options.start_method == "thread")
+                end, inputs = this.inputs(begin, end, self._options.start_method == "thread")
             with self._lock:
                 if not self.running:
                     return
@@ -236,12 +236,10 @@ class WorkerPool:
             worker is not None and worker.load < int(depth) and not (this.pinned is None and is_stuck(worker))
         )
 
-    def _assign(self, this: ActivePass, begin: int, end: int, inputs: list[Any] | None) -> None:
-        if inputs is not None:
-            if not inputs:
-                this.add_result(TaskResult(this.number, begin, begin), None)
-                return
-            end = begin + len(inputs)
+    def _assign(self, this: ActivePass, begin: int, end: int, inputs: Any) -> None:
+        if begin == end:
+            this.add_result(TaskResult(this.number, begin, begin), None)
+            return
         worker = self._group.least_busy(this.pinned)
         assert worker is not None
         if this.number not in worker.open_passes:
@@ -255,13 +253,11 @@ class WorkerPool:
             if inputs is None:
                 raise
             this.dispatcher.divide(begin)
-            for number, datapoint in enumerate(inputs, begin):
+            for number, datapoint in enumerate(from_table(inputs), begin):
                 if not self._given(worker, this, number, datapoint):
                     return
 
-    def _give(
-        self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: list[Any] | None
-    ) -> None:
+    def _give(self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: Any) -> None:
         self._send(worker, ("task", this.number, begin, end), inputs)
         worker.begin(this.number, begin, end, this.spec, inputs if self._options.timeout else None)
 

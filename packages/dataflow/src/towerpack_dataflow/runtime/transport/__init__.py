@@ -1,6 +1,7 @@
 """Datapoints, flows and errors on their way between two processes."""
 
 from ._channel import Channel, PeerGoneError, ReceivedMessage
+from ._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
 from ._flow_pickle import WorkerPayload, load_payload
 from ._large_copies import (
     CopyThread,
@@ -13,10 +14,11 @@ from ._large_copies import (
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
-from ._small_datapoints import ColumnTable, DatapointList, QuickList, from_table, to_table
+from ._small_datapoints import ColumnTable, from_table, to_table
 
 __all__ = [
     "Channel",
+    "Collected",
     "ColumnTable",
     "CopyThread",
     "DatapointList",
@@ -28,6 +30,7 @@ __all__ = [
     "SlotPool",
     "SlotReusePolicy",
     "StagedRows",
+    "SteadyList",
     "WorkerPayload",
     "WorkerTraceback",
     "bypass_environment",

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator, Collator
 from ...flow._epoch import Epoch
-from ...storage import snapshot
-from ..transport import pack_error
+from ..transport import DatapointList, pack_error
 from ._task_handler import ATTEMPTS, TaskHandler
 from ._task_messages import PassSpec, TaskResult
 
@@ -73,31 +72,37 @@ class MapTaskHandler(TaskHandler):
         """Forgets the epoch."""
         del self._epochs[number]
 
-    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
+    def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, Any]:
         """Calls the function with each of the inputs, or with the inputs of each batch."""
         clock = perf_counter()
         attempts = _Attempts(self._func, self._epochs[number] if self._rng else None, self.on_error)
-        made: list[Any] = []
+        made = DatapointList(end - begin, self._in_thread)
         failure = None
-        for index, datapoint in enumerate(inputs, begin):
-            try:
-                made.append(
-                    self._batch(attempts, datapoint)
-                    if type(datapoint) is BatchInputs
-                    else attempts.call(datapoint, index)
-                )
-            except Exception as error:
-                end, failure = index, self.packed(error)
-                break
-            if self._in_thread or index + 1 < end:  # else it is sent before the function is called again
-                made[-1] = snapshot(made[-1])
-            if made[-1] is None and type(datapoint) is BatchInputs:
-                seconds = perf_counter() - clock
-                return TaskResult(number, begin, index, seconds, unexpected_drop=True), made[:-1]
-        dropped = sum(datapoint is None for datapoint in made)
-        result = TaskResult(number, begin, end, perf_counter() - clock, dropped=dropped)
-        skipped = tuple(attempts.skipped)
-        return result._replace(skipped=skipped, retried=attempts.retried, failure=failure), made
+        try:
+            made.extend(self._outputs(attempts, inputs, begin))
+        except Exception as error:
+            failure = self.packed(error)
+        result = TaskResult(number, begin, begin + len(made), perf_counter() - clock)
+        if result.end < end and failure is None:  # at a batch that lacks a datapoint
+            return result._replace(unexpected_drop=True), made.take()
+        return result._replace(
+            skipped=tuple(attempts.skipped),
+            retried=attempts.retried,
+            dropped=attempts.dropped,
+            failure=failure,
+        ), made.take()
+
+    def _outputs(self, attempts: _Attempts, inputs: Any, begin: int) -> Iterator[Any]:
+        """Yields what the function returns, or batches of it as long as nothing is dropped from these."""
+        for number, datapoint in enumerate(inputs, begin):
+            if type(datapoint) is not BatchInputs:
+                made = attempts.call(datapoint, number)
+                attempts.dropped += made is None
+                yield made
+            elif (batch := self._batch(attempts, datapoint)) is not None:
+                yield batch
+            else:
+                return
 
     def _batch(self, attempts: _Attempts, inputs: BatchInputs) -> Any:
         """Makes the batch of some inputs; `None` if the function drops any of them."""
@@ -120,6 +125,7 @@ class _Attempts:
         self._on_error = on_error
         self.skipped: list[tuple[int, str]] = []
         self.retried = 0
+        self.dropped = 0
 
     def call(self, datapoint: Any, index: int) -> Any:
         for attempt in range(1, ATTEMPTS + 1):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
-from ...flow._flow_state import load_marks, set_seeds_below
+from ...flow._flow_state import is_steady, load_marks, set_seeds_below
 from ...flow._resume_marks import Marks, as_lists
-from ..transport import DatapointList, Failure, QuickList
+from ..transport import Collected, DatapointList, Failure, QuickList, SteadyList
 from ._task_handler import ATTEMPTS, TaskHandler
 from ._task_messages import PassSpec, TaskResult, marks_throughout
 
@@ -36,6 +36,7 @@ class ReadTaskHandler(TaskHandler):
         """Takes the flow as it is."""
         super().__init__(on_error)
         self._flow = flow
+        self._steady = is_steady(flow)
         self._passes: dict[int, _ReadPass] = {}
         self._seeded: _ReadPass | None = None
         self._caution = _Caution()
@@ -77,17 +78,7 @@ class ReadTaskHandler(TaskHandler):
             self._seeded = this
         clock = perf_counter()
         before = None if this.spec.addressable else this.marks()
-        quick = before is None and not self._caution.advised()
-        stretch = self._read(
-            this, begin, end, QuickList(self._in_thread) if quick else self._careful(end - begin)
-        )
-        made = stretch.made.take()
-        if quick and len(stretch.made) > 1:
-            self._caution.learn(made is None)
-        if made is None:  # perhaps the flow has written to earlier datapoints again: make them once more
-            this.restart()
-            stretch = self._read(this, begin, end, self._careful(end - begin))
-            made = stretch.made.take()
+        stretch, made = self._collected(this, begin, end)
         position, skipped, failed_at, failure = stretch[1:]
         retried = len(failed_at) if self.on_error == "retry" else 0
         seconds = perf_counter() - clock
@@ -104,10 +95,23 @@ class ReadTaskHandler(TaskHandler):
             made,
         )
 
-    def _careful(self, count: int) -> DatapointList:
-        return DatapointList(0 if self._in_thread else count)
+    def _collected(self, this: _ReadPass, begin: int, end: int) -> tuple[_Stretch, Any]:
+        """Reads a stretch, and returns its datapoints, too, as they were when the flow handed them out."""
+        if self._steady:
+            stretch = self._read(this, begin, end, SteadyList())
+            return stretch, stretch.made.take()
+        if this.spec.addressable and not self._caution.advised():
+            stretch = self._read(this, begin, end, QuickList(self._in_thread))
+            made = stretch.made.take()
+            if len(stretch.made) > 1:
+                self._caution.learn(made is None)
+            if made is not None:
+                return stretch, made
+            this.restart()  # perhaps the flow has written to earlier datapoints again: make them once more
+        stretch = self._read(this, begin, end, DatapointList(end - begin, self._in_thread))
+        return stretch, stretch.made.take()
 
-    def _read(self, this: _ReadPass, begin: int, end: int, made: QuickList | DatapointList) -> _Stretch:
+    def _read(self, this: _ReadPass, begin: int, end: int, made: Collected) -> _Stretch:
         """Reads a stretch, or as much of it as a task's time allows; treats errors as `on_error` says."""
         late = perf_counter() + _PATIENCE
         skipped: list[tuple[int, str]] = []
@@ -156,7 +160,7 @@ class _Caution:
 class _Stretch(NamedTuple):
     """Datapoints that were read, up to which number, and what became of the others."""
 
-    made: QuickList | DatapointList
+    made: Collected
     position: int
     skipped: list[tuple[int, str]]
     failed_at: list[int]
@@ -186,7 +190,7 @@ class _ReadPass:
         """Copies the marks of all operators."""
         return as_lists(self._epoch.marks)
 
-    def read(self, begin: int, end: int, made: QuickList | DatapointList, late: float) -> int:
+    def read(self, begin: int, end: int, made: Collected, late: float) -> int:
         """Appends datapoints `begin` to `end`, or fewer; returns the number of the next one.
 
         Args:
@@ -212,7 +216,7 @@ class _ReadPass:
             self.position = begin + len(made) - before
         return self.position
 
-    def _read_until(self, late: float, position: int, end: int, made: QuickList | DatapointList) -> None:
+    def _read_until(self, late: float, position: int, end: int, made: Collected) -> None:
         """Reads without looking at the clock for each datapoint, as long as they come quickly."""
         clock = perf_counter()
         count = 1

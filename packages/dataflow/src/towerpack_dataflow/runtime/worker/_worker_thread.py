@@ -11,7 +11,7 @@ from typing import Any, final
 
 from ...batch import BufferPool
 from ...flow._datapoint_size import datapoint_size
-from ..transport import PeerGoneError
+from ..transport import ColumnTable, PeerGoneError, from_table
 from ._worker_info import WorkerInfo
 
 __all__ = ["InProcessMessage", "ThreadChannel", "WorkerThread", "connected_channels"]
@@ -27,11 +27,11 @@ class InProcessMessage:
         size: about how many bytes they have.
     """
 
-    def __init__(self, datapoints: list[Any] | None) -> None:
+    def __init__(self, datapoints: list[Any] | ColumnTable | None) -> None:
         """Estimates the size from a few datapoints."""
-        self._datapoints = datapoints
-        sample = (datapoints or [])[:: max(len(datapoints or []) // _SAMPLE, 1)]
-        self.size = sum(map(datapoint_size, sample)) * len(datapoints or []) // max(len(sample), 1)
+        self._datapoints: list[Any] | None = from_table(datapoints) or []
+        sample = self._datapoints[:: max(len(self._datapoints) // _SAMPLE, 1)]
+        self.size = sum(map(datapoint_size, sample)) * len(self._datapoints) // max(len(sample), 1)
 
     def open(self, read_only: bool = False) -> list[Any]:
         """Returns the datapoints, once. They are not lent: the flow that made them may write there."""
@@ -67,7 +67,7 @@ class ThreadChannel:
         self.inbox: deque[tuple[Any, InProcessMessage]] = deque()
         self.outbox: deque[tuple[Any, InProcessMessage]] = deque()
 
-    def send(self, head: Any, datapoints: list[Any] | None = None) -> None:
+    def send(self, head: Any, datapoints: list[Any] | ColumnTable | None = None) -> None:
         """Sends `head` and some datapoints.
 
         Raises:

@@ -128,7 +128,7 @@ def BatchNorm(
     image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
     scale_by = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
     shift_by = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
-    examples = tf.size(image)
+    examples = _size(image)
     if sum_over_towers is not None:
         mean, biased, variance, examples = statistics_of_all_towers(image, code, sum_over_towers)
         out = normalize(image, code, mean, biased, shift_by, scale_by, epsilon)
@@ -141,7 +141,7 @@ def BatchNorm(
         out, mean, variance = tf.nn.fused_batch_norm(image, scale_by, shift_by, **statistics, **options)
     moves = []
     if _counts(update):
-        moves = averages.move(mean, variance, float(momentum), is_empty=tf.equal(examples, 0))
+        moves = averages.move(mean, variance, float(momentum), examples)
     if update == "internal" and moves:
         with tf.control_dependencies(moves):
             out = tf.identity(out)
@@ -152,6 +152,12 @@ def BatchNorm(
     return attach_variables(
         tf.identity(out, "output"), **affine, mean=averages.mean, variance=averages.variance
     )
+
+
+def _size(image: tf.Tensor) -> tf.Tensor | int:
+    """Returns the number of values, which is known where the batch size is."""
+    known = image.shape.num_elements()
+    return tf.size(image) if known is None else int(known)
 
 
 def _counts(update: str) -> bool:

@@ -109,8 +109,8 @@ def BatchRenorm(
         )
         if _counts():
             with tf.control_dependencies(known):
-                moves += corrected.move(mean, deviation, float(renorm_momentum), is_empty)
-            moves += averages.move(mean, variance, float(momentum), is_empty)
+                moves += corrected.move(mean, deviation, float(renorm_momentum), tf.size(image))
+            moves += averages.move(mean, variance, float(momentum), tf.size(image))
         out = normalize(image, code, mean, variance, beta + d * gamma, r * gamma, epsilon)
         with tf.control_dependencies(moves):
             out = tf.identity(out)

@@ -43,7 +43,7 @@ class MovingAverages:
             )
 
     def move(
-        self, mean: tf.Tensor, variance: tf.Tensor, momentum: float, is_empty: tf.Tensor
+        self, mean: tf.Tensor, variance: tf.Tensor, momentum: float, examples: tf.Tensor | int
     ) -> list[tf.Operation]:
         """Makes the ops that move the averages towards the statistics of a batch.
 
@@ -53,10 +53,10 @@ class MovingAverages:
             mean: the batch's.
             variance: the batch's.
             momentum: weight of the past.
-            is_empty: bool scalar, whether the batch has no examples; its statistics are undefined then.
+            examples: how many values the statistics are of; with none of them, they are undefined.
         """
         pairs = ((self.mean, mean), (self.variance, variance))
-        return [_move(average, now, 1 - momentum, is_empty) for average, now in pairs]
+        return [_move(average, now, 1 - momentum, examples) for average, now in pairs]
 
 
 def _average(name: str, channels: int, initializer: Any) -> Any:
@@ -71,12 +71,19 @@ def _average(name: str, channels: int, initializer: Any) -> Any:
     )
 
 
-def _move(average: Any, now: tf.Tensor, weight: float, is_empty: tf.Tensor) -> tf.Operation:
+def _move(average: Any, now: tf.Tensor, weight: float, examples: tf.Tensor | int) -> tf.Operation:
     graph, moved = tf.get_default_graph(), graph_notes().moved
     key = _place_of_move(average)
     with tf.control_dependencies([graph.get_operation_by_name(moved[key])] if key in moved else []):
-        step = (average.read_value() - now) * weight
-    move = average.assign_sub(tf.where_v2(is_empty, tf.zeros([]), step), read_value=False)
+        # A variable of TensorFlow 1's kind has its value read where it was made, unless it is asked.
+        value = average.value() if hasattr(average, "handle") else average.read_value()
+        step = (value - now) * weight
+    known = tf.get_static_value(examples)
+    if known is None:
+        step = tf.where_v2(tf.equal(examples, 0), tf.zeros([]), step)
+    elif known == 0:
+        step = tf.zeros_like(step)
+    move = average.assign_sub(step, read_value=False)
     moved[key] = move.name
     return move
 

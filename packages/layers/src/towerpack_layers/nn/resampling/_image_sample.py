@@ -26,6 +26,8 @@ def ImageSample(x: Sequence[tf.Tensor], border_mode: str = "replicate") -> tf.Te
     Args:
         x: list of two floating tensors: images of shape `[N, H, W, C]`, and coordinates of shape
             `[N, H', W', 2]`, as pairs of y and x in pixels: (1.0, 2.0) is the pixel of row 1 and column 2.
+            Coordinates have 32 bits or more, also within `mixed_precision`: in 16, large ones have no
+            fraction left.
         border_mode: what there is outside of the images: `replicate` (or `repeat`, as in Tensorpack), the
             nearest pixel of the border, or `constant`, zero.
 
@@ -33,7 +35,8 @@ def ImageSample(x: Sequence[tf.Tensor], border_mode: str = "replicate") -> tf.Te
         Tensor of shape `[N, H', W', C]`, of the images' dtype.
 
     Raises:
-        TypeError: the input is no list of two tensors, or one of them is not floating.
+        TypeError: the input is no list of two tensors, one of them is not floating, or the coordinates have
+            16 bits.
         ValueError: the `border_mode` is unknown, a tensor is not 4-D, or their shapes do not fit.
 
     Example:
@@ -69,13 +72,24 @@ def _check_inputs(call: str, x: Any) -> tuple[tf.Tensor, tf.Tensor]:
         check_rank(call, tensor, 4)
         if not tensor.dtype.is_floating:
             raise TypeError(f"{call}: the inputs must be floating tensors, received {tensor.dtype.name}.")
-    images, coordinates = x
+    images, coordinates = x[0], _before_cast(x[1])
+    if coordinates.dtype.size < 4:
+        raise TypeError(
+            f"{call}: the coordinates must be float32 or float64, received {coordinates.dtype.name}, which "
+            f"cannot hold parts of pixels. Use tf.cast before computing them."
+        )
     if not coordinates.shape.is_compatible_with([images.shape[0], None, None, 2]):
         raise ValueError(
             f"{call}: to images of shape {images.shape} belong coordinates of shape "
             f"({images.shape[0]}, height, width, 2), received {coordinates.shape}."
         )
     return images, coordinates
+
+
+def _before_cast(x: tf.Tensor) -> tf.Tensor:
+    """Returns the float32 tensor that `mixed_precision` has cast, or the tensor itself."""
+    is_cast = x.op.type == "Cast" and x.op.inputs[0].dtype == tf.float32
+    return x.op.inputs[0] if is_cast and x.dtype.size < 4 else x
 
 
 def _last_pixel(images: tf.Tensor, dtype: tf.DType) -> tf.Tensor:

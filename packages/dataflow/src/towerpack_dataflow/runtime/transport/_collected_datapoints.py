@@ -1,0 +1,315 @@
+"""Datapoints that are collected before they are sent or handed over, as they were when the flow gave them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import chain, islice
+from operator import attrgetter, is_
+from sys import getrefcount
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ...storage import snapshot
+from ._small_datapoints import FEWEST, LARGEST, PLAIN, ColumnTable, column, components, table_of
+
+__all__ = ["Collected", "DatapointList", "QuickList", "SteadyList"]
+
+_SAMPLE = 8  # arrays to look at, from each end of a stretch
+_BASE, _HAS_OBJECTS = attrgetter("base"), attrgetter("dtype.hasobject")
+
+
+class Collected(ABC):
+    """The datapoints of a stretch, while they are collected; abstract."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Returns how many there are."""
+
+    @abstractmethod
+    def extend(self, datapoints: Iterator[Any]) -> None:
+        """Appends datapoints. Those before one that raises an error are kept."""
+
+    @abstractmethod
+    def take(self) -> Any:
+        """Returns the datapoints, as a list or a `ColumnTable`; `None` if they have to be made again."""
+
+
+@final
+class SteadyList(Collected):
+    """Collects datapoints of a flow that never writes to what it has handed out."""
+
+    def __init__(self) -> None:
+        """Begins empty."""
+        self._datapoints: list[Any] = []
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._datapoints)
+
+    def extend(self, datapoints: Iterator[Any]) -> None:
+        """Appends datapoints."""
+        self._datapoints.extend(datapoints)
+
+    def take(self) -> list[Any]:
+        """Returns the datapoints."""
+        return self._datapoints
+
+
+@final
+class QuickList(Collected):
+    """Collects datapoints as they come, and says afterwards whether that was right.
+
+    Args:
+        stays: whether the datapoints stay in this process; else they are pickled at once.
+    """
+
+    def __init__(self, stays: bool = False) -> None:
+        """Begins empty."""
+        self._stays = stays
+        self._datapoints: list[Any] = []
+        self._first: list[bytes] = []
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._datapoints)
+
+    def extend(self, datapoints: Iterator[Any]) -> None:
+        """Appends datapoints."""
+        if not self._datapoints:
+            for datapoint in islice(datapoints, 1):
+                self._datapoints.append(datapoint)
+                self._first = _contents(datapoint)
+        self._datapoints.extend(datapoints)
+
+    def take(self) -> Any:
+        """Returns the datapoints; `None` if memory of one may have been written again for a later one.
+
+        Memory that nothing else refers to is safe. For rows of a larger array, it is enough to look at a few,
+        and whether the first still is what it was: whoever uses memory again does so sooner or later for
+        each datapoint.
+        """
+        datapoints = self._datapoints
+        kinds = set(map(type, datapoints))
+        if len(datapoints) <= 1 or kinds <= PLAIN:
+            return self._as_they_are()
+        alone = _alone(datapoints, _ALONE - 1)
+        if len(kinds) > 1 or not (alone or _distinct(datapoints)):
+            return None
+        parts = components(datapoints)
+        if not parts or not all(map(_separate, parts)) or _contents(datapoints[0]) != self._first:
+            return None
+        if self._stays and alone and all(map(_fresh, parts)):
+            return self._as_they_are()
+        table = table_of(datapoints[0], parts) if len(datapoints) >= FEWEST else None
+        if table is not None:  # which is a copy
+            return table
+        if any(map(_has_objects, parts)):  # which may have changed
+            return None
+        del parts  # by which arrays would seem shared
+        return list(map(snapshot, datapoints)) if self._stays else datapoints
+
+    def _as_they_are(self) -> list[Any]:
+        if self._stays:  # then the last one is not sent before its maker goes on
+            self._datapoints[-1:] = map(snapshot, self._datapoints[-1:])
+        return self._datapoints
+
+
+def _fresh(values: list[Any]) -> bool:
+    """Says whether nothing else refers to any of several values, which `_separate` has found separate."""
+    if type(values[0]) is not np.ndarray:
+        return True
+    return values[0].base is None and not _has_objects(values)  # then none is a view, and all are alone
+
+
+def _has_objects(values: list[Any]) -> bool:
+    return type(values[0]) is np.ndarray and any(map(_HAS_OBJECTS, values))
+
+
+def _contents(datapoint: Any) -> list[bytes]:
+    """Returns the bytes of the arrays in a datapoint, except those of large ones."""
+    values = datapoint.values() if type(datapoint) is dict else datapoint
+    return [
+        value.tobytes()
+        for value in (values if type(datapoint) in {dict, list, tuple} else ())
+        if type(value) is np.ndarray and value.nbytes <= LARGEST
+    ]
+
+
+def _separate(values: list[Any]) -> bool:
+    """Says whether no two values of a component have the same memory, as far as that can be told quickly."""
+    kinds = set(map(type, values))
+    if kinds <= PLAIN or all(issubclass(kind, np.number | np.bool_) for kind in kinds):
+        return True
+    if kinds != {np.ndarray} or values[0].nbytes > LARGEST:  # a snapshot of one costs little beside making it
+        return False
+    bases = set(map(type, map(_BASE, values)))
+    if bases == {type(None)}:
+        return _alone(values, _ALONE)
+    few = values if len(values) <= 2 * _SAMPLE else values[:_SAMPLE] + values[-_SAMPLE:]
+    starts = {array.__array_interface__["data"][0] for array in few}
+    return type(None) not in bases and len(starts) == len(few)
+
+
+def _alone(values: list[Any], references: int) -> bool:
+    """Says whether all values have that few references; the last is sent now, and may have more."""
+    return max(map(getrefcount, islice(values, len(values) - 1))) <= references
+
+
+def _distinct(values: list[Any]) -> bool:
+    return len(set(map(id, values))) == len(values)
+
+
+def _references(datapoint: list[np.ndarray]) -> int:
+    arrays = [part for (part,) in [datapoint]]
+    return max(map(getrefcount, arrays))
+
+
+_ALONE = _references([np.empty(1)])  # the datapoint, the list and the call; releases of Python differ in that
+
+
+class _Column(NamedTuple):
+    """How the values of one component are collected: arrays as their bytes."""
+
+    kind: Any
+    dtype: np.dtype | None
+    shape: tuple[int, ...]
+    values: list[Any]
+
+    @classmethod
+    def like(cls, value: Any) -> _Column | None:
+        """Begins a column of values like this one; `None` if they do not suit columns."""
+        kind = type(value)
+        if kind is np.ndarray:
+            small = 0 < value.nbytes <= LARGEST and value.ndim and not value.dtype.hasobject
+            return cls(kind, value.dtype, value.shape, []) if small else None
+        number = isinstance(value, np.generic) and value.dtype.kind in "biufc"
+        return cls(kind, None, (), []) if number or kind in PLAIN else None
+
+    def joined(self) -> Any:
+        if self.dtype is None:
+            return column(self.values)
+        return np.frombuffer(bytearray().join(self.values), self.dtype).reshape(-1, *self.shape)
+
+
+def _same_parts(one: Any, other: Any) -> bool:
+    if type(one) is dict:
+        one, other = one.values(), other.values()
+    return all(map(is_, one, other))
+
+
+@final
+class DatapointList(Collected):
+    """Collects datapoints as they are when they are appended: whoever made them may change them later.
+
+    Small datapoints that are alike are taken apart into columns at once, which is a snapshot and half of the
+    way to a message. For what stays in the process, columns pay only where arrays have to be copied anyway,
+    as the first datapoint of a stretch tells.
+
+    Args:
+        count: how many datapoints are expected.
+        stays: whether the datapoints stay in this process; else the last of those expected is sent before its
+            maker goes on, and needs no snapshot.
+    """
+
+    def __init__(self, count: int, stays: bool = False) -> None:
+        """Begins empty."""
+        self._tries = count >= FEWEST
+        self._stays = stays
+        self._last = -1 if stays else count - 1
+        self._kind: Any = list
+        self._keys: tuple[Any, ...] = ()
+        self._columns: list[_Column] = []
+        self._datapoints: list[Any] = []
+
+    def __len__(self) -> int:
+        """Returns how many there are."""
+        return len(self._columns[0].values if self._columns else self._datapoints)
+
+    def extend(self, datapoints: Iterator[Any]) -> None:
+        """Appends datapoints."""
+        if self._tries:
+            for datapoint in islice(datapoints, 1):
+                self._tries = False
+                self._columns = self._begun(datapoint)
+                datapoints = chain((datapoint,), datapoints)
+        if self._columns:
+            for misfit in self._fill(datapoints):
+                self._datapoints = self._rows()
+                self._columns = []
+                datapoints = chain((misfit,), datapoints)
+        if not self._columns:
+            made, last = self._datapoints, self._last
+            for datapoint in datapoints:
+                fixed = type(datapoint) in PLAIN or len(made) == last
+                made.append(datapoint if fixed else snapshot(datapoint))
+
+    def take(self) -> Any:
+        """Returns the datapoints, as a list or a `ColumnTable`."""
+        if not self._columns:
+            return self._datapoints
+        joined = tuple([part.joined() for part in self._columns])
+        if any(found is None for found in joined):
+            return self._rows()
+        return ColumnTable(self._kind, self._keys, joined)
+
+    def _begun(self, datapoint: Any) -> list[_Column]:
+        """Returns empty columns for datapoints like this one; none if columns do not suit it."""
+        kind = self._kind = type(datapoint)
+        if kind not in {list, tuple, dict} or (self._stays and _same_parts(datapoint, snapshot(datapoint))):
+            return []
+        self._keys = tuple(datapoint) if kind is dict else ()
+        columns = list(map(_Column.like, datapoint.values() if kind is dict else datapoint))
+        return [found for found in columns if found is not None] if None not in columns else []
+
+    def _fill(self, datapoints: Iterator[Any]) -> list[Any]:
+        """Appends the components of datapoints to the columns; returns the first datapoint that does not fit.
+
+        A million times a second, so written out.
+        """
+        columns, expected, keys = self._columns, self._kind, list(self._keys)
+        width, ndarray = len(columns), np.ndarray
+        places = list(zip(keys or range(width), columns))
+        arrays = [
+            (place, part.dtype, part.shape, part.values.append)
+            for place, part in places
+            if part.dtype is not None
+        ]
+        others = [(place, part.kind, part.values.append) for place, part in places if part.dtype is None]
+        for datapoint in datapoints:
+            if type(datapoint) is not expected:
+                return [datapoint]
+            if ([*datapoint] != keys) if keys else (len(datapoint) != width):
+                return [datapoint]
+            for place, dtype, shape, append in arrays:
+                value = datapoint[place]
+                if (
+                    type(value) is not ndarray
+                    or value.shape != shape
+                    or not (value.dtype is dtype or value.dtype == dtype)
+                ):
+                    break
+                append(value.tobytes())
+            else:
+                for place, kind, append in others:
+                    value = datapoint[place]
+                    if type(value) is not kind:
+                        break
+                    append(value)
+                else:
+                    continue
+            self._even_out()
+            return [datapoint]
+        return []
+
+    def _even_out(self) -> None:
+        """Removes the components of a datapoint that were appended before the one that does not fit."""
+        length = min(len(part.values) for part in self._columns)
+        for part in self._columns:
+            del part.values[length:]
+
+    def _rows(self) -> list[Any]:
+        """Returns what the columns hold, as datapoints again."""
+        parts = [part.values if part.dtype is None else list(part.joined()) for part in self._columns]
+        return ColumnTable(self._kind, self._keys, tuple(parts)).rows()

@@ -1,0 +1,52 @@
+"""The random numbers of Keras layers: drawn anew at each step, and again by a resumed run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from ..nn.randomness import PHILOX, layer_key
+from ..tower import get_current_tower_context
+
+__all__ = ["fresh_seed", "is_seed", "make_other_generator"]
+
+
+def is_seed(variable: Any) -> bool:
+    """Returns whether a variable of Keras is the state of a `keras.random.SeedGenerator`."""
+    return str(variable.name) == "seed_generator_state"
+
+
+def fresh_seed(call: str) -> tf.Tensor:
+    """Returns a state for a `keras.random.SeedGenerator` that is another one at each step.
+
+    In a tower with a `random_seed` and a `step` it depends on these, the tower and the place alone.
+
+    Args:
+        call: the label of the call, for errors.
+    """
+    tower = get_current_tower_context()
+    with tf.name_scope("seed") as scope:
+        if tower is None or tower.random_seed is None or tower.step is None:
+            return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64)
+        bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=[2],
+            key=layer_key(call, tower, scope, None),
+            counter=tf.stack([tf.constant(0, tf.uint64), tf.cast(tower.step, tf.uint64)]),
+            alg=PHILOX,
+            dtype=tf.uint32,
+        )
+        return tf.cast(bits, tf.int64)
+
+
+def make_other_generator() -> Any:
+    """Makes a generator for layers that have none of their own, in the place of the one that Keras keeps.
+
+    It must be called within `detached`, which puts the one that Keras keeps back.
+    """
+    import keras
+    from keras.src.backend.common import global_state
+
+    generator = keras.random.SeedGenerator(name="other_random_numbers")
+    global_state.set_global_attribute("global_seed_generator", generator)
+    return generator

@@ -1,0 +1,51 @@
+"""Tells of costs of weights that were asked for and do not count."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import find_ancestors
+
+__all__ = ["warn_of_unused_costs"]
+
+_log = logging.getLogger("towerpack_trainers")
+_SHOWN = 8
+# tf.get_variable makes the cost of the variable "fc/W" in the name scope "fc/W/Regularizer".
+_OF_A_VARIABLE = "/Regularizer/"
+
+
+def warn_of_unused_costs(costs: Sequence[tf.Tensor]) -> None:
+    """Warns of regularizers whose costs were collected, and that no cost of the model depends on.
+
+    Layers collect in `tf.GraphKeys.REGULARIZATION_LOSSES` what their regularizers cost. It counts only if the
+    model adds it to its cost.
+
+    Args:
+        costs: those that the model trains by.
+    """
+    collected = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    if not collected:
+        return
+    used = {op.name for op in find_ancestors(costs)}
+    # What tf.get_variable collects makes its ops anew, in the same name scope, wherever it is used.
+    places = {_place(name) for name in used if _OF_A_VARIABLE in name}
+    names = [cost.op.name for cost in collected if hasattr(cost, "op")]
+    unused = [_place(name) for name in names if name not in used and _place(name) not in places]
+    if not unused:
+        return
+    unused = list(dict.fromkeys(unused))
+    more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
+    _log.warning(
+        "Regularizers of these were collected, and the cost does not depend on them: %s%s. They have no "
+        "effect. Add towerpack_layers.regularize_cost_from_collection() to the cost, or leave them out.",
+        ", ".join(unused[:_SHOWN]),
+        more,
+    )
+
+
+def _place(name: str) -> str:
+    """Returns the variable that an op of this name computes the cost of; else the name itself."""
+    return name.partition(_OF_A_VARIABLE)[0]
