@@ -34,7 +34,17 @@ OF_TENSORPACK = ("msgpack", "msgpack-numpy", "psutil", "pyzmq", "six", "tabulate
 LOADERS += ("scikit-image", *OF_TENSORPACK)
 
 # Needed by TensorFlow as well as by what the layers are compared with; TensorFlow decides on the versions.
-OF_TENSORFLOW = ("absl-py", "h5py", "keras", "ml-dtypes", "namex", "opt-einsum", "optree", "protobuf", "scipy")
+OF_TENSORFLOW = (
+    "absl-py",
+    "h5py",
+    "keras",
+    "ml-dtypes",
+    "namex",
+    "opt-einsum",
+    "optree",
+    "protobuf",
+    "scipy",
+)
 
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 # What ours need to be measured for a moment, without peers.
