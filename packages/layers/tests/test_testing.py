@@ -198,9 +198,8 @@ def test_a_fault_is_found(layer: Any, description: Any, check: str, message: str
         checks.run(check)
 
 
-@pytest.mark.slow
 def test_nothing_is_found_without_a_fault() -> None:
-    check_layer(ScaledWell, **SCALED)
+    check_layer(ScaledWell, skip=["empty batch"], **SCALED)  # which has a test of its own, in another process
 
 
 def test_the_first_broken_expectation_is_raised() -> None:
