@@ -132,7 +132,7 @@ class TestModules:
             assert Conv2D("c", x, 3, 3, activation=tf.nn.relu).shape.as_list() == [1, 8, 8, 3]
         assert tf.nn.max_pool2d is original
 
-    @pytest.mark.parametrize("bad", [dense, "tf_slim", None], ids=repr)
+    @pytest.mark.parametrize("bad", [dense, "tf_slim", None], ids=["function", "name", "None"])
     def test_what_is_no_module_is_refused(self, bad: Any) -> None:
         with pytest.raises(NotALayerError, match="enable_argscope_for_module needs a module, received"):
             enable_argscope_for_module(bad)
