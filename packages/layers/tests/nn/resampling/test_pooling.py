@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -75,47 +73,6 @@ def test_inputs_must_be_images(graph: tf.Graph, layer: Any) -> None:
     options = {} if layer is GlobalAvgPooling else {"pool_size": 2}
     with pytest.raises(ValueError, match=r"the input's rank must be 4, received a tensor of shape \(4, 4\)"):
         layer("p", tf.ones([4, 4]), **options)
-
-
-TRAIN_ON_NOTHING = """
-import numpy as np
-import tensorflow.compat.v1 as tf
-from towerpack_layers import AvgPooling, FullyConnected, GlobalAvgPooling, MaxPooling
-
-
-def step(build, shape, dtype=tf.float32):
-    with tf.Graph().as_default(), tf.Session() as session:
-        x = tf.placeholder(dtype, [None, *shape])
-        label = tf.placeholder(tf.int32, [None])
-        logits = FullyConnected("fc", build(x), 3)
-        cost = tf.losses.sparse_softmax_cross_entropy(label, logits)
-        gradients = tf.gradients(cost, [x, *tf.trainable_variables()])
-        session.run(tf.global_variables_initializer())
-        for size in (2, 0, 2):
-            value, gradient = session.run(
-                [cost, gradients], {x: np.ones([size, *shape]), label: np.zeros([size])}
-            )
-            assert value == 0 or size, value
-            assert gradient[0].shape == (size, *shape), gradient[0].shape
-            assert all((part == 0).all() for part in gradient) or size
-
-
-step(lambda x: MaxPooling("pool", x, 2), [8, 8, 3])
-step(lambda x: MaxPooling("pool", x, 3, strides=2, padding="same"), [7, 7, 3], tf.bfloat16)
-step(lambda x: AvgPooling("pool", x, 2), [8, 8, 4])
-step(lambda x: GlobalAvgPooling("pool", x), [8, 8, 4])
-step(lambda x: FullyConnected("fc0", x, 5, activation=tf.nn.relu), [6])
-print("alive")
-"""
-
-
-@pytest.mark.slow
-def test_the_gradient_of_a_batch_without_examples() -> None:
-    """In a process of its own, which TensorFlow's gradient of max pooling ends."""
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN_ON_NOTHING], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr[-2000:]
 
 
 @pytest.mark.parametrize("padding", ["same", "valid"])
