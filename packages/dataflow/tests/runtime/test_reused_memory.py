@@ -7,7 +7,7 @@ from itertools import islice
 import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from towerpack_dataflow import (
@@ -75,6 +75,9 @@ class Reusing:
 
     def row(self):
         return [self.memory.reshape(1, -1), int(self.memory[0])]
+
+    def row_and_text(self):
+        return [self.memory.reshape(1, -1), "text"]
 
     def column(self):
         return [self.memory.reshape(-1, 1), int(self.memory[0])]
@@ -205,6 +208,8 @@ def test_runners_hand_out_values(run, form, flow, size):
     flow=st.sampled_from(list(FLOWS)),
     run=st.sampled_from(["forked", "threads"]),
 )
+@example(forms=["row"] * 11 + ["row_and_text"], flow="stream", run="forked")
+@example(forms=["row"] * 11 + ["row_and_text"], flow="stream", run="threads")
 def test_datapoints_of_changing_outlines_are_values(forms, flow, run):
     expected = [repr(Changing(forms, 5)([number])) for number in range(COUNT)]
     with RUNNERS[run](FLOWS[flow](Changing(forms, 5))) as runner:
