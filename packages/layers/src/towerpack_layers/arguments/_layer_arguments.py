@@ -16,6 +16,7 @@ __all__ = [
     "check_count",
     "check_data_format",
     "check_function",
+    "check_not_both",
     "check_padding",
     "check_pair",
     "check_rank",
@@ -93,6 +94,17 @@ def check_pair(call: str, argument: str, value: int | Sequence[int]) -> tuple[in
     if len(pair) != 2 or not all(_is_count(size) for size in pair):
         raise ValueError(f"{call}: {argument} must be a positive int or two of them, received {value!r}.")
     return int(pair[0]), int(pair[1])
+
+
+def check_not_both(call: str, strides: int | Sequence[int], dilation_rate: int | Sequence[int]) -> None:
+    """Checks that not both the steps of a window and the distances of its taps exceed 1.
+
+    Raises:
+        ValueError: both do, over height or width.
+    """
+    largest = [max(value) if isinstance(value, Sequence) else value for value in (strides, dilation_rate)]
+    if min(largest) > 1:
+        raise ValueError(f"{call}: strides={strides} and dilation_rate={dilation_rate} cannot both exceed 1.")
 
 
 def check_count(call: str, argument: str, value: int) -> int:

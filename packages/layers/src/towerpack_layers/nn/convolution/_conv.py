@@ -14,6 +14,7 @@ from ...arguments import (
     check_channels,
     check_count,
     check_data_format,
+    check_not_both,
     check_padding,
     check_pair,
     check_rank,
@@ -86,7 +87,8 @@ def Conv2D(
     call = layer_label("Conv2D")
     check_rank(call, x, 4)
     form = check_data_format(call, data_format)
-    steps, dilations = _check_steps(call, strides, dilation_rate)
+    steps, dilations = check_pair(call, "strides", strides), check_pair(call, "dilation_rate", dilation_rate)
+    check_not_both(call, strides, dilation_rate)
     shape = [*check_pair(call, "kernel_size", kernel_size), *_channels(call, x, form, filters, split)]
 
     initializers, regularizers = (
@@ -100,16 +102,6 @@ def Conv2D(
     elementwise, parts = parts.take_elementwise()
     out = convolve(x, kernel, bias, form, padding, steps, dilations, elementwise)
     return parts.finish(out, kernel, bias)
-
-
-def _check_steps(
-    call: str, strides: int | Sequence[int], dilation_rate: int | Sequence[int]
-) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Checks strides and dilations, and returns each for height and width."""
-    steps, dilations = check_pair(call, "strides", strides), check_pair(call, "dilation_rate", dilation_rate)
-    if max(steps) > 1 and max(dilations) > 1:
-        raise ValueError(f"{call}: strides={strides} and dilation_rate={dilation_rate} cannot both exceed 1.")
-    return steps, dilations
 
 
 def _channels(call: str, x: tf.Tensor, form: DataFormat, filters: int, split: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from ...arguments import (
     check_channels,
     check_count,
     check_data_format,
+    check_not_both,
     check_padding,
     check_rank,
     layer_label,
@@ -76,7 +77,8 @@ def Conv1D(
     call = layer_label("Conv1D")
     check_rank(call, x, 3)
     form = check_data_format(call, data_format)
-    steps, dilation = _check_steps(call, strides, dilation_rate)
+    step, dilation = check_count(call, "strides", strides), check_count(call, "dilation_rate", dilation_rate)
+    check_not_both(call, step, dilation)
     # The sequence is computed as an image of height 1.
     height, channel = form.spatial[0], 2 if form.channel == 3 else 1
     channels, filters = check_channels(call, x, channel), check_count(call, "filters", filters)
@@ -91,12 +93,5 @@ def Conv1D(
     padding = check_padding(call, padding)
     kernel, bias = parts.make()
     images, kernels = tf.expand_dims(x, height), tf.expand_dims(kernel, 0)
-    out = convolve(images, kernels, bias, form, padding, (1, steps), (1, dilation))
+    out = convolve(images, kernels, bias, form, padding, (1, step), (1, dilation))
     return parts.finish(tf.squeeze(out, [height]), kernel, bias)
-
-
-def _check_steps(call: str, strides: int, dilation_rate: int) -> tuple[int, int]:
-    step, dilation = check_count(call, "strides", strides), check_count(call, "dilation_rate", dilation_rate)
-    if step > 1 and dilation > 1:
-        raise ValueError(f"{call}: strides={step} and dilation_rate={dilation} cannot both exceed 1.")
-    return step, dilation

@@ -18,12 +18,11 @@ from ...arguments import (
     check_padding,
     check_pair,
     check_rank,
-    compute_examples,
-    compute_images,
     layer_label,
     static_sizes,
 )
 from ...registry import register_alias, register_layer
+from ._convolve import compute_windows
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]
 
@@ -108,9 +107,9 @@ def Conv2DTranspose(
         window = {"strides": form.window(steps), "padding": padding, "data_format": form.code}
         out = tf.nn.conv2d_transpose(images, kernel, sizes, **window)
         out.set_shape(static_sizes(sizes))
-        return out if bias is None else tf.nn.bias_add(out, bias, data_format=form.code)
+        return out
 
-    out = compute_examples(lambda examples: compute_images(compute, examples, form), x)
+    out = compute_windows(compute, x, bias, form)
     return parts.finish(out, kernel, bias)
 
 

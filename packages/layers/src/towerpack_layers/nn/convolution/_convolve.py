@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ...arguments import DataFormat, TensorFunction, compute_examples, compute_images, has_all_kernels
 
-__all__ = ["convolve"]
+__all__ = ["compute_windows", "convolve"]
 
 
 def convolve(
@@ -42,7 +43,30 @@ def convolve(
             "padding": padding,
             "data_format": form.code,
         }
-        out = _convolve_groups(images, kernel, form, options)
+        return _convolve_groups(images, kernel, form, options)
+
+    return compute_windows(compute, x, bias, form, activation)
+
+
+def compute_windows(
+    function: Callable[[tf.Tensor, DataFormat], tf.Tensor],
+    x: tf.Tensor,
+    bias: Any,
+    form: DataFormat,
+    activation: TensorFunction | None = None,
+) -> tf.Tensor:
+    """Returns a function of the windows of images, plus a bias, whatever their layout and number.
+
+    Args:
+        function: a function of images and their data format that returns images of this format.
+        x: floating tensor of four axes.
+        bias: tensor of a size for each channel of the result, or `None`.
+        form: the data format of `x` and of the result.
+        activation: as in `convolve`.
+    """
+
+    def compute(images: tf.Tensor, form: DataFormat) -> tf.Tensor:
+        out = function(images, form)
         out = out if bias is None else tf.nn.bias_add(out, bias, data_format=form.code)
         return out if activation is None else activation(out)
 

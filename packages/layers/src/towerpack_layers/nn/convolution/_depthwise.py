@@ -9,18 +9,16 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ...arguments import (
-    DataFormat,
     KernelAndBias,
     TensorFunction,
     check_channels,
     check_count,
     check_data_format,
     check_rank,
-    compute_examples,
-    compute_images,
     layer_label,
 )
 from ...registry import register_layer
+from ._convolve import compute_windows
 from ._depthwise_window import check_depthwise_window
 
 __all__ = ["DepthwiseConv2D"]
@@ -99,9 +97,5 @@ def DepthwiseConv2D(
     )
     kernel, bias = parts.make()
 
-    def compute(images: tf.Tensor, form: DataFormat) -> tf.Tensor:
-        out = window.convolve(images, kernel, form)
-        return out if bias is None else tf.nn.bias_add(out, bias, data_format=form.code)
-
-    out = compute_examples(lambda examples: compute_images(compute, examples, form), x)
+    out = compute_windows(lambda images, form: window.convolve(images, kernel, form), x, bias, form)
     return parts.finish(out, kernel, bias)

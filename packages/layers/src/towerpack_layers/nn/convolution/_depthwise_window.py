@@ -8,7 +8,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ...arguments import DataFormat, check_padding, check_pair
+from ...arguments import DataFormat, check_not_both, check_padding, check_pair
 
 __all__ = ["DepthwiseWindow", "check_depthwise_window"]
 
@@ -71,7 +71,6 @@ def check_depthwise_window(
             f"{call}: strides must be the same over height and width, as TensorFlow has no other depthwise "
             f"convolution; received {strides!r}."
         )
-    if max(steps) > 1 and max(dilations) > 1:
-        raise ValueError(f"{call}: strides={strides} and dilation_rate={dilation_rate} cannot both exceed 1.")
+    check_not_both(call, strides, dilation_rate)
     size = check_pair(call, "kernel_size", kernel_size)
     return DepthwiseWindow(size, steps, dilations, check_padding(call, padding))

@@ -16,11 +16,10 @@ from ...arguments import (
     check_count,
     check_data_format,
     check_rank,
-    compute_examples,
-    compute_images,
     layer_label,
 )
 from ...registry import attach_variables, register_layer
+from ._convolve import compute_windows
 from ._depthwise_window import check_depthwise_window
 
 __all__ = ["SeparableConv2D"]
@@ -126,9 +125,9 @@ def SeparableConv2D(
     (first, _), (second, bias) = depthwise.make(), pointwise.make()
 
     def compute(images: tf.Tensor, form: DataFormat) -> tf.Tensor:
-        mixed = tf.nn.conv2d(window.convolve(images, first, form), second, 1, "SAME", data_format=form.code)
-        return mixed if bias is None else tf.nn.bias_add(mixed, bias, data_format=form.code)
+        separate = window.convolve(images, first, form)
+        return tf.nn.conv2d(separate, second, 1, "SAME", data_format=form.code)
 
-    out = compute_examples(lambda examples: compute_images(compute, examples, form), x)
+    out = compute_windows(compute, x, bias, form)
     out = pointwise.finish(out, second, bias)
     return attach_variables(out, depthwise_weights=first, pointwise_weights=second, b=bias)
