@@ -8,19 +8,27 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..._errors import TowerError
-from ...arguments import check_rank, is_number, layer_label
-from ...registry import attach_variables, register_layer
+from ...arguments import layer_label
+from ...registry import register_layer
 from ...tower import get_current_tower_context, graph_notes, in_nested_graph, resolve_training
-from ._channels import check_epsilon, find_channels, make_scale_and_offset
+from ._channels import (
+    as_image,
+    check_batch,
+    check_epsilon,
+    check_momentum,
+    find_channels,
+    make_scale_and_offset,
+    name_result,
+    scale_and_offset,
+)
 from ._ghost_batches import check_ghost_batches, normalize_ghost_batches
-from ._moving_averages import MovingAverages
+from ._moving_averages import MovingAverages, count_values
 from ._sync_statistics import UNSYNCHRONIZED_STATISTICS, CrossTowerSum, normalize, statistics_of_all_towers
 
 __all__ = ["BatchNorm"]
 
 _log = logging.getLogger("towerpack_layers")
 _EMA_UPDATES = ("collection", "internal", "skip")
-_DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 
 
 @register_layer
@@ -106,7 +114,9 @@ def BatchNorm(
         ['bn/gamma', 'bn/beta', 'bn/mean/EMA', 'bn/variance/EMA']
     """
     call = layer_label("BatchNorm")
-    _check_options(call, x, momentum, ema_update)
+    check_batch(call, x)
+    momentum = check_momentum(call, "momentum", momentum)
+    _check_ema_update(call, ema_update)
     epsilon = check_epsilon(call, epsilon)
     code, channels = find_channels(call, x, axis, data_format)
     stretch = check_ghost_batches(call, x, virtual_batch_size, sync_statistics)
@@ -125,10 +135,8 @@ def BatchNorm(
     )
     averages = MovingAverages.make(channels)
 
-    image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
-    scale_by = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
-    shift_by = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
-    examples = _size(image)
+    image, (scale_by, shift_by) = as_image(x, channels), scale_and_offset(affine, channels)
+    examples = count_values(image)
     if sum_over_towers is not None:
         mean, biased, variance, examples = statistics_of_all_towers(image, code, sum_over_towers)
         out = normalize(image, code, mean, biased, shift_by, scale_by, epsilon)
@@ -141,23 +149,13 @@ def BatchNorm(
         out, mean, variance = tf.nn.fused_batch_norm(image, scale_by, shift_by, **statistics, **options)
     moves = []
     if _counts(update):
-        moves = averages.move(mean, variance, float(momentum), examples)
+        moves = averages.move(mean, variance, momentum, examples)
     if update == "internal" and moves:
         with tf.control_dependencies(moves):
             out = tf.identity(out)
     elif moves:
         tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(moves)
-    out = out if x.shape.rank == 4 else tf.reshape(out, tf.shape(x))
-    out.set_shape(x.shape)
-    return attach_variables(
-        tf.identity(out, "output"), **affine, mean=averages.mean, variance=averages.variance
-    )
-
-
-def _size(image: tf.Tensor) -> tf.Tensor | int:
-    """Returns the number of values, which is known where the batch size is."""
-    known = image.shape.num_elements()
-    return tf.size(image) if known is None else int(known)
+    return name_result(x, out, **affine, mean=averages.mean, variance=averages.variance)
 
 
 def _counts(update: str) -> bool:
@@ -168,14 +166,7 @@ def _counts(update: str) -> bool:
     )
 
 
-def _check_options(call: str, x: Any, momentum: float, ema_update: str) -> None:
-    check_rank(call, x, 2, 4)
-    if x.dtype not in _DTYPES:
-        raise TypeError(
-            f"{call}: the input must be float32, float16 or bfloat16, received {x.dtype.name}. Use tf.cast."
-        )
-    if not is_number(momentum) or not 0 <= momentum <= 1:
-        raise ValueError(f"{call}: momentum must lie between 0 and 1, received {momentum!r}.")
+def _check_ema_update(call: str, ema_update: str) -> None:
     if ema_update not in _EMA_UPDATES:
         raise ValueError(
             f"{call}: ema_update must be one of {', '.join(_EMA_UPDATES)}; received {ema_update!r}."

@@ -6,16 +6,23 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ...arguments import check_rank, is_number, layer_label
-from ...registry import attach_variables, register_layer
+from ...arguments import is_number, layer_label
+from ...registry import register_layer
 from ...tower import get_current_tower_context, resolve_training, shared_by_towers
-from ._channels import check_epsilon, find_channels, make_scale_and_offset
-from ._moving_averages import MovingAverages
+from ._channels import (
+    as_image,
+    check_batch,
+    check_epsilon,
+    check_momentum,
+    find_channels,
+    make_scale_and_offset,
+    name_result,
+    scale_and_offset,
+)
+from ._moving_averages import MovingAverages, count_values
 from ._sync_statistics import normalize
 
 __all__ = ["BatchRenorm"]
-
-_DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 
 
 @register_layer
@@ -81,7 +88,10 @@ def BatchRenorm(
         ['bn/gamma', 'bn/beta']
     """
     call = layer_label("BatchRenorm")
-    _check_options(call, x, rmax, dmax, momentum, renorm_momentum)
+    check_batch(call, x)
+    _check_limits(call, rmax, dmax)
+    momentum = check_momentum(call, "momentum", momentum)
+    renorm_momentum = check_momentum(call, "renorm_momentum", renorm_momentum)
     epsilon = check_epsilon(call, epsilon)
     code, channels = find_channels(call, x, None, data_format)
     training = resolve_training(call, training)
@@ -91,14 +101,13 @@ def BatchRenorm(
     averages = MovingAverages.make(channels, "moving_mean", "moving_variance")
     corrected = MovingAverages.make(channels, "renorm_mean", "renorm_stddev")
 
-    image = x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
-    gamma = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
-    beta = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
+    image, (gamma, beta) = as_image(x, channels), scale_and_offset(affine, channels)
     if not training:
         out = normalize(image, code, averages.mean, averages.variance, beta, gamma, epsilon)
     else:
         axes = [axis for axis, letter in enumerate(code) if letter != "C"]
-        is_empty = tf.equal(tf.size(image), 0)
+        examples = count_values(image)
+        is_empty = tf.equal(examples, 0)
         moments = tf.nn.moments(tf.cast(image, tf.float32), axes)
         # Without a value they are undefined, and so were the gradients by scale and offset.
         mean, variance = (tf.where_v2(is_empty, tf.zeros([]), moment) for moment in moments)
@@ -109,16 +118,12 @@ def BatchRenorm(
         )
         if _counts():
             with tf.control_dependencies(known):
-                moves += corrected.move(mean, deviation, float(renorm_momentum), tf.size(image))
-            moves += averages.move(mean, variance, float(momentum), tf.size(image))
+                moves += corrected.move(mean, deviation, renorm_momentum, examples)
+            moves += averages.move(mean, variance, momentum, examples)
         out = normalize(image, code, mean, variance, beta + d * gamma, r * gamma, epsilon)
         with tf.control_dependencies(moves):
             out = tf.identity(out)
-    out = out if x.shape.rank == 4 else tf.reshape(out, tf.shape(x))
-    out.set_shape(x.shape)
-    return attach_variables(
-        tf.identity(out, "output"), **affine, mean=averages.mean, variance=averages.variance
-    )
+    return name_result(x, out, **affine, mean=averages.mean, variance=averages.variance)
 
 
 def _correct(
@@ -141,12 +146,7 @@ def _counts() -> bool:
     return tower is None or (tower.is_training and (tower.index == 0 or tower.has_own_variables))
 
 
-def _check_options(call: str, x: Any, rmax: Any, dmax: Any, momentum: float, renorm_momentum: float) -> None:
-    check_rank(call, x, 2, 4)
-    if x.dtype not in _DTYPES:
-        raise TypeError(
-            f"{call}: the input must be float32, float16 or bfloat16, received {x.dtype.name}. Use tf.cast."
-        )
+def _check_limits(call: str, rmax: Any, dmax: Any) -> None:
     for argument, value, least in (("rmax", rmax, 1), ("dmax", dmax, 0)):
         scalar = value >= least if is_number(value) else getattr(value, "shape", None) == []
         if not scalar:
@@ -154,6 +154,3 @@ def _check_options(call: str, x: Any, rmax: Any, dmax: Any, momentum: float, ren
                 f"{call}: {argument} must be a number of at least {least} or a scalar tensor, received "
                 f"{value!r}."
             )
-    for argument, value in (("momentum", momentum), ("renorm_momentum", renorm_momentum)):
-        if not is_number(value) or not 0 <= value <= 1:
-            raise ValueError(f"{call}: {argument} must lie between 0 and 1, received {value!r}.")

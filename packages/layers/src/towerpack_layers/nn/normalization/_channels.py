@@ -1,4 +1,4 @@
-"""The channels of an input that is normalised: where they are, and their scale and offset."""
+"""What layers that normalise share: their checks, and the channels with their scale and offset."""
 
 from __future__ import annotations
 
@@ -7,9 +7,47 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ...arguments import check_channels, check_data_format, is_number, resolve_initializer
+from ...arguments import check_channels, check_data_format, check_rank, is_number, resolve_initializer
+from ...registry import attach_variables
 
-__all__ = ["check_epsilon", "find_channels", "make_scale_and_offset"]
+__all__ = [
+    "as_image",
+    "check_batch",
+    "check_epsilon",
+    "check_momentum",
+    "find_channels",
+    "make_scale_and_offset",
+    "name_result",
+    "scale_and_offset",
+]
+
+# Those that TensorFlow's fused kernels of batch normalisation take.
+_DTYPES = (tf.float32, tf.float16, tf.bfloat16)
+
+
+def check_batch(call: str, x: Any) -> None:
+    """Checks an input that is normalised over the batch.
+
+    Raises:
+        TypeError: it is no tensor, or has another dtype.
+        ValueError: it is neither 2-D nor 4-D.
+    """
+    check_rank(call, x, 2, 4)
+    if x.dtype not in _DTYPES:
+        raise TypeError(
+            f"{call}: the input must be float32, float16 or bfloat16, received {x.dtype.name}. Use tf.cast."
+        )
+
+
+def check_momentum(call: str, argument: str, value: float) -> float:
+    """Checks the weight of the past in a moving average, and returns it as a Python float.
+
+    Raises:
+        ValueError: it is no number from 0 to 1.
+    """
+    if not is_number(value) or not 0 <= value <= 1:
+        raise ValueError(f"{call}: {argument} must lie between 0 and 1, received {value!r}.")
+    return float(value)
 
 
 def check_epsilon(call: str, epsilon: float) -> float:
@@ -89,3 +127,28 @@ def make_scale_and_offset(
         name: tf.get_variable(name, [channels], dtype, initializer) if wanted[name] else None
         for name, initializer in initializers.items()
     }
+
+
+def scale_and_offset(affine: dict[str, Any], channels: int) -> tuple[Any, Any]:
+    """Returns `gamma` and `beta`; ones and zeros where they are left out."""
+    gamma = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
+    beta = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
+    return gamma, beta
+
+
+def as_image(x: tf.Tensor, channels: int) -> tf.Tensor:
+    """Returns a batch as images; an example of a 2-D input has one pixel."""
+    return x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
+
+
+def name_result(x: tf.Tensor, out: tf.Tensor, **variables: Any) -> tf.Tensor:
+    """Returns the layer's output, in the shape of its input and with its variables attached.
+
+    Args:
+        x: the layer's input.
+        out: the normalised batch, as it came or as images.
+        **variables: those of the layer, by their names in `.variables`.
+    """
+    out = out if x.shape.rank == out.shape.rank else tf.reshape(out, tf.shape(x))
+    out.set_shape(x.shape)
+    return attach_variables(tf.identity(out, "output"), **variables)

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ...arguments import check_count, check_rank, layer_label
-from ...registry import attach_variables, register_layer
-from ._channels import check_epsilon, find_channels, make_scale_and_offset
+from ...registry import register_layer
+from ._channels import check_epsilon, find_channels, make_scale_and_offset, name_result
 
 __all__ = ["GroupNorm", "InstanceNorm", "LayerNorm"]
 
@@ -196,6 +196,4 @@ def _finish(x: tf.Tensor, code: str, normal: tf.Tensor, affine: dict[str, Any]) 
         # Of a sum over a matrix, TensorFlow 2.21 makes its kernel _MklLayerNorm, which fails on some inputs
         # and gives other numbers for others.
         normal = tf.nn.bias_add(normal, affine["beta"], data_format=code)
-    out = tf.cast(normal, x.dtype)
-    out.set_shape(x.shape)
-    return attach_variables(tf.identity(out, "output"), **affine)
+    return name_result(x, tf.cast(normal, x.dtype), **affine)

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from ...tower import get_current_tower_context, graph_notes, place_of_body
 
-__all__ = ["MovingAverages"]
+__all__ = ["MovingAverages", "count_values"]
 
 
 @final
@@ -57,6 +57,12 @@ class MovingAverages:
         """
         pairs = ((self.mean, mean), (self.variance, variance))
         return [_move(average, now, 1 - momentum, examples) for average, now in pairs]
+
+
+def count_values(batch: tf.Tensor) -> tf.Tensor | int:
+    """Returns how many values a batch has, which is known where the batch size is."""
+    known = batch.shape.num_elements()
+    return tf.size(batch) if known is None else int(known)
 
 
 def _average(name: str, channels: int, initializer: Any) -> Any:
