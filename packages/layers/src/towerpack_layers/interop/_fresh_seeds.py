@@ -6,8 +6,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ..nn.randomness import PHILOX, layer_key
-from ..tower import get_current_tower_context
+from ..nn.randomness import generator_of_step, seeded_tower
 
 __all__ = ["fresh_seed", "is_seed", "make_other_generator"]
 
@@ -25,17 +24,12 @@ def fresh_seed(call: str) -> tf.Tensor:
     Args:
         call: the label of the call, for errors.
     """
-    tower = get_current_tower_context()
+    tower = seeded_tower()
     with tf.name_scope("seed") as scope:
-        if tower is None or tower.random_seed is None or tower.step is None:
+        if tower is None:
             return tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64)
-        bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-            shape=[2],
-            key=layer_key(call, tower, scope, None),
-            counter=tf.stack([tf.constant(0, tf.uint64), tf.cast(tower.step, tf.uint64)]),
-            alg=PHILOX,
-            dtype=tf.uint32,
-        )
+        generator = generator_of_step(call, tower, scope, None)
+        bits = tf.raw_ops.StatelessRandomUniformFullIntV2(shape=[2], dtype=tf.uint32, **generator)
         return tf.cast(bits, tf.int64)
 
 

@@ -10,9 +10,9 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import ScopeError, SharedVariableError
+from .._errors import ScopeError
 from ..registry import check_graph_mode
-from ..tower import graph_notes
+from ..tower import explain_missing, graph_notes
 
 __all__ = ["auto_reuse_variable_scope", "under_name_scope", "under_variable_scope"]
 
@@ -56,7 +56,7 @@ def auto_reuse_variable_scope(function: Callable[P, R]) -> Callable[P, R]:
         scope, shared = tf.get_variable_scope(), graph_notes().shared_calls
         place = (identity, scope.name)
         if place in shared:
-            getter = _explain_missing(name, scope.name)
+            getter = explain_missing(functools.partial(_missing, name, scope.name))
             with tf.variable_scope(scope, reuse=True, custom_getter=getter, auxiliary_name_scope=False):
                 return function(*args, **kwargs)
         # Noted at once, for functions that call themselves.
@@ -182,17 +182,9 @@ def _report_taken(call: str, wanted: str, opened: str) -> None:
         _log.warning("%s: the name scope %r is taken, and %r is used instead", call, wanted, opened)
 
 
-def _explain_missing(call: str, scope: str) -> Callable[..., Any]:
-    def explain(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return getter(name, *args, **kwargs)
-        except ValueError as error:
-            if "does not exist" not in str(error):
-                raise
-            raise SharedVariableError(
-                f"{call}: a call shares the variables of the first one in the variable scope {scope!r}, "
-                f"which made no {name!r}. Every call must ask for the same variables; put calls that shall "
-                f"have their own into a tf.variable_scope each."
-            ) from error
-
-    return explain
+def _missing(call: str, scope: str, name: str) -> str:
+    return (
+        f"{call}: a call shares the variables of the first one in the variable scope {scope!r}, "
+        f"which made no {name!r}. Every call must ask for the same variables; put calls that shall "
+        f"have their own into a tf.variable_scope each."
+    )

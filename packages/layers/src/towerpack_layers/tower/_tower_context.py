@@ -20,7 +20,7 @@ from ._keras_in_towers import (
     uses_of_learning_phase,
 )
 
-__all__ = ["TowerContext", "get_current_tower_context", "resolve_training"]
+__all__ = ["TowerContext", "explain_missing", "get_current_tower_context", "resolve_training"]
 
 
 def _check_index(instance: TowerContext, _attribute: attrs.Attribute[int], value: int) -> None:
@@ -106,6 +106,13 @@ class TowerContext:
         """Whether the tower's variables live in a scope of its own instead of being shared."""
         return self.variable_scope != ""
 
+    def _missing(self, name: str) -> str:
+        return (
+            f"Tower {self.name!r} shares the variables of an earlier tower, but none has made {name!r}. "
+            f"Every tower must ask for the same variables, by tf.get_variable, under names that do not "
+            f"depend on the name scope, on is_training or on how often the function was called."
+        )
+
     def get_collection_in_tower(self, key: str) -> list[Any]:
         """Returns the items added to a graph collection since this tower was entered.
 
@@ -186,7 +193,7 @@ class TowerContext:
         scope: contextlib.AbstractContextManager[Any] = tf.variable_scope(
             self.variable_scope or tf.get_variable_scope(),
             reuse=self.reuse,
-            custom_getter=_explain_missing(self) if self.reuse else None,
+            custom_getter=explain_missing(self._missing) if self.reuse else None,
             auxiliary_name_scope=False,
         )
         return scope
@@ -261,17 +268,19 @@ def _snapshot(graph: tf.Graph) -> dict[str, frozenset[int]]:
     return {key: frozenset(map(id, graph.get_collection_ref(key))) for key in graph.get_all_collection_keys()}
 
 
-def _explain_missing(tower: TowerContext) -> Callable[..., Any]:
+def explain_missing(message: Callable[[str], str]) -> Callable[..., Any]:
+    """Returns a getter of variables that says why one that is not there should be.
+
+    Args:
+        message: from the name of a variable to the text of a `SharedVariableError`.
+    """
+
     def explain(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         try:
             return getter(name, *args, **kwargs)
         except ValueError as error:
             if "does not exist" not in str(error):
                 raise
-            raise SharedVariableError(
-                f"Tower {tower.name!r} shares the variables of an earlier tower, but none has made {name!r}. "
-                f"Every tower must ask for the same variables, by tf.get_variable, under names that do not "
-                f"depend on the name scope, on is_training or on how often the function was called."
-            ) from error
+            raise SharedVariableError(message(name)) from error
 
     return explain

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ...arguments import check_rank, is_number, layer_label
 from ...registry import register_layer
-from ...tower import get_current_tower_context, resolve_training
-from ._random_key import PHILOX, layer_key
+from ...tower import resolve_training
+from ._random_key import generator_of_step, seeded_tower
 
 __all__ = ["Dropout"]
 
@@ -65,14 +65,14 @@ def Dropout(
     rate = _check_rate(call, rate)
     if not resolve_training(call, training) or (is_number(rate) and rate == 0):
         return x
-    tower = get_current_tower_context()
-    if tower is None or tower.random_seed is None or tower.step is None:
+    tower = seeded_tower()
+    if tower is None:
         rate = tf.cast(rate, x.dtype) if tf.is_tensor(rate) else rate
         shape = None if noise_shape is None else _mask_shape(x, noise_shape)
         return tf.nn.dropout(x, rate=rate, noise_shape=shape, seed=seed)
     with tf.name_scope("mask") as scope:
-        key = layer_key(call, tower, scope, seed)
-        kept, share = _draw_kept(_mask_shape(x, noise_shape), rate, key, tower.step)
+        generator = generator_of_step(call, tower, scope, seed)
+        kept, share = _draw_kept(_mask_shape(x, noise_shape), rate, generator)
         # A product with the mask would be NaN where an infinite input is dropped.
         return tf.where_v2(kept, x * tf.cast(1 / share, x.dtype), tf.zeros([], x.dtype))
 
@@ -96,7 +96,7 @@ def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Te
     return tf.stack(sizes)
 
 
-def _draw_kept(shape: tf.Tensor, rate: Any, key: tf.Tensor, step: tf.Tensor) -> tuple[tf.Tensor, Any]:
+def _draw_kept(shape: tf.Tensor, rate: Any, generator: Mapping[str, Any]) -> tuple[tf.Tensor, Any]:
     """Draws which elements to keep.
 
     An element takes 16 random bits, half of a random float's, and `rate` is rounded to these. With them, and
@@ -107,11 +107,7 @@ def _draw_kept(shape: tf.Tensor, rate: Any, key: tf.Tensor, step: tf.Tensor) -> 
     """
     threshold = _threshold(rate)
     size = tf.reduce_prod(shape)
-    # Philox counts in the lower half of its counter, so no two steps share a number.
-    counter = tf.stack([tf.constant(0, tf.uint64), tf.cast(step, tf.uint64)])
-    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=[(size + 1) // 2], key=key, counter=counter, alg=PHILOX, dtype=tf.uint32
-    )
+    bits = tf.raw_ops.StatelessRandomUniformFullIntV2(shape=[(size + 1) // 2], dtype=tf.uint32, **generator)
     drawn = tf.reshape(tf.bitcast(bits, tf.uint16), [-1])[:size]
     return tf.reshape(drawn >= tf.cast(threshold, tf.uint16), shape), 1 - threshold / 2**16
 

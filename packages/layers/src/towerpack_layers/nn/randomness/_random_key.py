@@ -13,32 +13,45 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ...tower import TowerContext
+from ...tower import TowerContext, get_current_tower_context
 
-__all__ = ["PHILOX", "layer_key"]
+__all__ = ["generator_of_step", "seeded_tower"]
 
-PHILOX = 1
-"""The generator's number in TensorFlow. It is named, because "auto" may be another one on another device."""
+# The generator's number in TensorFlow. It is named, because "auto" may be another one on another device.
+_PHILOX = 1
 
 # TensorFlow's graphs of bodies, by name: their module is private, and nothing public tells them apart.
 _LOOPS, _BRANCH = ("WhileBodyFuncGraph", "WhileCondFuncGraph"), "CondBranchFuncGraph"
 
 
-def layer_key(call: str, tower: TowerContext, scope: str, seed: int | None) -> tf.Tensor:
-    """Returns the generator's key for the numbers of this run, tower, layer and iteration.
+def seeded_tower() -> TowerContext | None:
+    """Returns the current tower if its random numbers are to be the same in every run, else `None`."""
+    tower = get_current_tower_context()
+    return None if tower is None or tower.random_seed is None or tower.step is None else tower
+
+
+def generator_of_step(call: str, tower: TowerContext, scope: str, seed: int | None) -> dict[str, Any]:
+    """Returns the key, counter and generator for TensorFlow's stateless ops, which differ at each step.
 
     Args:
         call: the layer's label, for errors.
-        tower: the tower that the layer is built in, which has a seed.
+        tower: a `seeded_tower`.
         scope: a name scope of the layer's own, which is unique in its graph even if variables are reused.
         seed: the layer's own seed.
-
-    Returns:
-        One uint64 number as a vector.
 
     Raises:
         ValueError: the layer is in a `tf.function`, or in a loop of TensorFlow 1's control flow.
     """
+    # Philox counts in the lower half of its counter, so no two steps share a number.
+    return {
+        "key": _layer_key(call, tower, scope, seed),
+        "counter": _counter_from(tower.step),
+        "alg": _PHILOX,
+    }
+
+
+def _layer_key(call: str, tower: TowerContext, scope: str, seed: int | None) -> tf.Tensor:
+    """Returns the key for the numbers of this run, tower, layer and iteration: one uint64 as a vector."""
     bodies = _bodies(call)
     place = "".join([*(_place_of_body(tower, body) for body in bodies), _without_tower(tower, bodies, scope)])
     layer = zlib.crc32(f"{tower.index}:{place}:{seed}".encode())
@@ -102,7 +115,11 @@ def _mix(key: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[1],
         key=key,
-        counter=tf.stack([tf.constant(0, tf.uint64), tf.cast(number, tf.uint64)]),
-        alg=PHILOX,
+        counter=_counter_from(number),
+        alg=_PHILOX,
         dtype=tf.uint64,
     )
+
+
+def _counter_from(number: Any) -> tf.Tensor:
+    return tf.stack([tf.constant(0, tf.uint64), tf.cast(number, tf.uint64)])

@@ -10,8 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from ...arguments import is_number
 from ...registry import check_graph_mode
-from ...tower import get_current_tower_context
-from ._random_key import PHILOX, layer_key
+from ._random_key import generator_of_step, seeded_tower
 
 __all__ = ["random_normal", "random_uniform"]
 
@@ -137,14 +136,11 @@ def _draw(
     stateful: Callable[..., tf.Tensor],
 ) -> tf.Tensor:
     """Draws from the standard distribution, by the tower's key if it has one."""
-    tower = get_current_tower_context()
-    if tower is None or tower.random_seed is None or tower.step is None:
+    tower = seeded_tower()
+    if tower is None:
         return stateful(shape, dtype=dtype, seed=seed)
-    key = layer_key(call, tower, scope, seed)
-    # Philox counts in the lower half of its counter, so no two steps share a number.
-    counter = tf.stack([tf.constant(0, tf.uint64), tf.cast(tower.step, tf.uint64)])
-    sizes = tf.convert_to_tensor(shape, preferred_dtype=tf.int32)
-    return keyed(shape=sizes, key=key, counter=counter, alg=PHILOX, dtype=dtype)
+    generator = generator_of_step(call, tower, scope, seed)
+    return keyed(shape=tf.convert_to_tensor(shape, preferred_dtype=tf.int32), dtype=dtype, **generator)
 
 
 def _keep_below(drawn: tf.Tensor, minval: float, maxval: float) -> tf.Tensor:
