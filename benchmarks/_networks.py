@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+import _kits
 import tensorflow.compat.v1 as tf
 
 from towerpack_layers import (
-    BatchNorm,
     BNReLU,
     Conv2D,
-    FullyConnected,
-    GlobalAvgPooling,
     LinearWrap,
-    MaxPooling,
     argscope,
 )
 
@@ -44,27 +41,5 @@ def convnet(image: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
 
 
 def resnet50(image: tf.Tensor, label: tf.Tensor) -> tf.Tensor:
-    """ResNet-50 after He et al. (2016), arXiv:1512.03385, with its stride in the 3 x 3 convolutions."""
-    with argscope(Conv2D, use_bias=False, activation=BNReLU):
-        x = Conv2D("conv0", image, 64, 7, strides=2)
-        x = MaxPooling("pool0", x, 3, 2, padding="same")
-        for group, (width, blocks) in enumerate([(64, 3), (128, 4), (256, 6), (512, 3)]):
-            for block in range(blocks):
-                with tf.variable_scope(f"group{group}/block{block}"):
-                    x = _bottleneck(x, width, 2 if group and not block else 1)
-        logits = FullyConnected("fc", GlobalAvgPooling("gap", x), 1000)
-    return mean_loss(logits, label)
-
-
-def _bottleneck(x: tf.Tensor, width: int, stride: int) -> tf.Tensor:
-    shortcut = x
-    if stride > 1 or x.shape[-1] != 4 * width:
-        shortcut = Conv2D("shortcut", x, 4 * width, 1, strides=stride, activation=_normalise)
-    y = Conv2D("conv1", x, width, 1)
-    y = Conv2D("conv2", y, width, 3, strides=stride)
-    y = Conv2D("conv3", y, 4 * width, 1, activation=_normalise)
-    return tf.nn.relu(y + shortcut)
-
-
-def _normalise(x: tf.Tensor) -> tf.Tensor:
-    return BatchNorm("bn", x)
+    """ResNet-50 for ImageNet."""
+    return mean_loss(_kits.resnet50(_kits.Layers, image), label)

@@ -102,26 +102,16 @@ def bare_as_tensorflow() -> Callable[[], Measured]:
 def simple_trainer(steps_per_run: int | None = None) -> Callable[[], Measured]:
     """What a user writes: a flow, default callbacks, default monitors."""
     import tensorflow.compat.v1 as tf
+    from _trainer_epochs import EpochTimes
 
-    from towerpack_callbacks import Callback
     from towerpack_dataflow import BatchData
     from towerpack_dataflow.datasets import Digits
     from towerpack_trainers import SimpleTrainer, TrainConfig
 
-    class Stopwatch(Callback):
-        def __init__(self) -> None:
-            self.seconds: list[float] = []
-
-        def _before_epoch(self) -> None:
-            self._start = time.perf_counter()
-
-        def _after_epoch(self) -> None:
-            self.seconds.append(time.perf_counter() - self._start)
-
     flow, model = BatchData(Digits("train"), BATCH), lenet()
 
     def run() -> Measured:
-        stopwatch = Stopwatch()
+        stopwatch = EpochTimes()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             begin = time.perf_counter()
             config = TrainConfig(

@@ -19,6 +19,7 @@ from typing import Any
 
 import _keras_networks
 import _kits
+import _networks
 import _processes
 import _rounds
 import _verdicts
@@ -39,9 +40,7 @@ def cost_of(network: Callable[..., Any], kit: Any, x: Any, label: Any) -> Any:
     """The mean cross entropy of a network."""
     import tensorflow.compat.v1 as tf
 
-    logits = network(kit, x)
-    loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.reshape(label, [-1]), logits=logits)
-    return tf.reduce_mean(loss, name="cost")
+    return _networks.mean_loss(network(kit, x), tf.reshape(label, [-1]))
 
 
 def training_step(network: Callable[..., Any], kit: Any, arrays: list[np.ndarray]) -> Callable[[], object]:
@@ -90,8 +89,8 @@ def trainer(name: str, all_threads: bool = False) -> Callable[[], float]:
             to four cores.
     """
     import tensorflow.compat.v1 as tf
+    from _trainer_epochs import EpochTimes
 
-    from towerpack_callbacks import Callback
     from towerpack_dataflow import BatchData, DataFromArrays
     from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
 
@@ -111,18 +110,8 @@ def trainer(name: str, all_threads: bool = False) -> Callable[[], float]:
         def optimizer(self):
             return tf.train.MomentumOptimizer(0.01, 0.9)
 
-    class Stopwatch(Callback):
-        def __init__(self) -> None:
-            self.seconds: list[float] = []
-
-        def _before_epoch(self) -> None:
-            self._start = time.perf_counter()
-
-        def _after_epoch(self) -> None:
-            self.seconds.append(time.perf_counter() - self._start)
-
     def run() -> float:
-        watch = Stopwatch()
+        watch = EpochTimes()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
                 model=Model(),

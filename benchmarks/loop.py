@@ -119,6 +119,7 @@ def session_loops() -> dict[str, Callable[[], float]]:
 def our_loops() -> dict[str, Callable[[], float]]:
     """`SimpleTrainer` with ever more to do besides the steps."""
     import tensorflow.compat.v1 as tf
+    from _trainer_epochs import EpochTimes
 
     from towerpack_callbacks import Callback, StepFetch, add_moving_summary
     from towerpack_inputsource import TensorInput
@@ -139,16 +140,6 @@ def our_loops() -> dict[str, Callable[[], float]]:
         def optimizer(self):
             return tf.train.AdamOptimizer(1e-3)
 
-    class Stopwatch(Callback):
-        def __init__(self) -> None:
-            self.seconds: Times = []
-
-        def _before_epoch(self) -> None:
-            self._start = time.perf_counter()
-
-        def _after_epoch(self) -> None:
-            self.seconds.append(time.perf_counter() - self._start)
-
     class Idle(Callback):
         def _trigger_epoch(self) -> None:
             self.triggered = True
@@ -161,7 +152,7 @@ def our_loops() -> dict[str, Callable[[], float]]:
             self.cost = cost
 
     def training(callbacks=(), steps=STEPS, epochs=EPOCHS, **options) -> Times:
-        watch = Stopwatch()
+        watch = EpochTimes()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
                 model=MLP(),

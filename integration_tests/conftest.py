@@ -78,3 +78,16 @@ def start(tmp_path):
         process.wait()
         for stream in (process.stdin, process.stdout, process.stderr):
             stream.close()
+
+
+@pytest.fixture
+def run(start):
+    """Runs such a script to its end, which should be a good one; returns what it printed, and its errors."""
+
+    def to_the_end(script, *arguments):
+        process = start(script, *arguments)
+        output, errors = process.communicate(timeout=100)
+        assert process.returncode == 0, errors
+        return output, errors
+
+    return to_the_end

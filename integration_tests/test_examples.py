@@ -16,17 +16,10 @@ from towerpack_trainers.optimize import PostProcessOptimizer
 TWO = ["/cpu:0", "/cpu:1"]
 
 
-def run(start, script, *arguments):
-    process = start(script, *arguments)
-    output, errors = process.communicate(timeout=100)
-    assert process.returncode == 0, errors
-    return output, errors
-
-
 @pytest.mark.slow
-def test_the_demo_trains_resumes_and_predicts(start, tmp_path):
+def test_the_demo_trains_resumes_and_predicts(run, tmp_path):
     log_dir = tmp_path / "train_log" / "digits_lenet"
-    output, errors = run(start, "digits_lenet.py", "--epochs", 2)
+    output, errors = run("digits_lenet.py", "--epochs", 2)
     assert "epoch 2/2, step 90: cost " in errors
     assert re.search(r"fc1/W +\(512, 10\) +5,120 +float32", errors)
     final = r"validation accuracy 0\.\d{4} \(best 0\.\d{4}\), \d+ steps/s, \d+\.\d s of training steps"
@@ -36,17 +29,17 @@ def test_the_demo_trains_resumes_and_predicts(start, tmp_path):
     assert list(log_dir.glob("events.out.tfevents.*"))
     checkpoint = (log_dir / "latest").resolve()
 
-    output, errors = run(start, "digits_lenet.py", "--resume", "--epochs", 3)
+    output, errors = run("digits_lenet.py", "--resume", "--epochs", 3)
     assert f"Going on from {checkpoint}." in errors
     assert "epoch 3/3, step 135: cost " in errors
     assert "epoch 2/3" not in errors
     assert re.fullmatch(final, output.splitlines()[-1])
     assert len((log_dir / "stats.jsonl").read_text().splitlines()) == 3
 
-    output, _ = run(start, "digits_lenet.py", "--resume", "--epochs", 3)
+    output, _ = run("digits_lenet.py", "--resume", "--epochs", 3)
     assert output.splitlines()[-1] == "no epoch was finished in this run"
 
-    output, _ = run(start, "digits_lenet.py", "--load")
+    output, _ = run("digits_lenet.py", "--load")
     lines = output.splitlines()
     assert len(lines) == 16
     assert all(re.fullmatch(r"truth \d  predicted \d  \(\d+\.\d%\)(  wrong)?", line) for line in lines)
@@ -54,8 +47,8 @@ def test_the_demo_trains_resumes_and_predicts(start, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_plain_loop(start, tmp_path):
-    output, _ = run(start, "plain_loop.py")
+def test_the_plain_loop(run, tmp_path):
+    output, _ = run("plain_loop.py")
     found = re.search(
         r"accuracy (0\.\d{4}); checkpoints, events and stats.jsonl are in train_log/plain_loop", output
     )
@@ -64,30 +57,30 @@ def test_the_plain_loop(start, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_character_model_trains_and_writes(start, tmp_path):
+def test_the_character_model_trains_and_writes(run, tmp_path):
     small = ["--units", 64]
-    output, _ = run(start, "char_rnn.py", "--epochs", 1, *small)
+    output, _ = run("char_rnn.py", "--epochs", 1, *small)
     found = re.fullmatch(
         r"perplexity (\d+\.\d\d) on held-out text, of (\d+) characters", output.splitlines()[-1]
     )
     # As unsure as one that knows how frequent each character is: about 26.
     assert float(found.group(1)) < 12 < int(found.group(2))
 
-    texts = [run(start, "char_rnn.py", "--sample", 60, *small, "--seed", seed)[0] for seed in (1, 2)]
+    texts = [run("char_rnn.py", "--sample", 60, *small, "--seed", seed)[0] for seed in (1, 2)]
     assert [len(text) for text in texts] == [61, 61]
     assert texts[0] != texts[1]
 
 
 @pytest.mark.slow
-def test_slim_inside(start, tmp_path):
-    output, _ = run(start, "slim_inside.py", "--devices", *TWO, "--epochs", 2)
+def test_slim_inside(run, tmp_path):
+    output, _ = run("slim_inside.py", "--devices", *TWO, "--epochs", 2)
     (found,) = re.findall(r"^validation accuracy (\d\.\d{4})$", output, re.MULTILINE)
     assert float(found) > 0.9
 
 
 @pytest.mark.slow
-def test_the_own_trainer(start, tmp_path):
-    output, _ = run(start, "own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
+def test_the_own_trainer(run, tmp_path):
+    output, _ = run("own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
     found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])
     # At first it is that of the given points from the origin, 2.2.
     assert float(found.group(1)) < 0.5

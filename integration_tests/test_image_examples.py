@@ -14,13 +14,6 @@ from towerpack_layers import TowerContext
 PARAMETERS = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 152: 60_192_808}
 
 
-def run(start, script, *arguments):
-    process = start(script, *arguments)
-    output, errors = process.communicate(timeout=110)
-    assert process.returncode == 0, errors
-    return output, errors
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", PARAMETERS)
 def test_residual_networks_are_of_the_known_size(resnet_example, depth):
@@ -41,14 +34,14 @@ def test_preactivation_normalises_before_the_convolutions(resnet_example):
 
 
 @pytest.mark.slow
-def test_a_residual_network_trains_on_synthetic_pictures(start):
-    output, errors = run(start, "resnet.py", "--batch", 2, "--steps", 3, "--epochs", 1)
+def test_a_residual_network_trains_on_synthetic_pictures(run):
+    output, errors = run("resnet.py", "--batch", 2, "--steps", 3, "--epochs", 1)
     assert re.fullmatch(r"accuracy in training [01]\.\d{4}", output.splitlines()[-1])
     assert "FLOPs" in errors
 
 
 @pytest.mark.slow
-def test_a_residual_network_trains_on_a_folder_of_pictures(start, tmp_path):
+def test_a_residual_network_trains_on_a_folder_of_pictures(run, tmp_path):
     rng = np.random.default_rng(0)
     for name in ("cat", "dog"):
         (tmp_path / "pictures" / name).mkdir(parents=True)
@@ -56,19 +49,19 @@ def test_a_residual_network_trains_on_a_folder_of_pictures(start, tmp_path):
             pixels = rng.integers(0, 256, (20, 30, 3), np.uint8)
             Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number}.png")
     options = ["--data", tmp_path / "pictures", "--batch", 2, "--epochs", 1, "--preact"]
-    output, errors = run(start, "resnet.py", *options)
+    output, errors = run("resnet.py", *options)
     assert "epoch 1/1, step 2: " in errors
     assert output.startswith("accuracy in training ")
 
 
 @pytest.mark.slow
-def test_the_convnet_learns_synthetic_pictures(start):
-    output, _ = run(start, "cifar_convnet.py", "--epochs", 2)
+def test_the_convnet_learns_synthetic_pictures(run):
+    output, _ = run("cifar_convnet.py", "--epochs", 2)
     assert float(re.search(r"best validation accuracy (\d\.\d{4})", output)[1]) > 0.5
 
 
 @pytest.mark.slow
-def test_the_convnet_reads_the_files_of_cifar(start, tmp_path):
+def test_the_convnet_reads_the_files_of_cifar(run, tmp_path):
     folder, rng = tmp_path / "cifar-10-batches-py", np.random.default_rng(0)
     folder.mkdir()
     for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
@@ -77,8 +70,6 @@ def test_the_convnet_reads_the_files_of_cifar(start, tmp_path):
             b"labels": rng.integers(0, 10, 8).tolist(),
         }
         (folder / name).write_bytes(pickle.dumps(part))
-    output, errors = run(
-        start, "cifar_convnet.py", "--data", folder, "--batch", 8, "--epochs", 1, "--bfloat16"
-    )
+    output, errors = run("cifar_convnet.py", "--data", folder, "--batch", 8, "--epochs", 1, "--bfloat16")
     assert "epoch 1/1, step 5: " in errors
     assert output.startswith("best validation accuracy ")

@@ -82,17 +82,10 @@ def test_two_towers_with_synchronised_statistics_are_one_with_their_batches(tmp_
             np.testing.assert_allclose(variables[name], value, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
-def run(start, script, *arguments):
-    process = start(script, *arguments)
-    output, errors = process.communicate(timeout=110)
-    assert process.returncode == 0, errors
-    return output, errors
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("trainer", ["sync", "replicated", "async"])
-def test_the_example_trains_on_two_virtual_devices(start, trainer, tmp_path):
-    output, errors = run(start, "cifar_multi_gpu.py", "--devices", *TWO, "--trainer", trainer, "--epochs", 3)
+def test_the_example_trains_on_two_virtual_devices(run, trainer, tmp_path):
+    output, errors = run("cifar_multi_gpu.py", "--devices", *TWO, "--trainer", trainer, "--epochs", 3)
     assert "2 towers, each with a batch of its own: one step trains on 2 datapoints" in errors
     accuracy = float(re.search(r"best validation accuracy (0\.\d{4})", output)[1])
     assert accuracy > 0.6
@@ -100,7 +93,7 @@ def test_the_example_trains_on_two_virtual_devices(start, trainer, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_loop_of_ones_own(start):
-    output, _ = run(start, "own_loop_multi_gpu.py", "--devices", *TWO, "--steps", 200)
+def test_a_loop_of_ones_own(run):
+    output, _ = run("own_loop_multi_gpu.py", "--devices", *TWO, "--steps", 200)
     assert "on 2 devices" in output
     assert float(re.search(r"final accuracy (\d\.\d{3})", output)[1]) > 0.85

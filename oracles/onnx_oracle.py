@@ -124,35 +124,34 @@ def _group_norm(row: Row, x: np.ndarray, v: Variables) -> np.ndarray:
 
 def _lstm(x: np.ndarray, kernel: np.ndarray, bias: np.ndarray, forget_bias: float = 1.0) -> np.ndarray:
     """An LSTM with the weights of a `BasicLSTMCell`: its gates are input, new, forget, output."""
-    features, units = x.shape[2], kernel.shape[1] // 4
+    units = kernel.shape[1] // 4
     put, new, forget, out = np.split(kernel, 4, 1)
     ours = np.concatenate([put, out, forget, new], 1).T[None]
     put, new, forget, out = np.split(bias, 4)
     biases = np.concatenate([put, out, forget + forget_bias, new, np.zeros(4 * units)])[None]
-    outputs = evaluate(
-        "LSTM",
-        x.swapaxes(0, 1),
-        np.ascontiguousarray(ours[:, :, :features]),
-        np.ascontiguousarray(ours[:, :, features:]),
-        biases,
-        hidden_size=units,
-        outputs=1,
-    )
-    return outputs[:, 0].swapaxes(0, 1)
+    return _over_time("LSTM", x, ours, biases, units)
 
 
 def _gru(x: np.ndarray, v: Variables, prefix: str) -> np.ndarray:
     """A GRU, whose gates are update, reset, new for ONNX, and reset, update for TensorFlow."""
-    features, units = x.shape[2], len(v[f"{prefix}candidate/bias"])
+    units = len(v[f"{prefix}candidate/bias"])
     reset, update = np.split(v[f"{prefix}gates/kernel"], 2, 1)
     ours = np.concatenate([update, reset, v[f"{prefix}candidate/kernel"]], 1).T[None]
     reset, update = np.split(v[f"{prefix}gates/bias"], 2)
     biases = np.concatenate([update, reset, v[f"{prefix}candidate/bias"], np.zeros(3 * units)])[None]
+    return _over_time("GRU", x, ours, biases, units)
+
+
+def _over_time(
+    operator: str, x: np.ndarray, kernel: np.ndarray, biases: np.ndarray, units: int
+) -> np.ndarray:
+    """A recurrent operator over sequences that come batch first; its kernel is that of `[x, h]`."""
+    features = x.shape[2]
     outputs = evaluate(
-        "GRU",
+        operator,
         x.swapaxes(0, 1),
-        np.ascontiguousarray(ours[:, :, :features]),
-        np.ascontiguousarray(ours[:, :, features:]),
+        np.ascontiguousarray(kernel[:, :, :features]),
+        np.ascontiguousarray(kernel[:, :, features:]),
         biases,
         hidden_size=units,
         outputs=1,

@@ -20,10 +20,10 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TowerRuleError
 
-__all__ = ["CrossTowerSum", "OverProcesses"]
+__all__ = ["UNSYNCHRONIZED", "CrossTowerSum", "OverProcesses"]
 
 # A convention with layers and exchanges: the labels of those whose sums are not over all processes.
-_UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
+UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
 
 # From the sum over this process's towers to that over all, and the number of the objective in whose gradients
 # the sum is taken; None: in the model.
@@ -116,7 +116,7 @@ class CrossTowerSum:
         if tower == 0:
             self._forward.append(_Meeting(place))
             if self._over_processes is None:
-                tf.add_to_collection(_UNSYNCHRONIZED, f"the layer in {place!r}")
+                tf.add_to_collection(UNSYNCHRONIZED, f"the layer in {place!r}")
             return
         expected = self._forward[number] if number < len(self._forward) else None
         if expected is None or expected.place != place:

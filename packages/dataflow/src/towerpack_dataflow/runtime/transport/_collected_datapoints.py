@@ -299,17 +299,14 @@ class DatapointList(Collected):
                     append(value)
                 else:
                     continue
-            self._even_out()
             return [datapoint]
         return []
 
-    def _even_out(self) -> None:
-        """Removes the components of a datapoint that were appended before the one that does not fit."""
-        length = min(len(part.values) for part in self._columns)
-        for part in self._columns:
-            del part.values[length:]
-
     def _rows(self) -> list[Any]:
-        """Returns what the columns hold, as datapoints again."""
+        """Returns what the columns hold, as datapoints again.
+
+        The last one may have been found not to fit when a part of it was in its columns: rows end with the
+        shortest column.
+        """
         parts = [part.values if part.dtype is None else list(part.joined()) for part in self._columns]
         return ColumnTable(self._kind, self._keys, tuple(parts)).rows()

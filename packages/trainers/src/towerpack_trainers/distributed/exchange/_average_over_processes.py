@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from ..._errors import ConfigError
 from ...towers._cost_gradients import Pairs
+from ...towers._cross_tower_sum import UNSYNCHRONIZED
 from ...towers._tensor_buckets import Buckets
 from ._communicator import Communicator
 from ._sum_over_processes import SumOverProcesses, refuse_if_stopped
@@ -24,9 +25,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger("towerpack_trainers")
-
-# A convention with layers: the labels of those whose statistics should be those of more than this tower.
-_UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
 
 # The types that TensorFlow's collectives carry. Others travel as a wider type, which holds all their values.
 _CARRIED = {tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64}
@@ -163,7 +161,7 @@ def exchange_packed(
 
 
 def _check_statistics(size: int) -> None:
-    layers = sorted(set(tf.get_collection(_UNSYNCHRONIZED)))
+    layers = sorted(set(tf.get_collection(UNSYNCHRONIZED)))
     if layers and size > 1:
         raise ConfigError(
             f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise by "
