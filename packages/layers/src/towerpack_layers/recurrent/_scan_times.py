@@ -9,9 +9,8 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["scan_times"]
 
-# So many times are written out one after the other: each step is then as fast as its ops. A loop adds ops of
-# its
-# own to each step, but its graph is the same however many times there are.
+# So many times are written out one after the other: each step is then as fast as its ops. A loop adds ops
+# of its own to each step, but its graph is the same however many times there are.
 _WRITTEN_OUT = 64
 
 Tensors = Sequence[Any]
