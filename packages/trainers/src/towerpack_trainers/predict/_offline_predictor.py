@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, final
 
-import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_layers import TowerContext
 
-from .._argument_checks import instance_of, refuse_assignment
 from .._errors import TrainerStateError
-from ..restore import SessionInit
-from ..session import configure_process, create_session, default_session_config
-from ..towers._model_desc import ModelDesc
+from ..session import configure_process, create_session
 from ..towers._predictor import Predictor
-from ..towers._tower import TowerFunc
+from ._predict_config import PredictConfig
 
-__all__ = ["OfflinePredictor", "PredictConfig"]
-
-
-@final
-@refuse_assignment
-@attrs.frozen(kw_only=True)
-class PredictConfig:
-    """The model, the values and the tensors of an `OfflinePredictor`.
-
-    Args:
-        model: the model; its evaluation replica is built.
-        session_init: where the variables' values come from, such as `SaverRestore("train_log/run/latest")`.
-        output_names: names of the tensors to fetch, as the model names them.
-        input_names: names of the `inputs()` to feed; None: all.
-    """
-
-    model: ModelDesc = attrs.field(validator=instance_of(ModelDesc, "a ModelDesc object"))
-    session_init: SessionInit = attrs.field(
-        validator=instance_of(SessionInit, "a SessionInit, such as SaverRestore(path)")
-    )
-    output_names: Sequence[str]
-    input_names: Sequence[str] | None = None
+__all__ = ["OfflinePredictor"]
 
 
 @final
@@ -60,10 +34,10 @@ class OfflinePredictor:
     """
 
     def __init__(self, config: PredictConfig) -> None:
-        self._graph, options = tf.Graph(), default_session_config()
+        self._graph, options = tf.Graph(), config.make_session_config()
         configure_process(options)
         with self._graph.as_default():
-            function = TowerFunc(config.model.build_graph, config.model.inputs())
+            function = config.make_tower_func()
             placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in function.specs]
             tower = function.build(TowerContext("", is_training=False), placeholders)
             names = (
@@ -72,7 +46,7 @@ class OfflinePredictor:
             feeds, fetches = tower.get_tensors(names), tower.get_tensors(config.output_names)
         self._sess, self._closed = create_session(self._graph, options), False
         try:
-            config.session_init.restore(self._sess)
+            config.restore(self._sess)
         except BaseException:
             self._sess.close()
             raise
