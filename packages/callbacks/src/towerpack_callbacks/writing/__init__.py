@@ -1,8 +1,10 @@
 """How files are written: whole or not at all, line by line, and beside the training."""
 
+from ._archive import write_archive
 from ._atomic_write import atomic_write, sync
 from ._background_writer import BackgroundJob, BackgroundWriter, Batches
 from ._line_file import LineFile, cut_lines_after
+from ._replace_directory import replace_directory
 
 __all__ = [
     "BackgroundJob",
@@ -11,5 +13,7 @@ __all__ = [
     "LineFile",
     "atomic_write",
     "cut_lines_after",
+    "replace_directory",
     "sync",
+    "write_archive",
 ]
