@@ -49,7 +49,8 @@ class PredictConfig:
     tower_func: Callable[..., Any] | None = attrs.field(default=None)
     input_signature: Sequence[tf.TensorSpec] | None = None
     session_init: SessionInit | None = attrs.field(
-        default=None, validator=optional(instance_of(SessionInit, "a SessionInit, such as SaverRestore(path)"))
+        default=None,
+        validator=optional(instance_of(SessionInit, "a SessionInit, such as SaverRestore(path)")),
     )
     output_names: Sequence[str]
     input_names: Sequence[str] | None = None
