@@ -2,12 +2,14 @@
 
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
+from . import export as export
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
 from ._errors import (
     ConfigError,
     EndOfInputError,
+    ExportError,
     FrozenConfigError,
     LogDirTakenError,
     ModelError,
@@ -21,6 +23,7 @@ from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
+from .export import ModelExporter
 from .optimize import (
     LAMB,
     LARS,
@@ -76,6 +79,7 @@ __all__ = [
     "DistributedTrainer",
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
+    "ExportError",
     "FilterNoneGrad",
     "FrozenConfigError",
     "GlobalNormClip",
@@ -86,6 +90,7 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "ModelExporter",
     "NoOpTrainer",
     "Objective",
     "OfflinePredictor",
