@@ -7,7 +7,7 @@ from typing import Any
 
 from ..predict import OfflinePredictor
 from ..reports._describe_training import describe_trainable_variables
-from ._command_line import add_model, make_config
+from ._model_arguments import add_model, make_config
 
 __all__ = ["add_describe"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..export import ModelExporter
-from ._command_line import add_trained_model, make_config, show_progress
+from ._model_arguments import add_trained_model, make_config, show_progress
 
 __all__ = ["add_export"]
 

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks.writing import write_archive
 
 from ..predict import OfflinePredictor
-from ._command_line import CommandError, add_trained_model, make_config, show_progress
+from ._model_arguments import CommandError, add_trained_model, make_config, show_progress
 
 __all__ = ["add_predict"]
 

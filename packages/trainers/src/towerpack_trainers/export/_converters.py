@@ -52,10 +52,11 @@ def convert_to_onnx(frozen: Any, signature: Signature, opset: int | None) -> byt
         ImportError: tf2onnx is not installed.
     """
     try:
-        import onnx
         import tf2onnx
     except ImportError as error:
         raise ImportError("An export to ONNX needs: pip install 'towerpack-trainers[onnx]'") from error
+    import onnx
+
     names = {t.name: name for name, t in (*signature.inputs.items(), *signature.outputs.items())}
     model, _ = tf2onnx.convert.from_graph_def(
         frozen,

@@ -30,7 +30,7 @@ def freeze(sess: tf.Session, signature: Signature) -> Any:
 @contextlib.contextmanager
 def without_advice() -> Iterator[None]:
     """Drops TensorFlow's advice to leave graphs and sessions, which a user of the exporter cannot follow."""
-    log = logging.getLogger("tensorflow")
+    log = tf.get_logger()
     log.addFilter(_is_no_advice)
     try:
         yield

@@ -6,7 +6,7 @@ import argparse
 import difflib
 import importlib
 import re
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     monitor_interval = 0
 
 
-def show_progress(items: Sized, what: str, unit: str) -> Any:
+def show_progress(items: Sequence[Any], what: str, unit: str) -> Any:
     """Returns the items as tqdm does: with a bar on a terminal, unless there is but one."""
     return _Bar(items, desc=what, unit=unit, disable=True if len(items) == 1 else None)
 
