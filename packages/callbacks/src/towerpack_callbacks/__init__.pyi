@@ -1,5 +1,6 @@
 from . import checkpoint as checkpoint
 from . import hyperparam as hyperparam
+from . import metrics as metrics
 from . import monitors as monitors
 from . import nonfinite as nonfinite
 from . import profile as profile
@@ -11,6 +12,7 @@ from ._errors import (
     CheckpointWriteError,
     NonFiniteError,
     PeriodError,
+    SamplesError,
     StatisticError,
     StopTraining,
     TensorNotFoundError,
@@ -21,6 +23,8 @@ from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
 from .actions._start_process import StartProcOrThread
 from .actions._weight_averages import EMA, averaged_variables
 from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
+from .callback.wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
+from .callback.wrappers._periodic_trigger import PeriodicTrigger
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
@@ -74,8 +78,6 @@ from .summaries import (
     add_param_summary,
     add_tensor_summary,
 )
-from .wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
-from .wrappers._periodic_trigger import PeriodicTrigger
 
 __all__ = [
     "EMA",
@@ -132,6 +134,7 @@ __all__ = [
     "ProxyCallback",
     "RunOp",
     "RunUpdateOps",
+    "SamplesError",
     "ScalarPrinter",
     "ScalarStats",
     "ScheduledHyperParamSetter",
