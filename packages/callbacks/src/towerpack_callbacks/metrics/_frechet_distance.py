@@ -89,7 +89,7 @@ def _distance(
 
 
 def _root_of_samples(samples: Float64Array) -> Float64Array:
-    centred = (samples - samples.mean(0)) / np.sqrt(len(samples) - 1)
+    centred: Float64Array = (samples - samples.mean(0)) / np.sqrt(len(samples) - 1)
     if len(samples) <= samples.shape[1]:
         return centred
     return np.asarray(np.linalg.qr(centred, mode="r"), np.float64)  # as good, and smaller
