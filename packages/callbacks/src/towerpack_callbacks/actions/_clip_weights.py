@@ -16,11 +16,11 @@ __all__ = ["ClipWeights"]
 class ClipWeights(Callback):
     """Clips the weights of a scope to [-limit, limit] after each step, and before the first.
 
-    So the critic of a Wasserstein GAN stays Lipschitz (Arjovsky et al. 2017, arXiv:1701.07875, which has a
-    limit of 0.01). Clipping is a session call of its own after the step: put in the step, it would come before
-    the update or after it, by chance. Where one step updates the critic several times, only its last update is
-    followed by clipping; an optimizer that clips after each of its updates, such as
-    `VariableAssignmentOptimizer` of towerpack-trainers, is exact there, and spares the call.
+    So the critic of a Wasserstein GAN stays Lipschitz (Arjovsky et al. 2017, arXiv:1701.07875, whose limit is
+    0.01). Clipping is a session call of its own after the step: in the step, it would come before the update
+    or after it, by chance. Where one step updates the critic several times, only its last update is followed
+    by clipping. An optimizer that clips after each of its updates, such as `VariableAssignmentOptimizer` of
+    towerpack-trainers, is exact there, and spares the call.
 
     Args:
         limit: the largest absolute value of a weight.

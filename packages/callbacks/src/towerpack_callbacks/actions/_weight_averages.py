@@ -42,7 +42,7 @@ class EMA(Callback):
         scope: the variable scope whose variables are averaged, such as "gen"; None: all of the collection.
 
     Raises:
-        ValueError: the decay is out of range.
+        ValueError: the decay is out of range; or (at set-up) variables have averages already.
         ScopeError: (at set-up) there is nothing to average; the message lists the scopes.
 
     Example:
@@ -91,6 +91,7 @@ class EMA(Callback):
 
     def _setup_graph(self) -> None:
         weights = floating_variables(self.graph, self._scope, self._collection)
+        self._check_not_averaged(weights)
         counter = "EMA/updates" if self._scope is None else f"EMA/{self._scope.rstrip('/')}/updates"
         # Names must not depend on the scope of the caller.
         with tf.name_scope(None), tf.variable_scope(tf.VariableScope(reuse=None, use_resource=True)):
@@ -108,6 +109,15 @@ class EMA(Callback):
         self._start_op = tf.group(*[tf.assign(a, w) for a, w in zip(averages, weights)])
         self._update_op = self._make_update(weights, averages)
         self._swap_op = _make_swap(weights, averages)
+
+    def _check_not_averaged(self, weights: list[tf.Variable]) -> None:
+        there = {variable.op.name for variable in self.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+        twice = [weight.op.name for weight in weights if weight.op.name + _SUFFIX in there]
+        if twice:
+            raise ValueError(
+                f"{self}: {', '.join(twice[:5])}{', ...' if len(twice) > 5 else ''} have averages already. "
+                "Use one EMA for all variables, or several whose scopes have none in common."
+            )
 
     def _make_update(self, weights: list[tf.Variable], averages: list[tf.Variable]) -> tf.Operation:
         done = tf.cast(self._updates.read_value(), tf.float64)

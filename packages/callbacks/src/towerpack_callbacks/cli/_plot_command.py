@@ -43,7 +43,8 @@ def add_plot(commands: Any) -> None:
         action="append",
         default=[],
         metavar="REGEX",
-        help="only statistics and pictures in whose name this is found; may be given more than once (default: all)",
+        help="only statistics and pictures in whose name this is found; may be given more than once "
+        "(default: all)",
     )
     parser.add_argument("--log", action="store_true", help="logarithmic scale")
     parser.add_argument(
