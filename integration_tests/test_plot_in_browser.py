@@ -125,8 +125,8 @@ def shown_pictures(browser):
     card = chart(browser, PICTURES)
     figures = card.find_elements(By.TAG_NAME, "figure")
     sizes = browser.execute_async_script(
-        "const images = [...arguments[0].querySelectorAll('img')];"
-        "Promise.all(images.map((one) => one.decode())).then(() => arguments[1](images.map((one) => one.naturalWidth)))",
+        "const images = [...arguments[0].querySelectorAll('img')], done = arguments[1];"
+        "Promise.all(images.map((one) => one.decode().then(() => one.naturalWidth))).then(done)",
         card,
     )
     assert sizes == [6] * len(figures)
