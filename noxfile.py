@@ -68,6 +68,7 @@ COMBINATIONS = {
             "test_bad_input.py",
             "test_examples.py",
             "test_image_examples.py",
+            "test_gan_callbacks.py",
             "test_golden_checkpoints.py",
         ],
     ),
