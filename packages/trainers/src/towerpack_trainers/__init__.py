@@ -3,9 +3,11 @@
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
 from . import export as export
+from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
+from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
@@ -24,6 +26,7 @@ from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
 from .export import ModelExporter
+from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 from .optimize import (
     LAMB,
     LARS,
@@ -72,6 +75,7 @@ __all__ = [
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
     "Builder",
+    "BuilderTrainer",
     "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
@@ -82,6 +86,9 @@ __all__ = [
     "ExportError",
     "FilterNoneGrad",
     "FrozenConfigError",
+    "GANCosts",
+    "GANModelDesc",
+    "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",
@@ -91,6 +98,7 @@ __all__ = [
     "ModelDesc",
     "ModelError",
     "ModelExporter",
+    "MultiGPUGANTrainer",
     "NoOpTrainer",
     "Objective",
     "OfflinePredictor",
@@ -101,6 +109,7 @@ __all__ = [
     "RestoreError",
     "SaverRestore",
     "ScaleGradient",
+    "SeparateGANTrainer",
     "SessionInit",
     "SimpleTrainer",
     "SingleCostTrainer",
