@@ -13,6 +13,7 @@ import pytest
 from towerpack_callbacks.__main__ import main
 from towerpack_callbacks.checkpoint import load_variables, write_checkpoint
 from towerpack_callbacks.monitors import ScalarHistory
+from towerpack_callbacks.writing import write_picture
 
 ERRORS = [
     (["plot", "nowhere"], "there is no nowhere; expected the log directory"),
@@ -103,6 +104,12 @@ def test_arguments_that_are_none_have_status_2(place, capsys, arguments, message
 def test_a_page_is_the_default(place, capsys):
     assert out_of(capsys, "plot", "run") == "curves.html: 2 statistics of 1 run\n"
     assert (place / "curves.html").stat().st_size > 10_000
+
+
+def test_a_page_has_pictures_too(place, capsys):
+    write_picture(place / "run", "samples", 3, np.zeros((2, 2, 1), np.uint8))
+    out = out_of(capsys, "plot", "run", "--keys", "samples", "--keys", "cost")
+    assert out == "curves.html: 1 statistics and 1 series of pictures of 1 run\n"
 
 
 @pytest.mark.slow

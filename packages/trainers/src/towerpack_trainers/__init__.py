@@ -2,9 +2,11 @@
 
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
+from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
+from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
@@ -23,6 +25,7 @@ from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
+from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 from .optimize import (
     LAMB,
     LARS,
@@ -80,6 +83,7 @@ __all__ = [
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
     "Builder",
+    "BuilderTrainer",
     "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
@@ -91,6 +95,9 @@ __all__ = [
     "FeedfreePredictor",
     "FilterNoneGrad",
     "FrozenConfigError",
+    "GANCosts",
+    "GANModelDesc",
+    "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",
@@ -99,6 +106,7 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "MultiGPUGANTrainer",
     "MultiProcessDatasetPredictor",
     "MultiThreadAsyncPredictor",
     "MultiTowerOfflinePredictor",
@@ -114,6 +122,7 @@ __all__ = [
     "RestoreError",
     "SaverRestore",
     "ScaleGradient",
+    "SeparateGANTrainer",
     "SessionInit",
     "SimpleDatasetPredictor",
     "SimpleTrainer",

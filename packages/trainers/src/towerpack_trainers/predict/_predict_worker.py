@@ -11,7 +11,7 @@ import sys
 import threading
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, final
 
 import attrs
 
@@ -23,6 +23,7 @@ from ._predict_config import PredictConfig
 __all__ = ["Failure", "main"]
 
 
+@final
 @attrs.frozen
 class Failure:
     """An error of a worker, ready to travel.
