@@ -3,14 +3,16 @@
 ```
 RuntimeError
 ├── TrainerStateError     a method was called at the wrong time
-└── EndOfInputError       the training input ended before the last step
+├── EndOfInputError       the training input ended before the last step
+└── PredictorProcessError a process that predicts has died or failed
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
 │   ├── LogDirTakenError  … as another run uses the directory
 │   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
-└── RestoreError          values to restore do not fit the graph's variables
+├── RestoreError          values to restore do not fit the graph's variables
+└── PredictorInputError   … and a TypeError: a predictor does not take what it is given
 ```
 """
 
@@ -22,6 +24,8 @@ __all__ = [
     "FrozenConfigError",
     "LogDirTakenError",
     "ModelError",
+    "PredictorInputError",
+    "PredictorProcessError",
     "RestoreError",
     "TowerRuleError",
     "TrainerStateError",
@@ -34,6 +38,10 @@ class TrainerStateError(RuntimeError):
 
 class EndOfInputError(RuntimeError):
     """The input of a training ended before the training did."""
+
+
+class PredictorProcessError(RuntimeError):
+    """A process that predicts died, or failed beyond what can be sent; the message says which and how."""
 
 
 class ConfigError(ValueError):
@@ -58,3 +66,7 @@ class TowerRuleError(ModelError):
 
 class RestoreError(ValueError):
     """Values to restore do not fit the variables; the message lists the differences."""
+
+
+class PredictorInputError(ValueError, TypeError):
+    """A predictor received another number of arrays than it takes, or one of a wrong shape or type."""

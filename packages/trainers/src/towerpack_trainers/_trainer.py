@@ -47,7 +47,7 @@ from .session import (
 )
 from .step import HookedSession, TrainingSteps, check_position
 from .towers._devices import devices_of_towers
-from .towers._predictor import Predictor
+from .towers._predictor import Predictor, make_predictor
 
 __all__ = ["Trainer"]
 
@@ -145,8 +145,7 @@ class Trainer(LoopCounters):
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
-        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return Predictor(lambda: self.sess, feeds, fetches)
+        return make_predictor(lambda: self.sess, self, input_names, output_names)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""

@@ -7,6 +7,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import find_ancestors
+
 from ..step import Given, Lead, StepCopies
 from ..towers._builder import Builder
 from ._gan_objectives import DISCRIMINATOR, GENERATOR
@@ -46,20 +48,20 @@ class Rounds:
         last = builder.updates[DISCRIMINATOR]
         self._last: tf.Operation = tf.group(last, *self._of_discriminator, name="discriminator_step")
         with tf.control_dependencies([self._last]):
-            self.train_op: tf.Operation = tf.no_op(name="train_op")
+            self.train_op: tf.Operation = tf.no_op(name="round")
 
     def complete(self) -> Lead | None:
         """Adds the generator's steps to `train_op`; returns the discriminator's steps before its last one.
 
         To be called once the callbacks are set up: what they have added to the updates is copied with them.
         """
-        taken = [tensor for tower in self._builder.towers for tensor in tower.inputs.values()]
+        batch = find_ancestors(tensor for tower in self._builder.towers for tensor in tower.inputs.values())
         ops = [self._builder.updates[GENERATOR], *self._of_generator]
         numbers = self._builder.steps
-        copies = StepCopies(ops, [*numbers, *taken], "g_steps", other_numbers=2)
+        copies = StepCopies(ops, numbers, batch, "g_steps", other_numbers=2)
 
         def given(step: tf.Tensor | int) -> list[tf.Tensor]:
-            return [*_numbers_of_part(numbers, self._d_steps + step), *taken]
+            return _numbers_of_part(numbers, self._d_steps + step)
 
         # There is no public way to let an op wait for one that was made after it.
         self.train_op._add_control_inputs(self._repeat(copies, given))

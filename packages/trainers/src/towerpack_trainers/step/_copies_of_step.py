@@ -9,7 +9,7 @@ be given to the copies, which then do not compute them: a batch that was taken a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -39,8 +39,8 @@ class StepCopies:
 
     Args:
         outputs: the ops to run and the tensors to compute; what they depend on is the step.
-        given: tensors of the step that copies are given instead of computing them. Nor do copies run what
-            these depend on.
+        given: tensors of the step of which copies are given other values.
+        kept: ops that are not copied; copies compute with their very outputs.
         wanted_by: the argument that copies are made for, for messages.
         other_numbers: 0, or a number that lets stateful random ops draw other numbers than in the step
             itself, and than in copies with another one.
@@ -53,6 +53,7 @@ class StepCopies:
         self,
         outputs: Sequence[tf.Operation | tf.Tensor],
         given: Sequence[tf.Tensor] = (),
+        kept: Collection[tf.Operation] = (),
         wanted_by: str = "steps_per_run",
         other_numbers: int = 0,
     ) -> None:
@@ -60,10 +61,13 @@ class StepCopies:
         first = outputs[0]
         self.graph: tf.Graph = first.graph
         self._given, self._wanted_by, self._other_numbers = given, wanted_by, other_numbers
-        cut = frozenset(tensor.op for tensor in given)
-        self.ops, shared = _divide(outputs, cut, wanted_by)
+        cut = frozenset([*kept, *(tensor.op for tensor in given)])
+        self.ops, handles = _divide(outputs, cut, wanted_by)
         self._cut = {op.name for op in cut}
-        self._handles = {tensor.name: tensor for tensor in shared}
+        self._handles = {tensor.name: tensor for tensor in handles}
+        taken = {tensor.name: tensor for op in self.ops for tensor in op.inputs}
+        self._kept = {name: tensor for name, tensor in taken.items() if tensor.op in cut}
+        self._taken = taken.keys()
 
     def prepare(self) -> None:
         """Describes the ops, before anything is added to the graph.
@@ -145,17 +149,13 @@ class StepCopies:
         values = {} if given is None else dict(zip((tensor.name for tensor in self._given), given(number)))
         # TensorFlow refuses a value that nothing takes.
         values = {key: _reachable(value) for key, value in values.items() if key in self._taken}
-        shared = {key: _reachable(tensor) for key, tensor in self._handles.items()}
+        shared = {key: _reachable(tensor) for key, tensor in {**self._handles, **self._kept}.items()}
         return tf.import_graph_def(  # type: ignore[no-any-return]
             self._definition,
             input_map={**shared, **values},
             return_elements=self._names,
             name=name,
         )
-
-    @functools.cached_property
-    def _taken(self) -> set[str]:
-        return {tensor.name for op in self.ops for tensor in op.inputs}
 
 
 def _divide(

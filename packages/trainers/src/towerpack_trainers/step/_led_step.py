@@ -61,7 +61,7 @@ class LedStep:
         self._values: Sequence[Any] = default.values
         self._leading: tf.Operation | None = None
         if not by_calls:
-            copies = StepCopies(lead.ops, lead.given, lead.wanted_by, other_numbers=1)
+            copies = StepCopies(lead.ops, lead.given, wanted_by=lead.wanted_by, other_numbers=1)
             self._leading = copies.loop(lambda done: done < lead.times, "leading_steps", lead.values).op
             own = copies_of(default, lead.wanted_by)
             self._done, self._values = copy_after(self._leading, default, own)
