@@ -2,9 +2,11 @@
 
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
+from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
+from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
@@ -21,6 +23,7 @@ from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
+from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 from .optimize import (
     LAMB,
     LARS,
@@ -69,6 +72,7 @@ __all__ = [
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
     "Builder",
+    "BuilderTrainer",
     "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
@@ -78,6 +82,9 @@ __all__ = [
     "EndOfInputError",
     "FilterNoneGrad",
     "FrozenConfigError",
+    "GANCosts",
+    "GANModelDesc",
+    "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",
@@ -86,6 +93,7 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "MultiGPUGANTrainer",
     "NoOpTrainer",
     "Objective",
     "OfflinePredictor",
@@ -96,6 +104,7 @@ __all__ = [
     "RestoreError",
     "SaverRestore",
     "ScaleGradient",
+    "SeparateGANTrainer",
     "SessionInit",
     "SimpleTrainer",
     "SingleCostTrainer",

@@ -34,14 +34,15 @@ class TowerTrainer(Trainer):
     Subclasses build their training towers in `_setup`, through `tower_func`, `source` and `training_context`,
     after this class's own `_setup`. Beside the hooks of `Trainer` they may override
 
-    - `_make_source(dataflow)` chooses the `InputSource` that brings a DataFlow into the graph.
+    - `_make_source(dataflow)` chooses the `InputSource` that brings a DataFlow into the graph;
+    - `_tower_function()` returns the function that builds a replica.
 
     Raises:
         ConfigError: (when made) the configuration has no model.
     """
 
     def _setup(self) -> None:
-        build = self.model.build_graph
+        build = self._tower_function()
         self.tower_func = TowerFunc(
             compile_training_towers(build) if self.config.xla else build, self.model.inputs()
         )
@@ -54,6 +55,9 @@ class TowerTrainer(Trainer):
         self._positions = FlowPositions()
         self._positions.note(self.config.dataflow)
         self.source.setup(self.tower_func.specs)
+
+    def _tower_function(self) -> Callable[..., Any]:
+        return self.model.build_graph
 
     def _session_config(self) -> tf.ConfigProto:
         config = super()._session_config()

@@ -220,16 +220,17 @@ class Trainer(LoopCounters):
     def _prepare(self) -> TrainingSteps:
         if self._steps is not None:
             return self._steps
-        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
+        takes = self._train_op.takes
+        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source, takes)
         self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            op, options = self._train_op.fix(), self._session_config()
+            op, lead, options = self._train_op.fix(), self._train_op.lead, self._session_config()
             own = type(self).__name__ if self._has_own_step() or self.processes.single_steps else None
             self._steps = resolve_steps(
-                self.config, options, op, self.callbacks, self.loop, self._counter, own
+                self.config, options, op, self.callbacks, self.loop, self._counter, own, lead
             )
         return self._steps
 

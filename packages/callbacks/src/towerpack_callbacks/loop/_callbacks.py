@@ -230,8 +230,9 @@ class Callbacks:
         self._check_ready()
         for cb in self._callbacks:
             self._times.of(cb).call("_before_train")
-        self._fetches.start()
-        self._step_triggers.start()
+        step = self._callbacks[0].global_step if self._callbacks else 0
+        self._fetches.start(step)
+        self._step_triggers.start(step)
 
     def before_epoch(self) -> None:
         """Calls all `_before_epoch`."""
