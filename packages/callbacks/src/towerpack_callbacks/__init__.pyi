@@ -13,11 +13,13 @@ from ._errors import (
     NonFiniteError,
     PeriodError,
     SamplesError,
+    ScopeError,
     StatisticError,
     StopTraining,
     TensorNotFoundError,
 )
 from .actions._callback_factory import CallbackFactory
+from .actions._clip_weights import ClipWeights
 from .actions._reseed import Seed
 from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
 from .actions._start_process import StartProcOrThread
@@ -61,27 +63,32 @@ from .profile import (
     ThroughputTracker,
 )
 from .profile._progress_bar import ProgressBar
+from .stopping._collapse_alarm import CollapseAlarm, StopAtCollapse
 from .stopping._early_stopping import EarlyStopping
 from .stopping._step_timeout import SessionRunTimeout
 from .summaries import (
     MOVING_SUMMARIES,
+    BatchVariance,
     DumpTensorAsImage,
     DumpTensors,
     GradientNorm,
     MergeAllSummaries,
     MovingAverageSummary,
     ProcessTensors,
+    SampleGrid,
     SendStat,
     SimpleMovingAverage,
     add_activation_summary,
     add_moving_summary,
     add_param_summary,
     add_tensor_summary,
+    image_grid,
 )
 
 __all__ = [
     "EMA",
     "MOVING_SUMMARIES",
+    "BatchVariance",
     "BinaryClassificationStats",
     "CSVWriter",
     "Callback",
@@ -93,6 +100,8 @@ __all__ = [
     "CheckpointError",
     "CheckpointWriteError",
     "ClassificationError",
+    "ClipWeights",
+    "CollapseAlarm",
     "DataParallelInferenceRunner",
     "DumpTensorAsImage",
     "DumpTensors",
@@ -134,10 +143,12 @@ __all__ = [
     "ProxyCallback",
     "RunOp",
     "RunUpdateOps",
+    "SampleGrid",
     "SamplesError",
     "ScalarPrinter",
     "ScalarStats",
     "ScheduledHyperParamSetter",
+    "ScopeError",
     "Seed",
     "SendStat",
     "SessionRunTimeout",
@@ -149,6 +160,7 @@ __all__ = [
     "StepFetch",
     "StepPlan",
     "StepRunner",
+    "StopAtCollapse",
     "StopTraining",
     "TFEventWriter",
     "TensorBoardProfiler",
@@ -165,5 +177,6 @@ __all__ = [
     "explain_callbacks",
     "find_ancestors",
     "find_tensors",
+    "image_grid",
     "make_predictor",
 ]

@@ -8,6 +8,7 @@ RuntimeError
 ValueError
 ├── PeriodError             a period that is not one
 ├── SamplesError            samples cannot be compared: too few, not finite, of another dimension
+├── ScopeError              no variable of the wanted kind is in a scope
 ├── StatisticError          a statistic is consumed that nothing produces in time
 └── CheckpointError         a checkpoint cannot be read, or does not fit
 ArithmeticError
@@ -29,6 +30,7 @@ __all__ = [
     "NonFiniteError",
     "PeriodError",
     "SamplesError",
+    "ScopeError",
     "StatisticError",
     "StopTraining",
     "TensorNotFoundError",
@@ -57,6 +59,10 @@ class PeriodError(ValueError):
 
 class SamplesError(ValueError):
     """Samples cannot be measured: they are too few, not finite, or of another dimension or shape."""
+
+
+class ScopeError(ValueError):
+    """No variable of the wanted kind is in a scope; the message lists the scopes that have some."""
 
 
 class StatisticError(ValueError):

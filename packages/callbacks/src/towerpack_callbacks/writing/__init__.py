@@ -3,13 +3,19 @@
 from ._atomic_write import atomic_write, sync
 from ._background_writer import BackgroundJob, BackgroundWriter, Batches
 from ._line_file import LineFile, cut_lines_after
+from ._pictures import PNG_CHANNELS, cut_pictures_after, encode_png, find_pictures, write_picture
 
 __all__ = [
+    "PNG_CHANNELS",
     "BackgroundJob",
     "BackgroundWriter",
     "Batches",
     "LineFile",
     "atomic_write",
     "cut_lines_after",
+    "cut_pictures_after",
+    "encode_png",
+    "find_pictures",
     "sync",
+    "write_picture",
 ]
