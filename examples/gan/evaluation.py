@@ -58,7 +58,7 @@ def judge_digits(images: np.ndarray, untrained: np.ndarray, classifier: DigitCla
     real = classifier.features(digit_arrays("test")[0])
     before, after = (frechet_distance(real, classifier.features(made)) for made in (untrained, images))
     shares = np.bincount(classifier.labels(images), minlength=CLASSES) / len(images)
-    low, high = shares.min() * CLASSES, shares.max() * CLASSES
+    low, high = float(shares.min() * CLASSES), float(shares.max() * CLASSES)
     covered = coverage(images, classifier)
     return Verdict(
         f"Fréchet distance {after:.1f}, {before / after:.0f} times less than at first; "
