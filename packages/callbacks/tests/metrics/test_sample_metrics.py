@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,16 +72,16 @@ def test_frechet_distance_is_that_of_the_moments(dimension, n, m, seed):
     a, b = random.normal(size=(n, dimension)), 2 * random.normal(size=(m, dimension)) + 1
     moments_a, moments_b = (moments(x) if dimension > 1 else (x.mean(0), [[x.var(ddof=1)]]) for x in (a, b))
     distance = frechet_distance(a, b)
-    assert distance == pytest.approx(frechet_distance(b, a), rel=1e-9)
-    assert distance == pytest.approx(frechet_distance_of_moments(*moments_a, *moments_b), rel=1e-6)
+    assert distance == pytest.approx(frechet_distance(b, a), rel=1e-9, abs=1e-9)
+    assert distance == pytest.approx(frechet_distance_of_moments(*moments_a, *moments_b), rel=1e-6, abs=1e-6)
 
 
 @given(st.integers(1, 8), st.integers(0, 2**31))
 def test_frechet_distance_of_itself_is_0_whatever_the_rank(rank, seed):
     random = np.random.default_rng(seed)
     samples = random.normal(size=(20, rank)) @ random.normal(size=(rank, 8))
-    assert frechet_distance(samples, samples[::-1]) == pytest.approx(0, abs=1e-12)
-    assert frechet_distance_of_moments(*moments(samples), *moments(samples)) == pytest.approx(0, abs=1e-12)
+    assert frechet_distance(samples, samples[::-1]) == pytest.approx(0, abs=1e-9)
+    assert frechet_distance_of_moments(*moments(samples), *moments(samples)) == pytest.approx(0, abs=1e-9)
 
 
 def test_frechet_distance_of_commuting_covariances():
@@ -90,7 +91,7 @@ def test_frechet_distance_of_commuting_covariances():
     assert distance == pytest.approx(12 + 1 + 1 + 4)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float16, np.float32])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float16, np.float32, tf.bfloat16.as_numpy_dtype])
 def test_any_real_numbers_are_taken(dtype):
     values = np.arange(24).reshape(8, 3) % 7
     for metric in (frechet_distance, density_coverage):

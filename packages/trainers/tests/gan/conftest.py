@@ -28,7 +28,8 @@ class Parabola(GANModelDesc):
             a, b = variable("a", 0.3), variable("b", -0.2)
         scores = [tf.reduce_mean(a * x + b * x**2) for x in (real, fake)]
         weights = (a**2 + b**2) / 2
-        return GANCosts(generator=-scores[1], discriminator=scores[1] - scores[0] + weights)
+        costs = -scores[1], scores[1] - scores[0] + weights
+        return GANCosts(tf.identity(costs[0]), tf.identity(costs[1], "discriminator_cost"))
 
     def optimizers(self):
         return tf.train.GradientDescentOptimizer(RATE_OF_G), tf.train.GradientDescentOptimizer(RATE_OF_D)

@@ -16,7 +16,7 @@ from towerpack_callbacks import (
     StepFetch,
     TerminateOnNaN,
 )
-from towerpack_inputsource import FeedInput, QueueInput
+from towerpack_inputsource import FeedInput, QueueInput, StagingInput
 from towerpack_layers import BatchNorm, random_normal
 from towerpack_trainers import ConfigError, ModelError, SimpleTrainer, TrainerStateError
 from towerpack_trainers.gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer
@@ -46,6 +46,25 @@ def test_a_round_by_hand(kit, gan, configure, d_steps, g_steps):
     names = ("gen/w", "discrim/a", "discrim/b")
     np.testing.assert_allclose([found[name] for name in names], expected, rtol=1e-12)
     assert found["global_step"] == 10
+
+
+@pytest.mark.parametrize("every", [None, Every(steps=2)])
+def test_staged_batches(kit, gan, configure, every):
+    def config(weights):
+        source = StagingInput(QueueInput(gan.parabola_data()))
+        see = [] if every is None else [See(every)]
+        return configure(
+            model=gan.Parabola(),
+            dataflow=None,
+            data=source,
+            callbacks=[weights, *see],
+            steps_per_epoch=10,
+            max_epoch=1,
+        )
+
+    found = weights_of(kit, config, d_steps=2, g_steps=2)
+    expected = gan.play(itertools.cycle(gan.parabola_data()), 10, 2, 2)
+    np.testing.assert_allclose([found[name] for name in ("gen/w", "discrim/a", "discrim/b")], expected)
 
 
 class See(Callback):
@@ -203,7 +222,7 @@ def test_an_epoch_is_a_pass_of_the_data(gan, configure):
         return GANTrainer(configure(model=gan.Digits(), dataflow=flow), **options).explain()
 
     assert "of 11 steps" in rounds() and "of 3 steps" in rounds(d_steps=3, g_steps=2)
-    assert "each step after 2 that d_steps asks for" in rounds(d_steps=3)
+    assert "each step: 2 more before it, as d_steps asks for" in rounds(d_steps=3)
     with pytest.raises(ConfigError, match="A step takes 12 datapoints, but one pass of the data has 11"):
         rounds(d_steps=12)
 

@@ -165,6 +165,42 @@ def test_a_task_can_be_cancelled_while_it_waits():
     assert gate.sizes == [1, 1] and done == futures
 
 
+def test_a_thread_that_waits_for_a_cancelled_task_goes_on():
+    gate, caught = Gate(closed=True), []
+
+    def wait(future):
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result()
+        caught.append(future)
+
+    with served(gate) as predict:
+        predict.put_task([example(0)])
+        gate.reached.wait()
+        future = predict.put_task([example(1)])
+        waiting = [threading.Thread(target=wait, args=(future,)) for _ in range(2)]
+        for thread in waiting:
+            thread.start()
+        assert future.cancel()
+        for thread in waiting:
+            thread.join()
+        gate.opened.set()
+    assert caught == [future, future]
+
+
+def test_a_callback_may_ask_for_the_result():
+    gate, found = Gate(), []
+    with served(gate) as predict:
+        predict.put_task([example(1)], lambda future: found.append(future.result()[1]))
+        bad = predict.put_task([example(-1)])
+        assert isinstance(bad.exception(), tf.errors.OpError)
+        assert concurrent.futures.wait([bad]).done == {bad}
+        with pytest.raises(TimeoutError):
+            gate.opened.clear()
+            predict.put_task([example(2)]).result(timeout=0.01)
+        gate.opened.set()
+    assert found == [2]
+
+
 def test_ctrl_c_in_one_client_leaves_the_others_alone():
     gate, answers = Gate(closed=True), []
     with served(gate) as predict:

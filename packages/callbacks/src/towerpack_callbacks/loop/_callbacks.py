@@ -69,10 +69,8 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback | Callbacks]) -> None:
         self._callbacks: list[Callback] = []
         for item in callbacks:
-            if isinstance(item, Callbacks):
-                self._callbacks += item._callbacks
-            elif isinstance(item, Callback):
-                self._callbacks.append(item)
+            if isinstance(item, (Callback, Callbacks)):
+                self._callbacks += item._callbacks if isinstance(item, Callbacks) else [item]
             else:
                 raise TypeError(
                     f"callbacks must be Callback objects, received {item!r} of type {type(item).__name__}."

@@ -67,7 +67,7 @@ class LedStep:
             self._done, self._values = copy_after(self._leading, default, own)
 
     def __str__(self) -> str:
-        return f"each step after {self._lead.times} that {self._lead.wanted_by} asks for\n"
+        return f"each step: {self._lead.times} more before it, as {self._lead.wanted_by} asks for\n"
 
     def compile(self, sess: tf.Session) -> StepCalls:
         """Prepares the session calls."""
