@@ -39,6 +39,7 @@ OF_SAMPLES = (TORCH, "torch-fidelity==0.4.0", "prdc==0.2", "scipy")
 # Needed by TensorFlow as well as by what the layers are compared with; TensorFlow decides on the versions.
 OF_TENSORFLOW = (
     "absl-py",
+    "flatbuffers",
     "h5py",
     "keras",
     "ml-dtypes",
@@ -196,6 +197,15 @@ def trackers(session: nox.Session) -> None:
     """Records to TensorBoard, W&B, MLflow and Comet, without network. Not usual: their clients are large."""
     install(session, ["callbacks[comet,mlflow,wandb]"], *pinned("test"), "tensorboard")
     run_copied_tests(session, ROOT / "integration_tests", ["test_trackers.py"])
+
+
+@nox.session
+def runtimes(session: nox.Session) -> None:
+    """Runs exported models in ONNX Runtime and LiteRT. Not usual: converters and runtimes are large."""
+    install(session, ["dataflow[datasets]", "trainers[onnx]"], *pinned("test", "runtimes"))
+    run_copied_tests(
+        session, ROOT / "integration_tests", ["test_exported_models.py"], also=[ROOT / "examples"]
+    )
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
+from . import export as export
 from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
@@ -10,6 +11,7 @@ from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
+    ExportError,
     FrozenConfigError,
     LogDirTakenError,
     ModelError,
@@ -25,6 +27,7 @@ from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
+from .export import ModelExporter
 from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 from .optimize import (
     LAMB,
@@ -92,6 +95,7 @@ __all__ = [
     "DistributedTrainer",
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
+    "ExportError",
     "FeedfreePredictor",
     "FilterNoneGrad",
     "FrozenConfigError",
@@ -106,6 +110,7 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "ModelExporter",
     "MultiGPUGANTrainer",
     "MultiProcessDatasetPredictor",
     "MultiThreadAsyncPredictor",
