@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 from command_line import run
-from digits import CLASSES, digit_batches
+from digits import CLASSES, SIZE, digit_batches
 from evaluation import Verdict, judge_labels
 from features import load_classifier
 from networks import digit_features, digit_generator
@@ -37,7 +37,7 @@ class ConditionalGAN(GANModelDesc):
 
     def inputs(self):
         return [
-            tf.TensorSpec([None, 8, 8, 1], tf.float32, "real"),
+            tf.TensorSpec([None, SIZE, SIZE, 1], tf.float32, "real"),
             tf.TensorSpec([None], tf.int32, "label"),
         ]
 

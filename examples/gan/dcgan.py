@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 from command_line import run
-from digits import digit_batches
+from digits import SIZE, digit_batches
 from evaluation import Verdict, judge_digits
 from features import load_classifier
 from networks import digit_features, digit_generator
@@ -30,7 +30,7 @@ class DCGAN(GANModelDesc):
     """A generator of digits, and a discriminator that tells them from real ones."""
 
     def inputs(self):
-        return [tf.TensorSpec([None, 8, 8, 1], tf.float32, "real")]
+        return [tf.TensorSpec([None, SIZE, SIZE, 1], tf.float32, "real")]
 
     def build_graph(self, real):
         z = random_normal("noise", [tf.shape(real)[0], Z])
