@@ -121,7 +121,7 @@ def wheels(session: nox.Session) -> None:
 def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel where nothing else is installed but what its metadata asks for."""
     install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test"))
-    run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+    run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
 
 
 @nox.session
@@ -219,7 +219,7 @@ def lowest(session: nox.Session) -> None:
     session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
     session.install(*GROUPS["test"], *as_installed(session))
     for wheel in WHEELS:
-        run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+        run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
     run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])
 
 
@@ -382,9 +382,21 @@ def measure(session: nox.Session, names: list[str], arguments: list[str]) -> Non
 
 
 def run_copied_tests(
-    session: nox.Session, tests: Path, files: list[str] | None = None, also: list[Path] | None = None
+    session: nox.Session,
+    tests: Path,
+    files: list[str] | None = None,
+    also: list[Path] | None = None,
+    spread: str | None = None,
 ) -> None:
-    """Runs tests from a copy, so that no source of the repository is in reach."""
+    """Runs tests from a copy, so that no source of the repository is in reach.
+
+    Args:
+        session: the session.
+        tests: the folder.
+        files: those of its files to run, or all.
+        also: other folders that the tests need beside them.
+        spread: how pytest-xdist divides the tests between two processes; all in one, if `None`.
+    """
     place = Path(session.create_tmp()) / "copy"
     shutil.rmtree(place, ignore_errors=True)
     for source in [tests, *(also or [])]:
@@ -394,7 +406,8 @@ def run_copied_tests(
     shutil.copy(ROOT / "pyproject.toml", place)
     session.chdir(place)
     targets = [f"{tests.name}/{file}" for file in files] if files else [tests.name]
-    session.run("pytest", *targets, *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    workers = ["-n", "2", "--dist", spread] if spread else []
+    session.run("pytest", *workers, *targets, *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
 
 def check_contents(session: nox.Session, wheel: str) -> None:
