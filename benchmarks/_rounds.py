@@ -45,7 +45,7 @@ def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures
 
 
 def warm_up(subjects: Mapping[str, Callable[[], float]], rounds: int = 1) -> None:
-    """Measures like `measure`, for file caches and byte code; not in a short run, whose figures mean nothing."""
+    """Measures for file caches and byte code alone; not in a short run, whose figures mean nothing."""
     measure(subjects, shorter(rounds, 0))
 
 
