@@ -34,9 +34,13 @@ LOADERS = (TORCH, "grain", "spdl-core", "spdl-io", "opencv-python-headless")
 OF_TENSORPACK = ("msgpack", "msgpack-numpy", "psutil", "pyzmq", "six", "tabulate", "termcolor", "tqdm")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
 
+# What metrics of generated samples are compared with.
+OF_SAMPLES = (TORCH, "torch-fidelity==0.4.0", "prdc==0.2", "scipy")
+
 # Needed by TensorFlow as well as by what the layers are compared with; TensorFlow decides on the versions.
 OF_TENSORFLOW = (
     "absl-py",
+    "flatbuffers",
     "h5py",
     "keras",
     "ml-dtypes",
@@ -68,6 +72,7 @@ COMBINATIONS = {
             "test_bad_input.py",
             "test_examples.py",
             "test_image_examples.py",
+            "test_gan_callbacks.py",
             "test_golden_checkpoints.py",
         ],
     ),
@@ -182,11 +187,33 @@ def oracle(session: nox.Session) -> None:
     session.run("python", "oracles/compare.py", str(place), *session.posargs)
 
 
+@nox.session(venv_backend="venv")
+def metrics(session: nox.Session) -> None:
+    """Compares metrics of generated samples with torch-fidelity, prdc, scipy; `-- --write FILE` keeps them.
+
+    Not among the usual sessions: PyTorch can be several GB. By pip, which PIP_FIND_LINKS may lead to a build
+    without CUDA. Without TensorFlow, which these metrics do not need.
+    """
+    build(session)
+    session.install(*OF_SAMPLES, "lazy-loader")
+    session.install("--no-deps", str(built("callbacks")))
+    session.run("python", "oracles/sample_metrics.py", *session.posargs)
+
+
 @nox.session
 def trackers(session: nox.Session) -> None:
     """Records to TensorBoard, W&B, MLflow and Comet, without network. Not usual: their clients are large."""
     install(session, ["callbacks[comet,mlflow,wandb]"], *pinned("test"), "tensorboard")
     run_copied_tests(session, ROOT / "integration_tests", ["test_trackers.py"])
+
+
+@nox.session
+def runtimes(session: nox.Session) -> None:
+    """Runs exported models in ONNX Runtime and LiteRT. Not usual: converters and runtimes are large."""
+    install(session, ["dataflow[datasets]", "trainers[onnx]"], *pinned("test", "runtimes"))
+    run_copied_tests(
+        session, ROOT / "integration_tests", ["test_exported_models.py"], also=[ROOT / "examples"]
+    )
 
 
 @nox.session

@@ -1,9 +1,10 @@
 """A training with all that has a state or draws at random, for a process that is killed again and again.
 
-python killed_training.py LOG_DIR [--each-step]
+python killed_training.py LOG_DIR [--each-step | --gan]
 
 It resumes by itself, prints lines with the number of the step, and ends after STEPS steps. With --each-step a
 callback looks at each of them; without, steps run several in one session call, and a thread looks from aside.
+With --gan, two networks train, in rounds of three steps.
 """
 
 import sys
@@ -20,14 +21,16 @@ from towerpack_callbacks import (
     MaxSaver,
     ModelSaver,
     PeriodicTrigger,
+    SampleGrid,
     ScalarStats,
     ScheduledHyperParamSetter,
     add_moving_summary,
 )
 from towerpack_dataflow import BatchData, MapData, MultiProcessRunner
 from towerpack_dataflow.datasets import Digits
-from towerpack_layers import BatchNorm, Conv2D, Dropout, FullyConnected, MaxPooling
+from towerpack_layers import BatchNorm, Conv2D, Dropout, FullyConnected, MaxPooling, random_normal
 from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+from towerpack_trainers.gan import GANModelDesc, GANTrainer, non_saturating_costs
 from towerpack_trainers.step import SpeedTrial
 
 EPOCHS, STEPS_PER_EPOCH = 6, 20
@@ -63,6 +66,33 @@ def augment(datapoint, rng):
     image, label = datapoint
     shifted = np.roll(image, rng.integers(-1, 2, size=2), axis=(0, 1))
     return [(shifted + rng.normal(0, 0.1, size=image.shape)).astype(np.float32), label]
+
+
+class Networks(GANModelDesc):
+    """Batch normalisation and Adam in both networks, and noise."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None, 8, 8], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
+
+    def build_graph(self, image, label):
+        noise = random_normal("noise", [tf.shape(image)[0], 8])
+        z = tf.placeholder_with_default(noise, [None, 8], "z")
+        with tf.variable_scope("gen"):
+            hidden = tf.nn.relu(BatchNorm("bn", FullyConnected("fc0", z, 32)))
+            fake = FullyConnected("fc1", hidden, 64, activation=tf.nn.sigmoid)
+        pictures = tf.reshape(fake, [-1, 8, 8, 1], name="pictures")
+        logits = []
+        for pixels in (tf.expand_dims(image, 3), pictures):
+            with tf.variable_scope("discrim", reuse=tf.AUTO_REUSE):
+                hidden = Dropout("dropout", Conv2D("conv", pixels, 8, 3, activation=tf.nn.relu), rate=0.3)
+                logits.append(FullyConnected("fc", BatchNorm("bn", hidden), 1))
+        costs = non_saturating_costs(*logits)
+        if self.training:
+            add_moving_summary(costs.generator, costs.discriminator)
+        return costs
+
+    def optimizers(self):
+        return tf.train.AdamOptimizer(1e-3, beta1=0.5), tf.train.AdamOptimizer(2e-3, beta1=0.5)
 
 
 class Tell(Callback):
@@ -126,8 +156,33 @@ def configure(log_dir, each_step=True):
     )
 
 
+def train_two_networks(log_dir):
+    """Trains in rounds of two steps of the discriminator and one of the generator."""
+    ema = EMA(0.9, scope="gen")
+    train = BatchData(MapData(Digits("train"), augment, rng=True), 32)
+    config = TrainConfig(
+        model=Networks(),
+        dataflow=MultiProcessRunner(train, num_workers=2),
+        callbacks=[
+            Tell(),
+            ema,
+            ema.applied_to(SampleGrid("pictures", rows=4, columns=4, value_range=(0, 1))),
+            PeriodicTrigger(ModelSaver(keep_last=3), every_k_steps=3, every_k_epochs=1),
+        ],
+        steps_per_epoch=STEPS_PER_EPOCH,
+        max_epoch=EPOCHS // 2,
+        log_dir=log_dir,
+        seed=3,
+        resume="auto",
+    )
+    GANTrainer(config, d_steps=2).train()
+
+
 def main():
     """Trains, in the way that the command line names."""
+    if "--gan" in sys.argv:
+        train_two_networks(Path(sys.argv[1]))
+        return
     each_step = "--each-step" in sys.argv
     # Whether several steps in one call are faster depends on the machine; here they shall be made.
     SpeedTrial.SINGLES, SpeedTrial.is_faster = 0, True

@@ -36,6 +36,7 @@ from towerpack_trainers.distributed import (
     average_over_processes,
     broadcast_variables,
 )
+from towerpack_trainers.gan import GANModelDesc, GANTrainer, least_squares_costs
 
 POINTS = 24
 TOTAL = 6
@@ -111,16 +112,16 @@ def free_addresses(size):
             sock.close()
 
 
-def on_ranks(size, work):
+def on_ranks(size, work, by_network=False):
     """Results or errors of `work(communicator)` on all ranks, each in a thread."""
     addresses = free_addresses(size)
     meeting = Meeting(size)
 
     def run(rank):
-        group = CollectiveCommunicator(Cluster.of(addresses, rank), start_timeout=60, peer_timeout=60).group
-        with group:
+        network = CollectiveCommunicator(Cluster.of(addresses, rank), start_timeout=60, peer_timeout=60)
+        with network.group as group:
             try:
-                return work(InMemory(group, meeting))
+                return work(network if by_network else InMemory(group, meeting))
             except Exception as error:
                 return error
 
@@ -592,6 +593,42 @@ def test_a_stop_between_steps_of_several_runs(run):
     results = on_ranks(2, work)
     assert [result.steps for result in results] == [run, run]
     assert_same(results[0].values, results[1].values)
+
+
+class TwoNetworks(GANModelDesc):
+    """A line for each network, of which one depends on the other."""
+
+    def inputs(self):
+        return Model().inputs()
+
+    def build_graph(self, x, y):
+        with tf.variable_scope("gen"):
+            fake = FullyConnected("fc", x, 3)
+        with tf.variable_scope("discrim"):
+            real_scores = FullyConnected("fc", x * y[:, tf.newaxis], 1, activation=tf.nn.tanh)
+        with tf.variable_scope("discrim", reuse=True):
+            fake_scores = FullyConnected("fc", fake, 1, activation=tf.nn.tanh)
+        return least_squares_costs(real_scores, fake_scores)
+
+    def optimizer(self):
+        return tf.train.MomentumOptimizer(0.1, 0.9)
+
+
+@pytest.mark.parametrize("by_network", [False, True], ids=["in memory", "by network"])
+@pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (2, 1), (1, 2)])
+def test_rounds_of_two_networks_over_processes_as_in_one(d_steps, g_steps, by_network):
+    def work(communicator):
+        config, values = make_config(communicator.rank, communicator.size, model=TwoNetworks())
+        processes = SynchronousProcesses(communicator)
+        GANTrainer(config, d_steps, g_steps, processes=processes).train()
+        return values
+
+    one, other = on_ranks(2, work, by_network)
+    assert_same(one.values, other.values)
+    config, alone = make_config(0, 1, model=TwoNetworks())
+    GANTrainer(config, d_steps, g_steps).train()
+    assert one.steps == 3 * POINTS // TOTAL // d_steps
+    assert_same(one.values, alone.values, 1e-5)
 
 
 # ---- gradients

@@ -4,7 +4,9 @@ import json
 import math
 import os
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 from selenium import webdriver
 from selenium.webdriver import ActionChains
@@ -12,8 +14,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from towerpack_callbacks.__main__ import main
+from towerpack_callbacks.writing import write_picture
 
 EVIL = "</script><script>document.title = 'broken'</script> <b>täte</b> 学习率"
+
+PICTURES = "<b>samples"
 
 
 def write_run(path, rows):
@@ -36,8 +41,10 @@ def page(tmp_path_factory):
     """A page of two runs with names that differ and names that are the same."""
     place = tmp_path_factory.mktemp("page")
     first = write_run(place / "first", [(step, first_row(step)) for step in range(1, 101)])
-    second = [(2 * step, {"cost": 3.0, EVIL: step}) for step in range(1, 101)]
-    assert main(["plot", first, write_run(place / "zweiter", second), "-o", str(place / "curves.html")]) == 0
+    second = write_run(place / "zweiter", [(2 * k, {"cost": 3.0, EVIL: k}) for k in range(1, 101)])
+    for run, step in ((first, 0), (first, 40), (first, 100), (second, 60)):
+        write_picture(Path(run), PICTURES, step, np.full((4, 6, 1), step, np.uint8))
+    assert main(["plot", first, second, "-o", str(place / "curves.html")]) == 0
     return place / "curves.html"
 
 
@@ -100,9 +107,9 @@ def set_slider(browser, value):
 
 def test_charts_curves_and_legend(browser):
     headings = [heading.text for heading in browser.find_elements(By.TAG_NAME, "h2")]
-    assert headings == [EVIL, "cost", "only_first"]  # as text, whatever it looks like
+    assert headings == [EVIL, "cost", "only_first", PICTURES]  # as text, whatever it looks like
     assert browser.title == "Curves: first, zweiter"
-    assert [len(curves(browser, name)) for name in headings] == [1, 2, 1]
+    assert [len(curves(browser, name)) for name in headings] == [1, 2, 1, 0]
     assert [label.text for label in browser.find_elements(By.CSS_SELECTOR, "#runs label")] == [
         "first",
         "zweiter",
@@ -111,6 +118,30 @@ def test_charts_curves_and_legend(browser):
     first, second = curves(browser, "cost")
     assert (first.count("M"), second.count("M")) == (2, 1)
     assert len(chart(browser, "cost").find_elements(By.CSS_SELECTOR, "text.odd")) == 10
+
+
+def shown_pictures(browser):
+    """What is written above the pictures, all of which have loaded."""
+    card = chart(browser, PICTURES)
+    figures = card.find_elements(By.TAG_NAME, "figure")
+    sizes = browser.execute_async_script(
+        "const images = [...arguments[0].querySelectorAll('img')], done = arguments[1];"
+        "Promise.all(images.map((one) => one.decode().then(() => one.naturalWidth))).then(done)",
+        card,
+    )
+    assert sizes == [6] * len(figures)
+    return [figure.text for figure in figures]
+
+
+def test_pictures_over_time(browser):
+    assert shown_pictures(browser) == ["first, step 100", "zweiter, step 60"]
+    slider = chart(browser, PICTURES).find_element(By.TAG_NAME, "input")
+    slider.send_keys(Keys.ARROW_LEFT)
+    assert shown_pictures(browser) == ["first, step 40", "zweiter, step 60"]
+    slider.send_keys(Keys.HOME)
+    assert shown_pictures(browser) == ["first, step 0", "zweiter, step 60"]
+    browser.find_elements(By.CSS_SELECTOR, "#runs input")[0].click()
+    assert shown_pictures(browser) == ["zweiter, step 60"]
 
 
 def test_hovering_shows_values_of_all_runs(browser):

@@ -78,6 +78,33 @@ def ask_to_stop(process, log_dir, moment, start_seconds):
 KILLED = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
 
 
+def disturb(start, tmp_path, options, steps, ways, kills):
+    """Trains undisturbed, and killed so many times; returns the latest checkpoints of both."""
+    last_step, start_seconds = finish(start("killed_training.py", tmp_path / "undisturbed", *options))
+    assert last_step == steps
+    log_dir, moment = tmp_path / "killed", random.Random(kills)
+    log_dir.mkdir()
+    for kill in itertools.islice(itertools.cycle(ways), kills):
+        process = start("killed_training.py", log_dir, *options)
+        kill(process, log_dir, moment, start_seconds)
+        ended = process.wait(timeout=60)
+        assert ended == (143 if kill is ask_to_stop else -signal.SIGKILL), process.stderr.read()
+    process = start("killed_training.py", log_dir, *options)
+    _, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    return [read_checkpoint(tmp_path / name / "latest") for name in ("undisturbed", "killed")]
+
+
+def assert_same(one, other, tmp_path):
+    """All that two checkpoints hold is equal, and so are the statistics of the two runs."""
+    assert one.variables.keys() == other.variables.keys()
+    for name, value in one.variables.items():
+        np.testing.assert_array_equal(other.variables[name], value, err_msg=name, strict=True)
+    assert statistics(tmp_path / "killed") == statistics(tmp_path / "undisturbed")
+    assert one.state["loop"] == other.state["loop"]
+    assert one.state["input"] == other.state["input"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize(
@@ -86,28 +113,26 @@ KILLED = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
     ids=["each step by itself", "several steps in a call"],
 )
 def test_a_training_that_nothing_can_lose(start, tmp_path, options, steps, ways):
-    last_step, start_seconds = finish(start("killed_training.py", tmp_path / "undisturbed", *options))
-    assert last_step == steps
-    log_dir, moment = tmp_path / "killed", random.Random(KILLS)
-    log_dir.mkdir()
-    for kill in itertools.islice(itertools.cycle(ways), KILLS):
-        process = start("killed_training.py", log_dir, *options)
-        kill(process, log_dir, moment, start_seconds)
-        ended = process.wait(timeout=60)
-        assert ended == (143 if kill is ask_to_stop else -signal.SIGKILL), process.stderr.read()
-    process = start("killed_training.py", log_dir, *options)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors
-
-    one, other = (read_checkpoint(tmp_path / name / "latest") for name in ("undisturbed", "killed"))
-    assert one.variables.keys() == other.variables.keys()
-    for name, value in one.variables.items():
-        np.testing.assert_array_equal(other.variables[name], value, err_msg=name, strict=True)
-    assert statistics(log_dir) == statistics(tmp_path / "undisturbed")
+    one, other = disturb(start, tmp_path, options, steps, ways, KILLS)
+    assert_same(one, other, tmp_path)
     best, best_other = (
         read_checkpoint(tmp_path / name / "max-validation_accuracy") for name in ("undisturbed", "killed")
     )
     assert best.path.name == best_other.path.name
     np.testing.assert_array_equal(best.variables["fc/W"], best_other.variables["fc/W"])
-    assert one.state["loop"] == other.state["loop"]
-    assert one.state["input"] == other.state["input"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 60 * KILLS)
+def test_two_networks_that_nothing_can_lose(start, tmp_path):
+    # Noise, both optimizers, the averaged generator and the fixed noise of the pictures among it.
+    kills = max(1, KILLS - 2)
+    one, other = disturb(start, tmp_path, ["--gan"], "60", KILLED, kills)
+    assert_same(one, other, tmp_path)
+    pictures = [
+        sorted((tmp_path / name / "images/samples").glob("*.png")) for name in ("undisturbed", "killed")
+    ]
+    assert len(pictures[0]) == 6
+    assert [path.name for path in pictures[0]] == [path.name for path in pictures[1]]
+    for picture, same in zip(*pictures):
+        assert picture.read_bytes() == same.read_bytes()

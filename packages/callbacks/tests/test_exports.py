@@ -13,6 +13,7 @@ import towerpack_callbacks
 import towerpack_callbacks.checkpoint
 import towerpack_callbacks.hyperparam
 import towerpack_callbacks.hyperparam.schedules
+import towerpack_callbacks.metrics
 import towerpack_callbacks.monitors
 import towerpack_callbacks.nonfinite
 import towerpack_callbacks.profile
@@ -23,6 +24,7 @@ MODULES = [
     towerpack_callbacks.checkpoint,
     towerpack_callbacks.hyperparam,
     towerpack_callbacks.hyperparam.schedules,
+    towerpack_callbacks.metrics,
     towerpack_callbacks.monitors,
     towerpack_callbacks.nonfinite,
     towerpack_callbacks.profile,

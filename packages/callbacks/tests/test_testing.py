@@ -9,10 +9,13 @@ import tensorflow.compat.v1 as tf
 import towerpack_callbacks
 from towerpack_callbacks import (
     EMA,
+    BatchVariance,
     BinaryClassificationStats,
     Callback,
     CallbackFactory,
     CheckNumerics,
+    ClipWeights,
+    CollapseAlarm,
     CSVWriter,
     DataParallelInferenceRunner,
     DumpTensorAsImage,
@@ -43,6 +46,7 @@ from towerpack_callbacks import (
     ProxyCallback,
     RunOp,
     RunUpdateOps,
+    SampleGrid,
     ScalarPrinter,
     ScalarStats,
     ScheduledHyperParamSetter,
@@ -53,6 +57,7 @@ from towerpack_callbacks import (
     StartProcOrThread,
     StatMonitorParamSetter,
     StepFetch,
+    StopAtCollapse,
     StopTraining,
     TensorBoardProfiler,
     TerminateOnNaN,
@@ -95,9 +100,12 @@ class Worker(threading.Thread):
 
 # One way at least to make each public callback; the loop of the kit has "weight", "cost" and "costs".
 OURS = {
+    "BatchVariance": lambda: BatchVariance("costs"),
     "CSVWriter": CSVWriter,
     "CallbackFactory": lambda: CallbackFactory(trigger=lambda self: None),
     "CheckNumerics": CheckNumerics,
+    "ClipWeights": lambda: ClipWeights(0.5),
+    "CollapseAlarm": lambda: CollapseAlarm("stat", above=1),
     "DataParallelInferenceRunner": lambda: DataParallelInferenceRunner(
         range(3), ScalarStats("cost"), ["/cpu:0"]
     ),
@@ -129,6 +137,7 @@ OURS = {
     "ProxyCallback": lambda: ProxyCallback(CheckNumerics()),
     "RunOp": lambda: RunOp(lambda: tf.no_op()),
     "RunUpdateOps": RunUpdateOps,
+    "SampleGrid": lambda: SampleGrid("picture", rows=1, columns=2),
     "ScalarPrinter": ScalarPrinter,
     "ScheduledHyperParamSetter": lambda: ScheduledHyperParamSetter("weight", [(0, 0.5), (2, 0.25)]),
     "Seed": lambda: Seed(1),
@@ -136,6 +145,7 @@ OURS = {
     "SessionRunTimeout": lambda: SessionRunTimeout(60_000),
     "SimpleMovingAverage": lambda: SimpleMovingAverage(["cost"], 4),
     "StartProcOrThread": lambda: StartProcOrThread(Worker()),
+    "StopAtCollapse": lambda: StopAtCollapse("stat", above=1, patience=9),
     "StatMonitorParamSetter": lambda: StatMonitorParamSetter("weight", "stat", lambda old: old, 0.1, 2),
     "TFEventWriter": TFEventWriter,
     "TensorBoardProfiler": lambda: TensorBoardProfiler(first_step=2, steps=2),
@@ -145,6 +155,7 @@ OURS = {
 
 # What acts at every step, and says so.
 NEVER_IDLE = {
+    "ClipWeights",
     "DumpTensors",
     "EMA",
     "EnableCallbackIf",
@@ -169,12 +180,14 @@ def test_no_callback_is_forgotten():
 
 
 class Bits(Stat):
-    """Also adds a tensor of zeros and ones."""
+    """Also adds a tensor of zeros and ones, and pictures made of random numbers."""
 
     def _setup_graph(self):
         super()._setup_graph()
         with tf.name_scope(None):
             tf.constant([0, 1], name="binary")
+            z = tf.placeholder_with_default(tf.zeros([1, 3]), [None, 3], name="z")
+            tf.stack([z, z], axis=1, name="picture")
 
 
 @pytest.mark.parametrize("name", OURS)

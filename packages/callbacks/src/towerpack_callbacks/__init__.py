@@ -7,5 +7,5 @@ import lazy_loader
 
 __getattr__, __dir__, _names = lazy_loader.attach_stub(__name__, __file__)
 # `import *` would put the common words of sub-packages over a script's own names.
-_FOLDERS = {"checkpoint", "hyperparam", "monitors", "nonfinite", "profile", "testing"}
+_FOLDERS = {"checkpoint", "hyperparam", "metrics", "monitors", "nonfinite", "profile", "testing"}
 __all__ = [name for name in _names if name not in _FOLDERS]

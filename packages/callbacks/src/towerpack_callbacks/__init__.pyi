@@ -1,5 +1,6 @@
 from . import checkpoint as checkpoint
 from . import hyperparam as hyperparam
+from . import metrics as metrics
 from . import monitors as monitors
 from . import nonfinite as nonfinite
 from . import profile as profile
@@ -11,16 +12,21 @@ from ._errors import (
     CheckpointWriteError,
     NonFiniteError,
     PeriodError,
+    SamplesError,
+    ScopeError,
     StatisticError,
     StopTraining,
     TensorNotFoundError,
 )
 from .actions._callback_factory import CallbackFactory
+from .actions._clip_weights import ClipWeights
 from .actions._reseed import Seed
 from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
 from .actions._start_process import StartProcOrThread
 from .actions._weight_averages import EMA, averaged_variables
 from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
+from .callback.wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
+from .callback.wrappers._periodic_trigger import PeriodicTrigger
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
@@ -57,29 +63,32 @@ from .profile import (
     ThroughputTracker,
 )
 from .profile._progress_bar import ProgressBar
+from .stopping._collapse_alarm import CollapseAlarm, StopAtCollapse
 from .stopping._early_stopping import EarlyStopping
 from .stopping._step_timeout import SessionRunTimeout
 from .summaries import (
     MOVING_SUMMARIES,
+    BatchVariance,
     DumpTensorAsImage,
     DumpTensors,
     GradientNorm,
     MergeAllSummaries,
     MovingAverageSummary,
     ProcessTensors,
+    SampleGrid,
     SendStat,
     SimpleMovingAverage,
     add_activation_summary,
     add_moving_summary,
     add_param_summary,
     add_tensor_summary,
+    image_grid,
 )
-from .wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
-from .wrappers._periodic_trigger import PeriodicTrigger
 
 __all__ = [
     "EMA",
     "MOVING_SUMMARIES",
+    "BatchVariance",
     "BinaryClassificationStats",
     "CSVWriter",
     "Callback",
@@ -91,6 +100,8 @@ __all__ = [
     "CheckpointError",
     "CheckpointWriteError",
     "ClassificationError",
+    "ClipWeights",
+    "CollapseAlarm",
     "DataParallelInferenceRunner",
     "DumpTensorAsImage",
     "DumpTensors",
@@ -132,9 +143,12 @@ __all__ = [
     "ProxyCallback",
     "RunOp",
     "RunUpdateOps",
+    "SampleGrid",
+    "SamplesError",
     "ScalarPrinter",
     "ScalarStats",
     "ScheduledHyperParamSetter",
+    "ScopeError",
     "Seed",
     "SendStat",
     "SessionRunTimeout",
@@ -146,6 +160,7 @@ __all__ = [
     "StepFetch",
     "StepPlan",
     "StepRunner",
+    "StopAtCollapse",
     "StopTraining",
     "TFEventWriter",
     "TensorBoardProfiler",
@@ -162,5 +177,6 @@ __all__ = [
     "explain_callbacks",
     "find_ancestors",
     "find_tensors",
+    "image_grid",
     "make_predictor",
 ]

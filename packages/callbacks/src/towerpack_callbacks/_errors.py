@@ -7,6 +7,8 @@ RuntimeError
 └── CheckpointWriteError    a checkpoint could not be written; the previous one is whole
 ValueError
 ├── PeriodError             a period that is not one
+├── SamplesError            samples cannot be compared: too few, not finite, of another dimension
+├── ScopeError              no variable of the wanted kind is in a scope
 ├── StatisticError          a statistic is consumed that nothing produces in time
 └── CheckpointError         a checkpoint cannot be read, or does not fit
 ArithmeticError
@@ -27,6 +29,8 @@ __all__ = [
     "CheckpointWriteError",
     "NonFiniteError",
     "PeriodError",
+    "SamplesError",
+    "ScopeError",
     "StatisticError",
     "StopTraining",
     "TensorNotFoundError",
@@ -51,6 +55,14 @@ class CheckpointWriteError(RuntimeError):
 
 class PeriodError(ValueError):
     """A period was given that is not a positive number of steps, epochs or seconds."""
+
+
+class SamplesError(ValueError):
+    """Samples cannot be measured: they are too few, not finite, or of another dimension or shape."""
+
+
+class ScopeError(ValueError):
+    """No variable of the wanted kind is in a scope; the message lists the scopes that have some."""
 
 
 class StatisticError(ValueError):

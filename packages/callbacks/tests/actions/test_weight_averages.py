@@ -4,8 +4,19 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import EMA, Callback, ModelSaver, PeriodicTrigger, averaged_variables
+from towerpack_callbacks import (
+    EMA,
+    Callback,
+    CallbackFactory,
+    InferenceRunner,
+    ModelSaver,
+    PeriodicTrigger,
+    ScalarStats,
+    ScopeError,
+    averaged_variables,
+)
 from towerpack_callbacks.checkpoint import assign_variables, load_variables
+from towerpack_callbacks.loop import PlainLoop
 
 NAME = "weight/ExponentialMovingAverage"
 
@@ -148,5 +159,70 @@ def test_a_decay_is_a_part(decay):
 
 
 def test_nothing_to_average(line):
-    with pytest.raises(ValueError, match="has no floating-point variable"):
+    with pytest.raises(ScopeError, match="has no floating-point variable"):
         line.run([EMA(collection="nothing here")])
+
+
+def grow(callback):
+    """Two networks of one weight each, which grow by 1 with each step."""
+    with tf.name_scope(None):
+        for scope in ("gen", "gen/deep", "discrim", "generous"):
+            with tf.variable_scope(scope):
+                weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+                tf.identity(weight, "seen")
+        callback.grow = tf.group(
+            *[tf.assign_add(v, 1.0) for v in tf.trainable_variables() if v.op.name != "weight"]
+        )
+
+
+@pytest.fixture
+def networks():
+    """Makes the networks, and has them grow."""
+    return CallbackFactory(setup_graph=grow)
+
+
+class Grow(Callback):
+    """Runs the growth after each step, before the averages are updated."""
+
+    def __init__(self, networks):
+        self._networks = networks
+
+    def _trigger_step(self):
+        self.trainer.sess.run(self._networks.grow)
+
+
+def evaluated(loop, names):
+    return [loop.monitors.get_latest(f"validation_{name}") for name in names]
+
+
+def test_an_evaluation_sees_the_averages_of_one_scope_alone(networks):
+    ema, names = EMA(0.0, scope="gen"), ["gen/seen", "gen/deep/seen", "discrim/seen", "generous/seen"]
+    runner = InferenceRunner(range(2), ScalarStats(names))
+    # The averages of decay 0 are the weights of the step before: they are updated first.
+    loop = PlainLoop([networks, ema, Grow(networks), ema.applied_to(runner)], 3, 2, None)
+    loop.train()
+    assert evaluated(loop, names) == [5, 5, 6, 6]
+    assert str(ema.applied_to(runner)).startswith("EMA(scope='gen').applied_to(")
+
+
+def test_networks_have_averages_of_their_own(networks, tmp_path):
+    emas = [EMA(0.0, scope="gen"), EMA(0.5, "2 steps", scope="discrim/"), EMA(0.9)]
+    with pytest.raises(
+        ValueError, match=r"EMA: gen/w, gen/deep/w, discrim/w have averages already\. Use one"
+    ):
+        PlainLoop([networks, *emas], 3, 1, tmp_path)
+    loop = PlainLoop([networks, *emas[:2], Grow(networks), ModelSaver()], 3, 1, tmp_path)
+    loop.train()
+    saved = load_variables(tmp_path)
+    assert {name for name in saved if name.startswith("EMA/")} == {"EMA/gen/updates", "EMA/discrim/updates"}
+    exported = averaged_variables(saved)
+    assert not any("EMA" in name or "Average" in name for name in exported)
+    assert (exported["gen/w"], exported["gen/deep/w"], exported["generous/w"]) == (2, 2, 3)
+    assert saved["EMA/discrim/updates"] == 1 and exported["discrim/w"] != 3
+
+
+def test_a_scope_without_variables(networks):
+    with pytest.raises(
+        ScopeError, match=r"in the scope 'generator'\. Scopes .*: no scope \(1\), discrim \(1\), gen \(1\)"
+    ):
+        PlainLoop([networks, EMA(scope="generator")], 3, 2, None)

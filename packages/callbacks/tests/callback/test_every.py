@@ -157,6 +157,20 @@ def test_no_step_is_idle_once_a_time_has_come():
     assert schedule.unobserved_steps(2) == float("inf")
 
 
+@given(st.integers(1, 30), st.integers(0, 50), st.lists(st.integers(1, 12), min_size=1, max_size=30))
+def test_a_loop_that_makes_several_steps_passes_over_no_multiple(period, start, jumps):
+    schedule = DueSchedule([("a", Every(steps=period)), ("b", Every(steps=period + 1))])
+    schedule.start(start)
+    step = start
+    for jump in jumps:
+        passed = range(step + 1, step + jump + 1)
+        step += jump
+        expected = tuple(
+            name for name, k in (("a", period), ("b", period + 1)) if any(each % k == 0 for each in passed)
+        )
+        assert schedule.due(step, 1, False) == expected
+
+
 def test_equal_sets_are_the_same_object():
     schedule = DueSchedule([("a", EVERY_STEP), ("b", Every(steps=2))])
     due = [schedule.due(step, 1, False) for step in range(1, 7)]
@@ -184,7 +198,7 @@ def test_seconds_begin_with_the_training():
     clock = Clock()
     schedule = DueSchedule([("a", Every(seconds=10))], clock)
     clock.now = 150.0
-    schedule.start()
+    schedule.start(0)
     assert schedule.due(1, 1, False) == ()
     clock.now = 160.0
     assert schedule.due(2, 1, False) == ("a",)

@@ -1,5 +1,6 @@
 """Runs as they are read and thinned out, and the pictures of them."""
 
+import base64
 import json
 import re
 import struct
@@ -24,6 +25,7 @@ from towerpack_callbacks.plot import (
     write_html,
     write_png,
 )
+from towerpack_callbacks.writing import write_picture
 
 
 def write_run(path, rows):
@@ -196,6 +198,38 @@ def test_names_cannot_leave_the_script(tmp_path):
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert page.count("</script>") == 1 and "<!--" not in page
     assert embedded(page)["keys"] == [evil]
+
+
+@pytest.fixture
+def artist(tmp_path):
+    """A run with pictures."""
+    path = write_run(tmp_path / "artist", [(1, {"cost": 1.0})])
+    for step in range(0, 1000, 10):
+        write_picture(path, "samples", step, np.full((2, 3, 1), step % 256, np.uint8))
+    return path
+
+
+def test_a_page_has_pictures_over_time_and_never_lacks_the_last(artist, runs, tmp_path):
+    [run] = read_runs([artist])
+    assert select_keys([run, *runs], [re.compile("a|c")]) == ["cost", "samples"]
+    write_html([run, *runs], ["cost", "samples"], tmp_path / "page.html", Appearance())
+    page = embedded((tmp_path / "page.html").read_text())
+    assert page["keys"] == ["cost"] and page["series"] == ["samples"]
+    assert [list(one["pictures"]) for one in page["runs"]] == [["samples"], [], []]
+    pictures = page["runs"][0]["pictures"]["samples"]
+    assert len(pictures) == 50 and (pictures[0][0], pictures[-1][0]) == (0, 990)
+    for step, content in pictures:
+        assert base64.b64decode(content) == (artist / "images/samples" / f"{step:08d}.png").read_bytes()
+
+
+def test_pictures_are_of_directories_and_not_of_files(artist):
+    [run] = read_runs([artist / "stats.jsonl"])
+    assert run.pictures == {}
+
+
+def test_a_png_has_no_pictures(artist, tmp_path):
+    with pytest.raises(RunError, match=r"no statistics; write a page: -o curves.html"):
+        write_png(read_runs([artist]), ["samples"], tmp_path / "out.png", Appearance())
 
 
 def pixels(path):

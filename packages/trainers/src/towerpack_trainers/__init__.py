@@ -2,15 +2,21 @@
 
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
+from . import export as export
+from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
+from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
+    ExportError,
     FrozenConfigError,
     LogDirTakenError,
     ModelError,
+    PredictorInputError,
+    PredictorProcessError,
     RestoreError,
     TowerRuleError,
     TrainerStateError,
@@ -21,6 +27,8 @@ from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
+from .export import ModelExporter
+from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 from .optimize import (
     LAMB,
     LARS,
@@ -40,7 +48,16 @@ from .optimize import (
     apply_grad_processors,
     mixed_precision,
 )
-from .predict import OfflinePredictor, PredictConfig
+from .predict import (
+    DataParallelOfflinePredictor,
+    FeedfreePredictor,
+    MultiProcessDatasetPredictor,
+    MultiThreadAsyncPredictor,
+    MultiTowerOfflinePredictor,
+    OfflinePredictor,
+    PredictConfig,
+    SimpleDatasetPredictor,
+)
 from .replicate import (
     AsyncMultiGPUBuilder,
     AsyncMultiGPUTrainer,
@@ -69,15 +86,22 @@ __all__ = [
     "AsyncMultiGPUBuilder",
     "AsyncMultiGPUTrainer",
     "Builder",
+    "BuilderTrainer",
     "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
+    "DataParallelOfflinePredictor",
     "DictRestore",
     "DistributedTrainer",
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
+    "ExportError",
+    "FeedfreePredictor",
     "FilterNoneGrad",
     "FrozenConfigError",
+    "GANCosts",
+    "GANModelDesc",
+    "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
     "HookedSession",
@@ -86,17 +110,26 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "ModelExporter",
+    "MultiGPUGANTrainer",
+    "MultiProcessDatasetPredictor",
+    "MultiThreadAsyncPredictor",
+    "MultiTowerOfflinePredictor",
     "NoOpTrainer",
     "Objective",
     "OfflinePredictor",
     "PostProcessOptimizer",
     "PredictConfig",
+    "PredictorInputError",
+    "PredictorProcessError",
     "PrintGradient",
     "QueueInputTrainer",
     "RestoreError",
     "SaverRestore",
     "ScaleGradient",
+    "SeparateGANTrainer",
     "SessionInit",
+    "SimpleDatasetPredictor",
     "SimpleTrainer",
     "SingleCostTrainer",
     "SingleDeviceBuilder",

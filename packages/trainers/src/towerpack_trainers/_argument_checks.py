@@ -142,6 +142,7 @@ def at_least(owner: str, name: str, value: Any, minimum: int = 1) -> int:
     Raises:
         ConfigError: `value` is none; the message names the argument `name` of `owner`.
     """
+    value = as_int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
         raise ConfigError(_wrong_number(owner, name, value, _whole(minimum)))
     return value

@@ -3,6 +3,11 @@
 ```
 RuntimeError
 ├── TrainerStateError     a method was called at the wrong time
+├── EndOfInputError       the training input ended before the last step
+└── PredictorProcessError a process that predicts has died or failed
+
+
+├── ExportError           a model cannot be exported as was asked
 └── EndOfInputError       the training input ended before the last step
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
@@ -10,7 +15,8 @@ ValueError
 │   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
-└── RestoreError          values to restore do not fit the graph's variables
+├── RestoreError          values to restore do not fit the graph's variables
+└── PredictorInputError   … and a TypeError: a predictor does not take what it is given
 ```
 """
 
@@ -19,9 +25,12 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "EndOfInputError",
+    "ExportError",
     "FrozenConfigError",
     "LogDirTakenError",
     "ModelError",
+    "PredictorInputError",
+    "PredictorProcessError",
     "RestoreError",
     "TowerRuleError",
     "TrainerStateError",
@@ -34,6 +43,14 @@ class TrainerStateError(RuntimeError):
 
 class EndOfInputError(RuntimeError):
     """The input of a training ended before the training did."""
+
+
+class PredictorProcessError(RuntimeError):
+    """A process that predicts died, or failed beyond what can be sent; the message says which and how."""
+
+
+class ExportError(RuntimeError):
+    """Inputs and outputs to export do not fit together, or a format cannot express the model."""
 
 
 class ConfigError(ValueError):
@@ -58,3 +75,7 @@ class TowerRuleError(ModelError):
 
 class RestoreError(ValueError):
     """Values to restore do not fit the variables; the message lists the differences."""
+
+
+class PredictorInputError(ValueError, TypeError):
+    """A predictor received another number of arrays than it takes, or one of a wrong shape or type."""

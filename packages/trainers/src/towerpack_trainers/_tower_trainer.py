@@ -13,17 +13,18 @@ from towerpack_callbacks import Callback, InferenceTower
 from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
-from ._errors import ConfigError, TrainerStateError
+from ._errors import ConfigError
 from ._trainer import Trainer
 from .config._flow_positions import FlowPositions
 from .optimize import compile_training_towers, leave_fusion_to_xla
+from .predict._prediction_towers import PredictionTowers
 from .session import seed_data
 from .towers._cross_tower_sum import CrossTowerSum
-from .towers._devices import are_gpus, check_devices, note_devices
+from .towers._devices import are_gpus, check_devices
 from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from .towers._model_desc import ModelDesc
 from .towers._predictor import Predictor
-from .towers._tower import Tower, TowerFunc, no_moving_summaries
+from .towers._tower import TowerFunc, no_moving_summaries
 
 __all__ = ["TowerTrainer"]
 
@@ -34,26 +35,30 @@ class TowerTrainer(Trainer):
     Subclasses build their training towers in `_setup`, through `tower_func`, `source` and `training_context`,
     after this class's own `_setup`. Beside the hooks of `Trainer` they may override
 
-    - `_make_source(dataflow)` chooses the `InputSource` that brings a DataFlow into the graph.
+    - `_make_source(dataflow)` chooses the `InputSource` that brings a DataFlow into the graph;
+    - `_tower_function()` returns the function that builds a replica.
 
     Raises:
         ConfigError: (when made) the configuration has no model.
     """
 
     def _setup(self) -> None:
-        build = self.model.build_graph
+        build = self._tower_function()
         self.tower_func = TowerFunc(
             compile_training_towers(build) if self.config.xla else build, self.model.inputs()
         )
         self._step_variable = tf.train.get_or_create_global_step()
         self._evaluation_towers: list[EvaluationTower] = []
-        self._prediction_towers: dict[str | None, Tower] = {}
+        self._prediction = PredictionTowers(self.tower_func, self.graph, self._evaluation_scope)
         if self.source is None:
             self.source = self._make_source(self.config.dataflow)
             seed_data(self.source, self.seed, self.processes)
         self._positions = FlowPositions()
         self._positions.note(self.config.dataflow)
         self.source.setup(self.tower_func.specs)
+
+    def _tower_function(self) -> Callable[..., Any]:
+        return self.model.build_graph
 
     def _session_config(self) -> tf.ConfigProto:
         config = super()._session_config()
@@ -139,39 +144,24 @@ class TowerTrainer(Trainer):
         return evaluation
 
     def get_predictor(
-        self, input_names: Sequence[str], output_names: Sequence[str], device: str | None = None
+        self, input_names: Sequence[str], output_names: Sequence[str], device: int | str | None = None
     ) -> Predictor:
         """Makes a function from input arrays to output arrays, of the model as it evaluates.
 
         Call it before training begins, or in a callback's `_setup_graph`: the first predictor on a device
-        adds a replica, which the later ones there share.
+        adds a replica, which the later ones there share. The same tensors have the same predictor.
 
         Args:
             input_names: names of `inputs()` or of tensors, in the order of the function's arguments.
-            output_names: names of tensors the model makes.
-            device: where the replica is, such as "/gpu:1"; None: where TensorFlow puts it.
+            output_names: names of tensors the model makes, or of variables.
+            device: where the replica is: the number of a GPU, -1 for the CPU, or a name such as "/gpu:1";
+                None: where TensorFlow puts it.
 
         Raises:
             TrainerStateError: the graph is final already, and has no replica on that device.
             ConfigError: the device is none, or is not there.
         """
-        tower = self._prediction_towers.get(device) or self._build_prediction_tower(device)
-        feeds, fetches = tower.get_tensors(input_names), tower.get_tensors(output_names)
-        return Predictor(lambda: self.sess, feeds, fetches)
-
-    def _build_prediction_tower(self, device: str | None) -> Tower:
-        if self.graph.finalized:
-            raise TrainerStateError("The graph is final. Call get_predictor in a callback's _setup_graph.")
-        places = [] if device is None else check_devices([device])
-        with self._evaluation_scope(), contextlib.ExitStack() as stack:
-            for place in places:
-                stack.enter_context(tf.device(place))
-            note_devices(places)
-            name = self.graph.unique_name("tower-pred", mark_as_used=False)
-            placeholders = [tf.placeholder(s.dtype, s.shape, s.name) for s in self.tower_func.specs]
-            tower = self.tower_func.build(TowerContext(name, is_training=False, reuse=True), placeholders)
-        self._prediction_towers[device] = tower
-        return tower
+        return self._prediction.get_predictor(lambda: self.sess, input_names, output_names, device)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name: inputs, then those of the whole graph, then of the first tower."""

@@ -47,7 +47,7 @@ from .session import (
 )
 from .step import HookedSession, TrainingSteps, check_position
 from .towers._devices import devices_of_towers
-from .towers._predictor import Predictor
+from .towers._predictor import Predictor, make_predictor
 
 __all__ = ["Trainer"]
 
@@ -145,8 +145,7 @@ class Trainer(LoopCounters):
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""
-        feeds, fetches = self.get_tensors(input_names), self.get_tensors(output_names)
-        return Predictor(lambda: self.sess, feeds, fetches)
+        return make_predictor(lambda: self.sess, self, input_names, output_names)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""
@@ -220,16 +219,17 @@ class Trainer(LoopCounters):
     def _prepare(self) -> TrainingSteps:
         if self._steps is not None:
             return self._steps
-        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source)
+        takes = self._train_op.takes
+        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source, takes)
         self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            op, options = self._train_op.fix(), self._session_config()
+            op, lead, options = self._train_op.fix(), self._train_op.lead, self._session_config()
             own = type(self).__name__ if self._has_own_step() or self.processes.single_steps else None
             self._steps = resolve_steps(
-                self.config, options, op, self.callbacks, self.loop, self._counter, own
+                self.config, options, op, self.callbacks, self.loop, self._counter, own, lead
             )
         return self._steps
 

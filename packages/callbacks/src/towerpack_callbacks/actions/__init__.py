@@ -1,1 +1,1 @@
-"""Callbacks that do something besides training: run ops, start processes, average weights."""
+"""Callbacks that do something besides training: run ops, start processes, average and clip weights."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
@@ -10,10 +11,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, as_every
+from ..graph import floating_variables
 
 __all__ = ["EMA", "averaged_variables"]
 
 _SUFFIX = "/ExponentialMovingAverage"  # as tf.train.ExponentialMovingAverage names them
+_COUNTER = re.compile(r"EMA/(.+/)?updates")
 
 
 @final
@@ -29,13 +32,18 @@ class EMA(Callback):
     processes train together, those of the chief count, which saves and evaluates: after a resume, the other
     processes' averages start from the weights again.
 
+    With a scope, the weights of one network are averaged, such as a GAN's generator; those of the other stay
+    what they are wherever the averages are applied. Several networks have an `EMA` each.
+
     Args:
         decay: at least 0 and below 1.
         every: after which steps to update.
         collection: graph collection of the variables.
+        scope: the variable scope whose variables are averaged, such as "gen"; None: all of the collection.
 
     Raises:
-        ValueError: the decay is out of range; or (at set-up) there is nothing to average.
+        ValueError: the decay is out of range; or (at set-up) variables have averages already.
+        ScopeError: (at set-up) there is nothing to average; the message lists the scopes.
 
     Example:
         ```python
@@ -51,12 +59,13 @@ class EMA(Callback):
         decay: float = 0.999,
         every: Every | str = EVERY_STEP,
         collection: str = tf.GraphKeys.TRAINABLE_VARIABLES,
+        scope: str | None = None,
     ) -> None:
         if not 0 <= decay < 1:
             raise ValueError(f"EMA(decay={decay!r}): expected a number with 0 <= decay < 1.")
         self._decay = decay
         self._every = as_every(every)
-        self._collection = collection
+        self._collection, self._scope = collection, scope
         self._applied = False
 
     def applied_to(self, callback: Callback) -> Callback:
@@ -81,9 +90,9 @@ class EMA(Callback):
             self._applied = False
 
     def _setup_graph(self) -> None:
-        weights = [v for v in self.graph.get_collection(self._collection) if v.dtype.is_floating]
-        if not weights:
-            raise ValueError(f"EMA: the collection {self._collection!r} has no floating-point variable.")
+        weights = floating_variables(self.graph, self._scope, self._collection)
+        self._check_not_averaged(weights)
+        counter = "EMA/updates" if self._scope is None else f"EMA/{self._scope.rstrip('/')}/updates"
         # Names must not depend on the scope of the caller.
         with tf.name_scope(None), tf.variable_scope(tf.VariableScope(reuse=None, use_resource=True)):
             averages = [
@@ -96,12 +105,19 @@ class EMA(Callback):
                 )
                 for weight in weights
             ]
-            self._updates = tf.get_variable(
-                "EMA/updates", [], tf.int64, tf.zeros_initializer(), trainable=False
-            )
+            self._updates = tf.get_variable(counter, [], tf.int64, tf.zeros_initializer(), trainable=False)
         self._start_op = tf.group(*[tf.assign(a, w) for a, w in zip(averages, weights)])
         self._update_op = self._make_update(weights, averages)
         self._swap_op = _make_swap(weights, averages)
+
+    def _check_not_averaged(self, weights: list[tf.Variable]) -> None:
+        there = {variable.op.name for variable in self.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+        twice = [weight.op.name for weight in weights if weight.op.name + _SUFFIX in there]
+        if twice:
+            raise ValueError(
+                f"{self}: {', '.join(twice[:5])}{', ...' if len(twice) > 5 else ''} have averages already. "
+                "Use one EMA for all variables, or several whose scopes have none in common."
+            )
 
     def _make_update(self, weights: list[tf.Variable], averages: list[tf.Variable]) -> tf.Operation:
         done = tf.cast(self._updates.read_value(), tf.float64)
@@ -127,6 +143,9 @@ class EMA(Callback):
         # In a call of its own: along with the step it would read weights from before or after it, by chance.
         self._update()
 
+    def __str__(self) -> str:
+        return "EMA" if self._scope is None else f"EMA(scope={self._scope!r})"
+
 
 @final
 class _WithAverages(ProxyCallback):
@@ -148,7 +167,7 @@ class _WithAverages(ProxyCallback):
         return self.callback.overrides(method)
 
     def __str__(self) -> str:
-        return f"EMA.applied_to({self.callback})"
+        return f"{self._ema}.applied_to({self.callback})"
 
 
 def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
@@ -172,7 +191,7 @@ def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[st
         raise ValueError(
             f"Among {len(variables)} variables no name ends with {_SUFFIX!r}: they were not saved with EMA()."
         )
-    kept = {name: v for name, v in variables.items() if name not in averages and name != "EMA/updates"}
+    kept = {name: v for name, v in variables.items() if name not in averages and not _COUNTER.fullmatch(name)}
     return {**kept, **{name.removesuffix(_SUFFIX): value for name, value in averages.items()}}
 
 

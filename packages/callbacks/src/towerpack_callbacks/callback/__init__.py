@@ -1,6 +1,6 @@
 """What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
 
-from ._argument_checks import check_choice, check_count
+from ._argument_checks import check_choice, check_count, check_number_above_zero
 from ._callback import Callback, is_replaced, output_directory
 from ._callback_state import load_state_of, state_of
 from ._due_schedule import DueSchedule, Ticker
@@ -27,6 +27,7 @@ __all__ = [
     "as_every",
     "check_choice",
     "check_count",
+    "check_number_above_zero",
     "is_better",
     "is_replaced",
     "load_state_of",

@@ -29,10 +29,10 @@ class Ticker:
         self._is_due = False
         self.deadline = float("inf") if every.seconds is None else clock() + every.seconds
 
-    def due(self, step: int, epoch: int, last_step: bool) -> bool:
+    def due(self, step: int, epoch: int, last_step: bool, before: int | None = None) -> bool:
         """Says whether it is due now; see `Every.due`."""
         if self.every.seconds is None:
-            return self.every.due(step, epoch, last_step)
+            return self.every.due(step, epoch, last_step, before)
         if step != self._step:
             now = self._clock()
             self._step, self._is_due = step, now >= self.deadline
@@ -69,10 +69,16 @@ class DueSchedule(Generic[T]):
         self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
         # 0: the first call looks at all items, wherever the run starts (it may be resumed).
         self._next_step: float = 0
+        self._looked_at: int | None = None
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
-    def start(self) -> None:
-        """Counts seconds from now on: the time before was no training."""
+    def start(self, step: int) -> None:
+        """Counts steps from this one, and seconds from now on: the time before was no training.
+
+        Args:
+            step: the number of finished steps.
+        """
+        self._looked_at = step
         for ticker in self._timed:
             ticker.restart()
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
@@ -87,7 +93,10 @@ class DueSchedule(Generic[T]):
         return max(self._next_step - step - 1, 0)
 
     def due(self, step: int, epoch: int, last_step: bool) -> tuple[T, ...]:
-        """Items due at this step, in their order. See `Every.due` for the arguments."""
+        """Items due at this step, in their order. See `Every.due` for the arguments.
+
+        A period in steps is due at the first step asked for that reaches or passes a multiple of it.
+        """
         if (
             step < self._next_step
             and not (last_step and self._has_epoch_periods)
@@ -95,7 +104,8 @@ class DueSchedule(Generic[T]):
         ):
             return self.always
         self._next_step = min(((step // k + 1) * k for k in self._step_periods), default=float("inf"))
-        flags = tuple(ticker.due(step, epoch, last_step) for _, ticker in self._items)
+        before, self._looked_at = self._looked_at, step
+        flags = tuple(ticker.due(step, epoch, last_step, before) for _, ticker in self._items)
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
         if flags not in self._sets:
             chosen = tuple(item for (item, _), flag in zip(self._items, flags) if flag)

@@ -99,19 +99,21 @@ class Every:
         name, factor = _UNITS[match[2]]
         return cls(**{name: int(match[1]) * factor})
 
-    def due(self, step: int, epoch: int, last_step: bool) -> bool:
+    def due(self, step: int, epoch: int, last_step: bool, before: int | None = None) -> bool:
         """Returns whether it is due now. Seconds need a `Ticker`, which keeps the time at which it last was.
 
         Args:
             step: `global_step` after the step, 1 for the first.
             epoch: the running epoch, 1 for the first.
             last_step: whether this step is its epoch's last.
+            before: the step at which this was asked before; a multiple between the two is not passed over.
+                None: the step before.
 
         Raises:
             PeriodError: the period is in seconds.
         """
         if self.steps is not None:
-            return step % self.steps == 0
+            return step // self.steps > (step - 1 if before is None else before) // self.steps
         if self.epochs is not None:
             return last_step and epoch % self.epochs == 0
         raise PeriodError(f"Whether {self} is due depends on when it last was. Use a Ticker of it.")

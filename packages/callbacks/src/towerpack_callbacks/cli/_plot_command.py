@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..plot import THEMES, Appearance, read_runs, select_keys, write_html, write_png
+from ..plot import THEMES, Appearance, Run, read_runs, select_keys, write_html, write_png
 from ._command_line import regex
 
 __all__ = ["add_plot"]
@@ -21,6 +22,7 @@ def add_plot(commands: Any) -> None:
         "plot",
         help="draw curves of one run or several, to a page or a PNG",
         description="Draws one chart for each statistic, with a curve for each run, which may be going on. "
+        "The page also shows the pictures of SampleGrid, with a slider over the steps. "
         "The page is one file that needs no network; it has values on hovering, smoothing, log scale, zoom.",
     )
     parser.add_argument(
@@ -41,7 +43,8 @@ def add_plot(commands: Any) -> None:
         action="append",
         default=[],
         metavar="REGEX",
-        help="only statistics in whose name this is found; may be given more than once (default: all)",
+        help="only statistics and pictures in whose name this is found; may be given more than once "
+        "(default: all)",
     )
     parser.add_argument("--log", action="store_true", help="logarithmic scale")
     parser.add_argument(
@@ -69,7 +72,13 @@ def _plot(options: argparse.Namespace) -> None:
     look = Appearance(options.theme, options.log, options.smooth)
     for path in options.output or [Path("curves.html")]:
         _WRITERS[path.suffix.lower()](runs, keys, path, look)
-        print(f"{path}: {len(keys)} statistics of {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+        print(f"{path}: {_count(runs, keys)} of {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+
+
+def _count(runs: Sequence[Run], keys: Sequence[str]) -> str:
+    curves = {key for run in runs for key in run.curves} & set(keys)
+    pictures = {key for run in runs for key in run.pictures} & set(keys)
+    return f"{len(curves)} statistics{f' and {len(pictures)} series of pictures' if pictures else ''}"
 
 
 def _output(text: str) -> Path:

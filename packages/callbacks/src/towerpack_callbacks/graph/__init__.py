@@ -1,8 +1,9 @@
-"""Searches of a finished graph: tensors by name, applied gradients, the ops that tensors depend on."""
+"""Searches of a finished graph: tensors, scopes, applied gradients, the ops that tensors depend on."""
 
 from ._applied_gradients import find_applied_gradients
 from ._find_tensors import as_names, find_tensors
 from ._op_ancestors import creation_order, find_ancestors, reads_variable, sources_of
+from ._scoped_variables import floating_variables
 
 __all__ = [
     "as_names",
@@ -10,6 +11,7 @@ __all__ = [
     "find_ancestors",
     "find_applied_gradients",
     "find_tensors",
+    "floating_variables",
     "reads_variable",
     "sources_of",
 ]

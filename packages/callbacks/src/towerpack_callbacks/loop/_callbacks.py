@@ -69,10 +69,8 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback | Callbacks]) -> None:
         self._callbacks: list[Callback] = []
         for item in callbacks:
-            if isinstance(item, Callbacks):
-                self._callbacks += item._callbacks
-            elif isinstance(item, Callback):
-                self._callbacks.append(item)
+            if isinstance(item, (Callback, Callbacks)):
+                self._callbacks += item._callbacks if isinstance(item, Callbacks) else [item]
             else:
                 raise TypeError(
                     f"callbacks must be Callback objects, received {item!r} of type {type(item).__name__}."
@@ -230,8 +228,9 @@ class Callbacks:
         self._check_ready()
         for cb in self._callbacks:
             self._times.of(cb).call("_before_train")
-        self._fetches.start()
-        self._step_triggers.start()
+        step = self._callbacks[0].global_step if self._callbacks else 0
+        self._fetches.start(step)
+        self._step_triggers.start(step)
 
     def before_epoch(self) -> None:
         """Calls all `_before_epoch`."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from ..writing import PNG_CHANNELS, encode_png
+
 __all__ = ["histogram_summary", "histograms_of", "image_summary", "images_of"]
 
 _BINS = 64
-# PNG's number for each number of channels: grey, grey with alpha, RGB, RGBA.
-_COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 
 
 def image_summary(name: str, images: Any) -> tf.Summary:
@@ -34,7 +32,7 @@ def image_summary(name: str, images: Any) -> tf.Summary:
     if array.dtype.kind not in "buif":
         raise TypeError(f"put_image({name!r}) takes an array of numbers in 0…255, received {array.dtype}.")
     batch = array[None, :, :, None] if array.ndim == 2 else array[None] if array.ndim == 3 else array
-    if batch.ndim != 4 or not batch.size or batch.shape[3] not in _COLOUR_TYPES:
+    if batch.ndim != 4 or not batch.size or batch.shape[3] not in PNG_CHANNELS:
         raise ValueError(
             f"put_image({name!r}) takes [height, width], [height, width, channels] or [number, height, "
             f"width, channels] with 1 to 4 channels, received shape {array.shape}."
@@ -48,22 +46,9 @@ def image_summary(name: str, images: Any) -> tf.Summary:
 def _image_value(tag: str, image: np.ndarray) -> Any:
     height, width, channels = image.shape
     encoded = tf.Summary.Image(
-        height=height, width=width, colorspace=channels, encoded_image_string=_encode_png(image)
+        height=height, width=width, colorspace=channels, encoded_image_string=encode_png(image)
     )
     return tf.Summary.Value(tag=tag, image=encoded)
-
-
-def _encode_png(image: np.ndarray) -> bytes:
-    height, width, channels = image.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
-    # Each row starts with the number of its filter: 0, none.
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
-    parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b"")]
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, data) for kind, data in parts)
-
-
-def _png_chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def histogram_summary(name: str, values: Any) -> tf.Summary:

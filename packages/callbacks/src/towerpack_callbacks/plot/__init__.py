@@ -1,4 +1,4 @@
-"""Draws curves of one run or several, from the files of `JSONWriter`.
+"""Draws curves and shows pictures of one run or several, from the files that callbacks write.
 
 `python -m towerpack_callbacks plot LOGDIR…` is how people use it.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Sequence
@@ -19,14 +20,19 @@ from ._thin_curves import ThinCurve, thin
 __all__ = ["write_html"]
 
 _DATA = "/*DATA*/null"
+# Of one series of one run: they are in the page, and a browser holds all of them.
+_MOST_PICTURES = 50
 
 
 def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appearance) -> None:
-    """Writes a page with one chart for each statistic; hovering, smoothing and scale are in the page.
+    """Writes a page with one chart for each statistic, and one slide show for each series of pictures.
+
+    Hovering, smoothing, scale and the choice of a step are in the page. Of many pictures, some are left out,
+    but never the last.
 
     Args:
         runs: the runs.
-        keys: names of the statistics, in the order of their charts.
+        keys: names of the statistics and pictures, in the order in which they are shown, pictures last.
         path: the file to write; it is replaced when the page is complete.
         look: the options with which the page starts.
     """
@@ -38,11 +44,13 @@ def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appea
 
 def _content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) -> dict[str, Any]:
     return {
-        "keys": list(keys),
+        "keys": [key for key in keys if any(key in run.curves for run in runs)],
+        "series": [key for key in keys if any(key in run.pictures for run in runs)],
         "runs": [
             {
                 "name": run.name,
                 "curves": {key: _points(thin(run.curves[key])) for key in keys if key in run.curves},
+                "pictures": {key: _pictures(run.pictures[key]) for key in keys if key in run.pictures},
             }
             for run in runs
         ],
@@ -59,6 +67,13 @@ def _points(curve: ThinCurve) -> dict[str, Any]:
     if curve.odd:
         points["odd"] = curve.odd
     return points
+
+
+def _pictures(series: Sequence[tuple[int, Path]]) -> list[tuple[int, str]]:
+    last = len(series) - 1
+    places = np.linspace(0, last, min(len(series), _MOST_PICTURES)).round().astype(int).tolist()
+    chosen = [series[place] for place in places]
+    return [(step, base64.b64encode(path.read_bytes()).decode()) for step, path in chosen]
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..writing import atomic_write
 from ._chart_style import DASHES, THEMES, Appearance, Theme
-from ._read_runs import Run
+from ._read_runs import Run, RunError
 from ._thin_curves import ThinCurve, smooth, thin
 
 __all__ = ["write_png"]
@@ -29,13 +29,17 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appear
 
     Args:
         runs: the runs.
-        keys: names of the statistics, in the order of their charts.
+        keys: names of the statistics, and of pictures, which are left out, in the order of their charts.
         path: the file to write; it is replaced when the picture is complete.
         look: colours, scale, smoothing.
 
     Raises:
         ImportError: matplotlib is not installed.
+        RunError: none of the keys is a statistic.
     """
+    keys = [key for key in keys if any(key in run.curves for run in runs)]
+    if not keys:
+        raise RunError("there are pictures of these names, but no statistics; write a page: -o curves.html")
     try:
         import matplotlib
     except ImportError as error:

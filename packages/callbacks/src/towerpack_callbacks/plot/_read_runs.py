@@ -13,6 +13,8 @@ from typing import Any, final
 import attrs
 import numpy as np
 
+from ..writing import find_pictures
+
 __all__ = ["Curve", "Run", "RunError", "read_runs", "select_keys"]
 
 _FILE = "stats.jsonl"
@@ -47,11 +49,13 @@ class Run:
         name: distinguishes it from the other runs.
         curves: by name of the statistic.
         unreadable: how many lines were no statistics; a last line that is just being written does not count.
+        pictures: steps and files of the pictures that it has made, by the name of their series.
     """
 
     name: str
     curves: dict[str, Curve]
     unreadable: int
+    pictures: dict[str, list[tuple[int, Path]]] = attrs.field(factory=dict)
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[Run]:
@@ -91,7 +95,7 @@ def _read_run(path: Path, name: str) -> Run:
         what = f"{run.unreadable} lines that are none" if run.unreadable else "nothing whole"
         hint = "; its first line is being written" if unfinished and not run.unreadable else ""
         raise RunError(f"{file} has no statistics yet, but {what}{hint}")
-    return run
+    return attrs.evolve(run, pictures=find_pictures(path)) if path.is_dir() else run
 
 
 def _parse(lines: Iterable[bytes], name: str) -> Run:
@@ -137,7 +141,7 @@ def _curve(steps: list[int], values: list[float]) -> Curve:
 
 
 def select_keys(runs: Iterable[Run], patterns: Sequence[re.Pattern[str]]) -> list[str]:
-    """Names of statistics that any run has, sorted; of those, the ones in which a pattern is found.
+    """Names of statistics and pictures that any run has, sorted; of those, in which a pattern is found.
 
     Args:
         runs: the runs.
@@ -146,7 +150,9 @@ def select_keys(runs: Iterable[Run], patterns: Sequence[re.Pattern[str]]) -> lis
     Raises:
         RunError: a pattern is found in no name.
     """
-    known = sorted({key for run in runs for key in run.curves}, key=lambda key: (key.casefold(), key))
+    known = sorted(
+        {key for run in runs for key in (*run.curves, *run.pictures)}, key=lambda key: (key.casefold(), key)
+    )
     for pattern in patterns:
         if not any(pattern.search(key) for key in known):
             close = difflib.get_close_matches(pattern.pattern, known, n=3)

@@ -26,7 +26,7 @@ from .._errors import ConfigError
 from ..reports._input_report import InputReport
 from ..reports._stall_warning import StallWatch
 from ..restore import StartingPoint, find_starting_point
-from ..step import TrainingSteps, choose_steps
+from ..step import Lead, TrainingSteps, choose_steps
 from ._train_config import TrainConfig, default_callbacks, default_monitors
 
 __all__ = [
@@ -151,6 +151,7 @@ def resolve_steps(
     loop: LoopState,
     counter: StepCounter,
     own_step: str | None,
+    lead: Lead | None = None,
 ) -> TrainingSteps:
     """Chooses how many steps a session call makes, and adds the ops for it to the graph.
 
@@ -162,6 +163,7 @@ def resolve_steps(
         loop: the counters, with the number of epochs and of steps in each.
         counter: counts steps in the graph.
         own_step: the name of the trainer class if each step is to be a call of its own; else None.
+        lead: what runs before each step, as a part of it; None: nothing.
 
     Raises:
         ConfigError: several steps in a call are requested, but the trainer, a period or the input needs one.
@@ -169,21 +171,38 @@ def resolve_steps(
     # XLA would compile the copies once more; a limit on each call shall be one on each step; and a call of
     # several steps would look like a stall of less than a second.
     may_fuse = not (config.xla or options.operation_timeout_in_ms) and config.stall_seconds >= 1
-    per_run = config.steps_per_run
     return choose_steps(
-        train_op, callbacks, loop, counter, steps_per_run=per_run, own_step=own_step, may_fuse=may_fuse
+        train_op,
+        callbacks,
+        loop,
+        counter,
+        steps_per_run=config.steps_per_run,
+        own_step=own_step,
+        may_fuse=may_fuse,
+        lead=lead,
     )
 
 
-def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None) -> int:
+def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, takes: int = 1) -> int:
     """Returns the number of steps of an epoch: as configured, or else one pass of the data.
 
+    Args:
+        config: the configuration.
+        source: the input; None without one.
+        takes: how many times a step takes from the input, for each tower.
+
     Raises:
-        ConfigError: neither is known, or the data is empty.
+        ConfigError: neither is known, the data is empty, or one step takes more than there is.
     """
     steps = config.steps_per_epoch
     if steps is None and source is not None:
-        steps = source.size()
+        size = source.size()
+        if size and size < takes:
+            raise ConfigError(
+                f"A step takes {takes} datapoints, but one pass of the data has {size}. Take fewer in a "
+                "step, or give TrainConfig(steps_per_epoch=...)."
+            )
+        steps = size if size is None else size // takes
     if steps == 0:
         raise ConfigError("The data is empty: one pass has no datapoint. Look at its source and filters.")
     if steps is None:

@@ -12,9 +12,11 @@ from ._multi_device_trainers import (
     SyncMultiGPUTrainer,
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
+    choose_builder,
 )
 from ._parameter_server_builder import SyncMultiGPUParameterServerBuilder
 from ._replicated_builder import SyncMultiGPUReplicatedBuilder
+from ._tower_copies import independent_optimizer
 from ._variable_placement import LeastLoaded
 
 __all__ = [
@@ -31,5 +33,7 @@ __all__ = [
     "SyncMultiGPUTrainerParameterServer",
     "SyncMultiGPUTrainerReplicated",
     "average_gradients",
+    "choose_builder",
+    "independent_optimizer",
     "plan_buckets",
 ]

@@ -20,6 +20,7 @@ __all__ = [
     "SyncMultiGPUTrainer",
     "SyncMultiGPUTrainerParameterServer",
     "SyncMultiGPUTrainerReplicated",
+    "choose_builder",
 ]
 
 
@@ -59,9 +60,19 @@ class SyncMultiGPUTrainer(SingleCostTrainer):
         super().__init__(config)
 
     def _make_builder(self) -> DataParallelBuilder:
-        if are_gpus(self.devices) and len(self.devices) > 1:
-            return SyncMultiGPUReplicatedBuilder(self.devices, seed=self.seed)
-        return SyncMultiGPUParameterServerBuilder(self.devices, seed=self.seed)
+        return choose_builder(self.devices, self.seed)
+
+
+def choose_builder(devices: Sequence[str], seed: int | None) -> DataParallelBuilder:
+    """Returns the builder of towers in step that suits devices best.
+
+    Args:
+        devices: the device of each tower.
+        seed: see `DataParallelBuilder`.
+    """
+    if are_gpus(devices) and len(devices) > 1:
+        return SyncMultiGPUReplicatedBuilder(devices, seed=seed)
+    return SyncMultiGPUParameterServerBuilder(devices, seed=seed)
 
 
 @final

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import copy
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import final
+from typing import TypeVar, final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -14,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks.checkpoint import assign_variables, load_variables
 
 from .._errors import RestoreError
+from ._averages import put_averages
 from ._match_variables import global_variables, matching_values
 from ._value_sources import read_values
 from ._variable_differences import Differences, check_allowed
@@ -41,6 +43,17 @@ class SessionInit(abc.ABC):
     def restore(self, sess: tf.Session) -> None:
         """Assigns values to variables of the session's graph."""
 
+    def averaged(self) -> SessionInit:
+        """Returns one that restores the averages of the callback `EMA` in place of the weights.
+
+        Raises:
+            RestoreError: this kind has none; or (in `restore`) no variable of the graph has an average.
+        """
+        raise RestoreError(
+            f"{type(self).__name__} restores no averages. Give SaverRestore(path), SmartInit(path) or a "
+            "SessionInit of your own that overrides averaged()."
+        )
+
 
 @final
 class SaverRestore(SessionInit):
@@ -60,9 +73,13 @@ class SaverRestore(SessionInit):
         self._path = Path(path)
         self._prefix = f"{prefix}/" if prefix else ""
         self._names = NameMap(lambda name: self._prefix + name, ignore)
+        self._averaged = False
+
+    def averaged(self) -> SessionInit:
+        return _averaged(self)
 
     def restore(self, sess: tf.Session) -> None:
-        values = self._names.apply(load_variables(self._path))
+        read = load_variables(self._path)
         wanted = {
             name: variable
             for name, variable in global_variables(sess.graph).items()
@@ -72,6 +89,7 @@ class SaverRestore(SessionInit):
             raise RestoreError(
                 f"The graph has no variable to restore whose name begins with {self._prefix!r}."
             )
+        values = _renamed(read, self._names, self._averaged, wanted, str(self._path))
         differences = Differences.between(wanted, values)
         differences.refuse(
             str(self._path),
@@ -97,7 +115,12 @@ class DictRestore(SessionInit):
 
     def __init__(self, values: Mapping[str, np.ndarray], ignore_mismatch: bool = False) -> None:
         allow = allowed_differences(ONE_SIDED, ignore_mismatch)
-        self._inner = MatchingRestore(read_values(values), NameMap(), allow, "the given dictionary")
+        self._inner: SessionInit = MatchingRestore(
+            read_values(values), NameMap(), allow, "the given dictionary"
+        )
+
+    def averaged(self) -> SessionInit:
+        return self._inner.averaged()
 
     def restore(self, sess: tf.Session) -> None:
         self._inner.restore(sess)
@@ -125,12 +148,16 @@ class MatchingRestore(SessionInit):
         self._names = names
         self._allow = allow
         self._source = source
+        self._averaged = False
+
+    def averaged(self) -> SessionInit:
+        return _averaged(self)
 
     def restore(self, sess: tf.Session) -> None:
         read = load_variables(self._values) if isinstance(self._values, Path) else self._values
         assert read is not None
-        values = self._names.apply(read)
         graph = global_variables(sess.graph)
+        values = _renamed(read, self._names, self._averaged, graph, self._source)
         variables = {name: variable for name, variable in graph.items() if not self._names.ignores(name)}
         differences = Differences.between(variables, values)
         differences.refuse(self._source, self._allow, _advice(differences, self._allow))
@@ -143,6 +170,25 @@ class MatchingRestore(SessionInit):
             left = differences.describe(brief=True)
             _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, left)
         assign_variables(sess, matching_values(variables, values, differences))
+
+
+_Init = TypeVar("_Init", SaverRestore, MatchingRestore)
+
+
+def _averaged(init: _Init) -> _Init:
+    changed = copy.copy(init)
+    changed._averaged = True
+    return changed
+
+
+def _renamed(
+    values: Mapping[str, np.ndarray],
+    names: NameMap,
+    averaged: bool,
+    variables: Collection[str],
+    source: str,
+) -> dict[str, np.ndarray]:
+    return put_averages(values, names, variables, source) if averaged else names.apply(values)
 
 
 def allowed_differences(allow: Collection[str], ignore_mismatch: bool) -> frozenset[str]:

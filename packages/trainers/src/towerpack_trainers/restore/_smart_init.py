@@ -8,6 +8,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from ._averages import MissingAveragesError
 from ._session_init import ONE_SIDED, MatchingRestore, SessionInit, allowed_differences
 from ._value_sources import read_values
 from ._variable_names import NameMap, Rename
@@ -82,3 +83,29 @@ class _Chain(SessionInit):
     def restore(self, sess: tf.Session) -> None:
         for init in self._inits:
             init.restore(sess)
+
+    def averaged(self) -> SessionInit:
+        return _AveragedChain(self._inits)
+
+
+@final
+class _AveragedChain(SessionInit):
+    """Applies several, with the averages of those that have some; at least one must."""
+
+    def __init__(self, inits: list[SessionInit]) -> None:
+        self._inits = inits
+
+    def restore(self, sess: tf.Session) -> None:
+        missing = [error for init in self._inits if (error := _restore_averages(init, sess)) is not None]
+        if len(missing) == len(self._inits):
+            raise MissingAveragesError("\n".join(map(str, missing)) or "ema=True, but nothing is restored.")
+
+
+def _restore_averages(init: SessionInit, sess: tf.Session) -> MissingAveragesError | None:
+    """Restores averages, or the values alone where there are none; then returns the error that says so."""
+    try:
+        init.averaged().restore(sess)
+    except MissingAveragesError as error:
+        init.restore(sess)
+        return error
+    return None

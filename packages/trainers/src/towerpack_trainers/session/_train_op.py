@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import ConfigError, TrainerStateError
+from ..step import Lead
 
 __all__ = ["TrainOp"]
 
@@ -17,11 +19,26 @@ class TrainOp:
 
     Attributes:
         op: the op; None as long as none is set.
+        lead: what runs before it in each step, known once it is fixed; None: nothing.
+        takes: how many times a step takes from the input, for each tower.
     """
 
     def __init__(self) -> None:
         self.op: tf.Operation | None = None
+        self.lead: Lead | None = None
+        self.takes = 1
+        self._make_lead: Callable[[], Lead | None] | None = None
         self._fixed = False
+
+    def compose(self, takes: int, make_lead: Callable[[], Lead | None]) -> None:
+        """Makes each step one of several parts.
+
+        Args:
+            takes: how many times it takes from the input, for each tower.
+            make_lead: completes the op, and returns what runs before it. Called once, in the graph, when the
+                callbacks are set up, so that what they have added to the parts is repeated with them.
+        """
+        self.takes, self._make_lead = takes, make_lead
 
     def get(self, trainer: str) -> tf.Operation:
         """Returns the op.
@@ -63,4 +80,6 @@ class TrainOp:
     def fix(self) -> tf.Operation:
         """Lets no other op be set from now on; returns the op, or one that does nothing if there is none."""
         self._fixed = True
+        if self._make_lead is not None:
+            self.lead = self._make_lead()
         return tf.no_op() if self.op is None else self.op

@@ -1,9 +1,20 @@
 """The steps of a training: one or several in each session call, each with what callbacks fetch of it."""
 
 from ._choose_steps import choose_steps
+from ._copies_of_step import Given, StepCopies
 from ._fixed_steps import check_position
 from ._hooked_session import HookedSession
+from ._led_step import Lead
 from ._speed_trial import SpeedTrial
 from ._step_calls import TrainingSteps
 
-__all__ = ["HookedSession", "SpeedTrial", "TrainingSteps", "check_position", "choose_steps"]
+__all__ = [
+    "Given",
+    "HookedSession",
+    "Lead",
+    "SpeedTrial",
+    "StepCopies",
+    "TrainingSteps",
+    "check_position",
+    "choose_steps",
+]

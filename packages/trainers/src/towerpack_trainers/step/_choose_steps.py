@@ -10,6 +10,7 @@ from .._errors import ConfigError
 from ._default_step import DefaultStep
 from ._fixed_steps import FixedSteps, check_periods
 from ._fused_steps import FusedSteps
+from ._led_step import Lead, LedStep
 from ._step_calls import TrainingSteps
 
 __all__ = ["choose_steps"]
@@ -24,6 +25,7 @@ def choose_steps(
     steps_per_run: int | None = None,
     own_step: str | None = None,
     may_fuse: bool = True,
+    lead: Lead | None = None,
 ) -> TrainingSteps:
     """Chooses how many steps a session call makes, and adds the ops for it to the graph.
 
@@ -37,6 +39,7 @@ def choose_steps(
         own_step: the name of the trainer class if it has a `run_step` of its own, which is to be called for
             each step.
         may_fuse: False where steps shall not be fused for a reason besides those above.
+        lead: what runs before each step, as a part of it; None: nothing.
 
     Raises:
         ConfigError: several steps in a call are requested, but the trainer, a period or the input needs one.
@@ -50,6 +53,13 @@ def choose_steps(
             )
         check_periods(per_call, callbacks, loop.steps_per_epoch)
     default = DefaultStep(train_op, callbacks.plan(callbacks.every_step_fetches), counter)
+    if lead is not None:
+        if per_call > 1:
+            raise ConfigError(
+                f"steps_per_run={per_call} repeats a step that {lead.wanted_by} makes of several. "
+                "Leave steps_per_run out: such a step is one session call already."
+            )
+        return LedStep(default, lead, by_calls=own_step is not None)
     if may_fuse and steps_per_run is None and own_step is None and not callbacks.needs_every_step:
         epochs = (loop.max_epoch or 0) - loop.starting_epoch + 1
         fused = FusedSteps.of(default, epochs * loop.steps_per_epoch)

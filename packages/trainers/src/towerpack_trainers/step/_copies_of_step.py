@@ -2,13 +2,14 @@
 
 The step is not built again: the ops that it consists of are copied, as TensorFlow's own importer copies a
 graph, into the body of a loop. Whatever holds state between steps (variables, queues, iterators, staging
-areas) is not copied but shared, so the copies do what the step itself would do.
+areas) is not copied but shared, so the copies do what the step itself would do. Some tensors of the step may
+be given to the copies, which then do not compute them: a batch that was taken already, another step's number.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -17,10 +18,15 @@ from towerpack_callbacks import find_ancestors
 
 from .._errors import ConfigError
 
-__all__ = ["StepCopies"]
+__all__ = ["Given", "StepCopies"]
 
 # Ops whose state the loop cannot share with the step outside of it.
 _REFERENCES = frozenset({"Variable", "VariableV2", "TemporaryVariable"})
+# Added to the seed of stateful random ops that shall draw other numbers; a prime, far from small seeds.
+_OTHER_SEED = 1_000_003
+
+Given = Callable[[tf.Tensor | int], Sequence[tf.Tensor]]
+"""From the number of a copy, or of a loop's iteration, to the values of the tensors that copies are given."""
 
 
 @final
@@ -33,17 +39,35 @@ class StepCopies:
 
     Args:
         outputs: the ops to run and the tensors to compute; what they depend on is the step.
+        given: tensors of the step of which copies are given other values.
+        kept: ops that are not copied; copies compute with their very outputs.
+        wanted_by: the argument that copies are made for, for messages.
+        other_numbers: 0, or a number that lets stateful random ops draw other numbers than in the step
+            itself, and than in copies with another one.
 
     Raises:
         ConfigError: the step needs something fed, or has variables of TensorFlow 1's reference kind.
     """
 
-    def __init__(self, outputs: Sequence[tf.Operation | tf.Tensor]) -> None:
+    def __init__(
+        self,
+        outputs: Sequence[tf.Operation | tf.Tensor],
+        given: Sequence[tf.Tensor] = (),
+        kept: Collection[tf.Operation] = (),
+        wanted_by: str = "steps_per_run",
+        other_numbers: int = 0,
+    ) -> None:
         self._names = [output.name for output in outputs]
         first = outputs[0]
         self.graph: tf.Graph = first.graph
-        self.ops, shared = _divide(outputs)
-        self._handles = {tensor.name: tensor for tensor in shared}
+        self._given, self._wanted_by, self._other_numbers = given, wanted_by, other_numbers
+        cut = frozenset([*kept, *(tensor.op for tensor in given)])
+        self.ops, handles = _divide(outputs, cut, wanted_by)
+        self._cut = {op.name for op in cut}
+        self._handles = {tensor.name: tensor for tensor in handles}
+        taken = {tensor.name: tensor for op in self.ops for tensor in op.inputs}
+        self._kept = {name: tensor for name, tensor in taken.items() if tensor.op in cut}
+        self._taken = taken.keys()
 
     def prepare(self) -> None:
         """Describes the ops, before anything is added to the graph.
@@ -53,26 +77,43 @@ class StepCopies:
         """
         _ = self._definition
 
-    def after(self, op: tf.Operation, name: str) -> list[Any]:
-        """Adds one copy that begins when `op` is done; returns the copies of the outputs."""
-        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
-            return self._copy(name)
+    def after(self, op: tf.Operation, name: str, given: Given | None = None) -> list[Any]:
+        """Adds one copy that begins when `op` is done; returns the copies of the outputs.
 
-    def loop(self, goes_on: Callable[[tf.Tensor], tf.Tensor], name: str) -> tf.Tensor:
+        Args:
+            op: an op of the graph.
+            name: the name scope of the copy.
+            given: called with 0 for the values of the tensors that are given; None if there are none.
+        """
+        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
+            return self._copy(name, 0, given)
+
+    def loop(
+        self,
+        goes_on: Callable[[tf.Tensor], tf.Tensor],
+        name: str,
+        given: Given | None = None,
+        after: Sequence[tf.Operation] = (),
+    ) -> tf.Tensor:
         """Adds a loop over the step; returns the number of its iterations.
 
         Args:
             goes_on: called before each iteration with the number of those before; returns a boolean.
             name: the loop's name.
+            given: called with the number of the iteration for the values of the tensors that are given; None
+                if there are none.
+            after: ops that are done before the loop begins.
         """
 
         def body(iteration: tf.Tensor) -> tf.Tensor:
-            outputs = self._copy("step")
+            outputs = self._copy("step", iteration, given)
             with tf.control_dependencies(outputs):
                 return iteration + 1
 
         with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
-            return tf.while_loop(goes_on, body, [tf.constant(0)], parallel_iterations=1, name=name)
+            with tf.control_dependencies(after):
+                start = tf.constant(0)
+            return tf.while_loop(goes_on, body, [start], parallel_iterations=1, name=name)
 
     @functools.cached_property  # takes time for a large graph, and is not needed to look at the ops
     def _definition(self) -> Any:
@@ -81,28 +122,51 @@ class StepCopies:
             whole = self.graph.as_graph_def()
         except ValueError as error:
             raise ConfigError(
-                f"steps_per_run needs a graph that can be described in 2 GB: {error}. Let large constants be "
-                "variables, or use steps_per_run=1."
+                f"{self._wanted_by} needs a graph that can be described in 2 GB: {error}. Let large "
+                f"constants be variables, or use {self._wanted_by}=1."
             ) from error
         definition = tf.GraphDef(versions=whole.versions, library=whole.library)
-        definition.node.extend(_without_outer_colocation(n, wanted) for n in whole.node if n.name in wanted)
+        definition.node.extend(self._adapt(node, wanted) for node in whole.node if node.name in wanted)
         return definition
 
-    def _copy(self, name: str) -> list[Any]:
+    def _adapt(self, node: Any, wanted: set[str]) -> Any:
+        """Returns a node as copies have it."""
+        node = _without_outer_colocation(node, wanted)
+        waits_for = {name[1:] for name in node.input if name.startswith("^")} & self._cut
+        draws = self._other_numbers and "seed2" in node.attr
+        if not waits_for and not draws:
+            return node
+        adapted = type(node)()
+        adapted.CopyFrom(node)
+        kept = [name for name in node.input if name[1:] not in waits_for or not name.startswith("^")]
+        del adapted.input[:]
+        adapted.input.extend(kept)
+        if draws and (node.attr["seed"].i or node.attr["seed2"].i):  # both 0: numbers that no seed decides
+            adapted.attr["seed2"].i += _OTHER_SEED * self._other_numbers
+        return adapted
+
+    def _copy(self, name: str, number: tf.Tensor | int = 0, given: Given | None = None) -> list[Any]:
+        values = {} if given is None else dict(zip((tensor.name for tensor in self._given), given(number)))
+        # TensorFlow refuses a value that nothing takes.
+        values = {key: _reachable(value) for key, value in values.items() if key in self._taken}
+        shared = {key: _reachable(tensor) for key, tensor in {**self._handles, **self._kept}.items()}
         return tf.import_graph_def(  # type: ignore[no-any-return]
             self._definition,
-            input_map={key: _reachable(tensor) for key, tensor in self._handles.items()},
+            input_map={**shared, **values},
             return_elements=self._names,
             name=name,
         )
 
 
-def _divide(outputs: Sequence[tf.Operation | tf.Tensor]) -> tuple[list[tf.Operation], list[tf.Tensor]]:
+def _divide(
+    outputs: Sequence[tf.Operation | tf.Tensor], cut: frozenset[tf.Operation], wanted_by: str
+) -> tuple[list[tf.Operation], list[tf.Tensor]]:
     """Returns the ops to copy of those that outputs depend on, and the handles of the state they share."""
+    ends = find_ancestors(outputs, ends_at=lambda op: op in cut or _holds_state(op))
     # In one order, so that of several ops that are refused the same one is named each time.
-    found = sorted(find_ancestors(outputs, ends_at=_holds_state), key=lambda op: op.name)
+    found = sorted(ends - cut, key=lambda op: op.name)
     for op in found:
-        _check(op)
+        _check(op, wanted_by)
     copied = [op for op in found if not _holds_state(op)]
     return copied, [handle for op in found if _holds_state(op) for handle in _handles(op)]
 
@@ -115,15 +179,15 @@ def _handles(op: tf.Operation) -> list[tf.Tensor]:
     return [tensor for tensor in op.outputs if tensor.dtype == tf.resource]
 
 
-def _check(op: tf.Operation) -> None:
+def _check(op: tf.Operation, wanted_by: str) -> None:
     if op.type == "Placeholder":
         raise ConfigError(
-            f"steps_per_run needs a step to which nothing is fed, but this one needs {op.name!r}. "
+            f"{wanted_by} needs a step to which nothing is fed, but this one needs {op.name!r}. "
             "Give the data as dataflow=, or as an InputSource that lives in the graph, such as QueueInput."
         )
     if op.type in _REFERENCES:
         raise ConfigError(
-            f"steps_per_run needs resource variables, but {op.name!r} is of the older kind. "
+            f"{wanted_by} needs resource variables, but {op.name!r} is of the older kind. "
             "Make it with use_resource=True."
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -9,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState
 
 from .._errors import ConfigError
-from ._copies_of_step import StepCopies
 from ._default_step import DefaultStep, compile_step
+from ._led_step import copies_of, copy_after
 from ._step_calls import StepCalls
 
 __all__ = ["FixedSteps", "check_periods", "check_position"]
@@ -31,7 +32,8 @@ class FixedSteps:
     def __init__(self, default: DefaultStep, per_call: int = 1) -> None:
         self.default = default
         self.per_call = per_call
-        self._done, self._values = default.done, default.values
+        self._done: tf.Operation = default.done
+        self._values: Sequence[Any] = default.values
         self._leading: tf.Operation | None = None
         if per_call > 1:
             self._repeat()
@@ -46,16 +48,9 @@ class FixedSteps:
 
     def _repeat(self) -> None:
         """Puts all steps but the last into a loop, and lets the last one follow it."""
-        step = tf.nest.map_structure(_as_output, [self._done, self._values])
-        outputs = {output.name: output for output in tf.nest.flatten(step)}
-        copies = StepCopies(list(outputs.values()))
+        copies = copies_of(self.default, "steps_per_run")
         self._leading = copies.loop(lambda done: done < self.per_call - 1, "leading_steps").op
-        last = dict(zip(outputs, copies.after(self._leading, "last_step")))
-        self._done, self._values = tf.nest.map_structure(lambda output: last[output.name], step)
-
-
-def _as_output(fetch: Any) -> tf.Operation | tf.Tensor:
-    return fetch if isinstance(fetch, tf.Operation) else tf.convert_to_tensor(fetch)
+        self._done, self._values = copy_after(self._leading, self.default, copies)
 
 
 def check_periods(per_call: int, callbacks: Callbacks, steps_per_epoch: int) -> None:

@@ -82,7 +82,7 @@ class HookedSession:
                 receive(value)
             return None
         # Fetches of this step alone do not fit into the loop: the steps before it run by themselves.
-        if self._run_leading is not None:
+        if self._run_leading is not None and (fetches is self._train_op or self._per_call > 1):
             self._run_leading()
             loop.global_step += self._per_call - 1
         return self._runner.run(fetches, feed_dict, due)

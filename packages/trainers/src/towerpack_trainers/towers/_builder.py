@@ -50,11 +50,14 @@ class Builder(abc.ABC):
         towers: the towers, once they are built.
         updates: one op per objective, which trains it alone, in the order of the objectives. For one
             objective it is the op that `build` returns.
+        steps: for each tower the number of the step, an integer tensor that its random numbers depend on;
+            empty without a seed.
     """
 
     def __init__(self, count: int, seed: int | None = None, exchange: Exchange | None = None) -> None:
         self.towers: list[Tower] = []
         self.updates: list[tf.Operation] = []
+        self.steps: list[tf.Tensor] = []
         self._count = count
         self._seed = seed
         self._inputs: list[tf.Tensor] = []
@@ -212,6 +215,8 @@ class Builder(abc.ABC):
     def _context(self, index: int) -> TowerContext:
         name = f"tower{index}" if self._count > 1 else ""
         own = index > 0 and self._own_variables
+        if self._seed is not None:
+            self.steps.append(tf.train.get_global_step().read_value())
         return TowerContext(
             name,
             is_training=True,
@@ -220,7 +225,7 @@ class Builder(abc.ABC):
             variable_scope=name if own else "",
             reuse=True if index and not own else None,
             random_seed=self._seed,
-            step=None if self._seed is None else tf.train.get_global_step().read_value(),
+            step=self.steps[-1] if self.steps else None,
             cross_tower_sum=self._sum.of(index, name) if self._has_sum() else None,
         )
 

@@ -12,7 +12,8 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import MOVING_SUMMARIES, find_tensors
+from towerpack_callbacks import MOVING_SUMMARIES, TensorNotFoundError, find_tensors
+from towerpack_callbacks.graph import sources_of
 from towerpack_layers import TowerContext
 
 from .._errors import ModelError, TowerRuleError
@@ -54,6 +55,9 @@ class Tower:
     def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
         """Returns tensors by the names the model gave them, or by the names of its inputs.
 
+        What is not in this tower may be shared by all: a variable, or what is computed of variables alone,
+        such as a learning rate.
+
         Args:
             names: with or without the ":0".
             anywhere: look in the whole graph before this tower.
@@ -72,7 +76,21 @@ class Tower:
         wanted = name.removesuffix(":0")
         if wanted in self.inputs:
             return self.inputs[wanted]
-        return find_tensors(self.graph, [name], prefixes)[0]
+        try:
+            return find_tensors(self.graph, [name], prefixes)[0]
+        except TensorNotFoundError:
+            shared = self._find_shared(name)
+            if shared is None:
+                raise
+            return shared
+
+    def _find_shared(self, name: str) -> tf.Tensor | None:
+        try:
+            tensor = find_tensors(self.graph, [name])[0]
+        except TensorNotFoundError:
+            return None
+        # What depends on data belongs to another tower, which is fetched with data of its own.
+        return None if sources_of([tensor]) else tensor
 
 
 @final

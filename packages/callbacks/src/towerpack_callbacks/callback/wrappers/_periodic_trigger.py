@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import final
 
-from .._errors import PeriodError
-from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, Ticker, as_every
+from ..._errors import PeriodError
+from .._callback import Callback
+from .._due_schedule import Ticker
+from .._every import EVERY_STEP, Every, as_every
+from .._proxy_callback import ProxyCallback
 
 __all__ = ["PeriodicTrigger"]
 

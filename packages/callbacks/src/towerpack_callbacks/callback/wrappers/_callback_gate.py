@@ -7,7 +7,11 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback, Every, ProxyCallback, StepFetch, Ticker
+from .._callback import Callback
+from .._due_schedule import Ticker
+from .._every import Every
+from .._proxy_callback import ProxyCallback
+from .._step_fetch import StepFetch
 
 __all__ = ["EnableCallbackIf", "PeriodicCallback"]
 

@@ -1,0 +1,118 @@
+"""Notices that a GAN has collapsed, by a statistic that stays beyond a limit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, final
+
+from .._errors import StopTraining
+from ..callback import Callback, StatisticWatch, check_count
+
+__all__ = ["CollapseAlarm", "StopAtCollapse"]
+
+_log = logging.getLogger("towerpack_callbacks")
+
+
+class _LimitWatch(Callback):
+    """Counts the values in a row of a statistic that are beyond a limit; subclasses say what follows."""
+
+    def __init__(
+        self,
+        monitor_stat: str,
+        below: float | None = None,
+        above: float | None = None,
+        patience: int = 3,
+    ) -> None:
+        shown = type(self).__name__
+        if (below is None) == (above is None):
+            raise ValueError(
+                f"{shown}(below={below!r}, above={above!r}): expected a number for one of them, None for the "
+                "other."
+            )
+        check_count(f"{shown}(patience={patience!r})", patience)
+        self._watch = StatisticWatch(monitor_stat)
+        self._below, self._above = below, above
+        self._patience = patience
+        self._count = 0
+
+    def consumes(self) -> Sequence[str]:
+        return [self._watch.name]
+
+    def _trigger(self) -> None:
+        value = self._watch.next_value(self.trainer.monitors)
+        if value is None:
+            return
+        self._count = 0 if self._is_within(value) else self._count + 1
+        if self._count >= self._patience:
+            limit = f"above {self._above}" if self._below is None else f"below {self._below}"
+            self._act(f"{self._watch.name} is {value:.4g}, and was {limit} in its last {self._count} values")
+
+    def _is_within(self, value: float) -> bool:
+        # What is no number compares as False, and so is beyond every limit.
+        low = -float("inf") if self._below is None else self._below
+        high = float("inf") if self._above is None else self._above
+        return low <= value <= high
+
+    def _act(self, event: str) -> None:
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self._count, "seen": self._watch.seen_step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._count, self._watch.seen_step = state["count"], state["seen"]
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._watch.name!r})"
+
+
+@final
+class CollapseAlarm(_LimitWatch):
+    """Warns when a GAN seems to have collapsed: when a statistic stays beyond a limit.
+
+    Two tell: the variance of generated samples over a batch (`BatchVariance`), which falls when all random
+    numbers give the same; and the discriminator's accuracy, which stays at 1 when nothing is left for the
+    generator to learn from. It warns once, and again after values within the limit.
+
+    Args:
+        monitor_stat: name of the statistic; its producer must come before.
+        below: warn when values stay below this.
+        above: warn when values stay above this; one of both is given.
+        patience: how many values in a row must be beyond the limit. A value that is no number counts, too.
+
+    Raises:
+        ValueError: an argument is not as above.
+
+    Example:
+        ```python
+        callbacks = [BatchVariance("gen/out"), CollapseAlarm("gen/out_variance", below=0.01)]
+        ```
+    """
+
+    def _act(self, event: str) -> None:
+        if self._count == self._patience:
+            _log.warning("The GAN seems to have collapsed: %s.", event)
+
+
+@final
+class StopAtCollapse(_LimitWatch):
+    """Ends the training when a GAN seems to have collapsed; in all else as `CollapseAlarm`.
+
+    Args:
+        monitor_stat: name of the statistic; its producer must come before.
+        below: stop when values stay below this.
+        above: stop when values stay above this; one of both is given.
+        patience: how many values in a row must be beyond the limit.
+
+    Raises:
+        ValueError: an argument is not as above.
+
+    Example:
+        ```python
+        StopAtCollapse("discriminator_accuracy", above=0.99, patience=10)
+        ```
+    """
+
+    def _act(self, event: str) -> None:
+        raise StopTraining(f"the GAN seems to have collapsed: {event}")

@@ -1,0 +1,30 @@
+"""Generative adversarial networks: two networks, their costs, and trainers that train them in turn."""
+
+from ._adversarial_costs import (
+    GANCosts,
+    hinge_costs,
+    least_squares_costs,
+    minimax_costs,
+    non_saturating_costs,
+    wasserstein_costs,
+)
+from ._gan_model import GANModelDesc
+from ._gan_trainers import GANTrainer, MultiGPUGANTrainer
+from ._gradient_penalties import every_k_steps, gradient_penalty, r1_penalty
+from ._separate_gan_trainer import SeparateGANTrainer
+
+__all__ = [
+    "GANCosts",
+    "GANModelDesc",
+    "GANTrainer",
+    "MultiGPUGANTrainer",
+    "SeparateGANTrainer",
+    "every_k_steps",
+    "gradient_penalty",
+    "hinge_costs",
+    "least_squares_costs",
+    "minimax_costs",
+    "non_saturating_costs",
+    "r1_penalty",
+    "wasserstein_costs",
+]

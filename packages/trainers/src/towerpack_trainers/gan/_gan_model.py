@@ -1,0 +1,117 @@
+"""The description of a generative adversarial network: two networks in two scopes, with two costs."""
+
+from __future__ import annotations
+
+import abc
+import collections
+from collections.abc import Sequence
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ModelError
+from ..replicate import independent_optimizer
+from ..towers._model_desc import ModelDesc
+from ._adversarial_costs import GANCosts
+
+__all__ = ["GANModelDesc"]
+
+
+class GANModelDesc(ModelDesc):
+    """Describes a generator and a discriminator. Subclass it; trainers such as `GANTrainer` train it.
+
+    Each trainable variable belongs to the network in whose scope it is made. The discriminator is called for
+    real and for generated examples, the second time with `reuse=True`. The noise that the generator starts
+    from is drawn by `towerpack_layers.random_normal` or `random_uniform`, so that a resumed run goes on with
+    the same numbers; `tf.placeholder_with_default` gives it a name by which predictors can feed it.
+
+    Attributes:
+        generator_scope: the variable scope of the generator.
+        discriminator_scope: that of the discriminator.
+
+    Example:
+        ```python
+        class Digits(GANModelDesc):
+            def inputs(self):
+                return [tf.TensorSpec([None, 64], tf.float32, "real")]
+
+            def build_graph(self, real):
+                z = random_normal("noise", [tf.shape(real)[0], 16])
+                z = tf.placeholder_with_default(z, [None, 16], "z")
+                with tf.variable_scope("gen"):
+                    fake = FullyConnected("fc", z, 64, activation=tf.nn.sigmoid)
+                with tf.variable_scope("discrim"):
+                    real_logits = FullyConnected("fc", real, 1)
+                with tf.variable_scope("discrim", reuse=True):
+                    fake_logits = FullyConnected("fc", fake, 1)
+                return non_saturating_costs(real_logits, fake_logits)
+
+            def optimizers(self):
+                return tf.train.AdamOptimizer(1e-4, beta1=0.5), tf.train.AdamOptimizer(4e-4, beta1=0.5)
+        ```
+    """
+
+    generator_scope = "gen"
+    discriminator_scope = "discrim"
+
+    @abc.abstractmethod
+    def build_graph(self, *inputs: tf.Tensor) -> GANCosts | None:
+        """Adds one replica of both networks to the graph.
+
+        Args:
+            inputs: one tensor per element of `inputs()`.
+
+        Returns:
+            When training (see `training`), the two costs; otherwise it is not used.
+        """
+
+    def optimizers(self) -> tuple[tf.train.Optimizer, tf.train.Optimizer]:
+        """Makes the optimizers of generator and discriminator.
+
+        By default both have the hyperparameters of `optimizer()`, which is called once, and state of their
+        own.
+        """
+        optimizer = self.optimizer()
+        return optimizer, independent_optimizer(optimizer)
+
+    def variables_of_networks(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
+        """Returns the trainable variables of the generator, and those of the discriminator, of the graph.
+
+        Raises:
+            ModelError: a variable is in neither scope or in both, or a scope has none.
+        """
+        generator, discriminator = f"{self.generator_scope}/", f"{self.discriminator_scope}/"
+        variables = tf.trainable_variables()
+        in_generator = [v for v in variables if v.op.name.startswith(generator)]
+        in_discriminator = [v for v in variables if v.op.name.startswith(discriminator)]
+        self._check(variables, in_generator, in_discriminator)
+        return in_generator, in_discriminator
+
+    def _check(
+        self,
+        variables: Sequence[tf.Variable],
+        generator: Sequence[tf.Variable],
+        discriminator: Sequence[tf.Variable],
+    ) -> None:
+        scopes = f"{self.generator_scope!r} and {self.discriminator_scope!r}, the networks' scopes"
+        owners = collections.Counter(v.op.name for v in [*generator, *discriminator])
+        numbers = {v.op.name: owners[v.op.name] for v in variables}
+        neither = [name for name, number in numbers.items() if not number]
+        if neither:
+            raise ModelError(
+                f"{type(self).__name__}: these trainable variables are in neither of {scopes}, so no network "
+                f"has them: {', '.join(neither)}. Make them inside of tf.variable_scope of one of the two, "
+                "or with trainable=False."
+            )
+        both = [name for name, number in numbers.items() if number == 2]
+        if both:
+            raise ModelError(
+                f"{type(self).__name__}: these trainable variables are in both of {scopes}: "
+                f"{', '.join(both)}. Give the networks two scopes of which neither is inside the other."
+            )
+        for scope, found in ((self.generator_scope, generator), (self.discriminator_scope, discriminator)):
+            if not found:
+                raise ModelError(
+                    f"{type(self).__name__} has no trainable variable in {scope!r}; there are: "
+                    f"{', '.join(numbers) or 'none'}. Build that network inside of "
+                    f"tf.variable_scope({scope!r}), or set the attribute to the scope that it is in."
+                )

@@ -1,0 +1,105 @@
+"""A round of adversarial training: steps of the discriminator, then steps of the generator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import find_ancestors
+
+from ..step import Given, Lead, StepCopies
+from ..towers._builder import Builder
+from ._gan_objectives import DISCRIMINATOR, GENERATOR
+
+__all__ = ["Rounds"]
+
+# Random numbers depend on the number of the step. Parts of a round have numbers so far apart that those of no
+# two rounds meet.
+_PART_BITS = 40
+_ASSIGNS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
+
+
+@final
+class Rounds:
+    """The ops of rounds that are more than one step of each network.
+
+    The towers are built once. The discriminator's last step is that of the towers themselves, so that
+    callbacks see it; its earlier steps, and the generator's, are copies. The generator's steps compute with
+    the batch that the discriminator's last step took and with its new weights; each draws other noise.
+
+    Statistics of batch normalisation move with the steps of the network that has them: those of the
+    generator's update ops are taken out of the collection, and run with its steps.
+
+    Args:
+        builder: what has built the towers and the updates of the two objectives.
+        d_steps: steps of the discriminator in a round, each with a batch of its own.
+        g_steps: steps of the generator.
+        generator_scope: the variable scope of the generator.
+
+    Attributes:
+        train_op: the last step of the discriminator, and those of the generator.
+    """
+
+    def __init__(self, builder: Builder, d_steps: int, g_steps: int, generator_scope: str) -> None:
+        self._builder, self._d_steps, self._g_steps = builder, d_steps, g_steps
+        self._of_generator, self._of_discriminator = _divide_statistics(generator_scope)
+        last = builder.updates[DISCRIMINATOR]
+        self._last: tf.Operation = tf.group(last, *self._of_discriminator, name="discriminator_step")
+        with tf.control_dependencies([self._last]):
+            self.train_op: tf.Operation = tf.no_op(name="round")
+
+    def complete(self) -> Lead | None:
+        """Adds the generator's steps to `train_op`; returns the discriminator's steps before its last one.
+
+        To be called once the callbacks are set up: what they have added to the updates is copied with them.
+        """
+        batch = find_ancestors(tensor for tower in self._builder.towers for tensor in tower.inputs.values())
+        ops = [self._builder.updates[GENERATOR], *self._of_generator]
+        numbers = self._builder.steps
+        copies = StepCopies(ops, numbers, batch, "g_steps", other_numbers=2)
+
+        def given(step: tf.Tensor | int) -> list[tf.Tensor]:
+            return _numbers_of_part(numbers, self._d_steps + step)
+
+        # There is no public way to let an op wait for one that was made after it.
+        self.train_op._add_control_inputs(self._repeat(copies, given))
+        if self._d_steps == 1:
+            return None
+
+        def own_numbers(step: tf.Tensor | int) -> list[tf.Tensor]:
+            return _numbers_of_part(numbers, step + 1)
+
+        return Lead([self._last], self._d_steps - 1, "d_steps", numbers, own_numbers)
+
+    def _repeat(self, copies: StepCopies, given: Given) -> list[tf.Operation]:
+        if self._g_steps == 1:
+            return copies.after(self._last, "generator_step", given)
+        steps = copies.loop(lambda done: done < self._g_steps, "generator_steps", given, after=[self._last])
+        return [steps.op]
+
+
+def _numbers_of_part(numbers: Sequence[tf.Tensor], part: Any) -> list[tf.Tensor]:
+    """Returns the numbers of the step, one for each tower, as a part of the round has them."""
+    shift = tf.bitwise.left_shift(tf.cast(part, tf.int64), tf.constant(_PART_BITS, tf.int64))
+    return [number + tf.cast(shift, number.dtype) for number in numbers]
+
+
+def _divide_statistics(scope: str) -> tuple[list[tf.Operation], list[tf.Operation]]:
+    """Takes the update ops out of their collection; returns those of a scope's variables, and the others."""
+    collection = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
+    ops = [update if isinstance(update, tf.Operation) else update.op for update in collection]
+    del collection[:]
+    inside = [op for op in ops if _assigned(op) and all(n.startswith(f"{scope}/") for n in _assigned(op))]
+    return inside, [op for op in ops if op not in set(inside)]
+
+
+def _assigned(op: tf.Operation) -> list[str]:
+    """Returns the names of the variables that an op assigns, itself or by what it groups."""
+    if op.type in _ASSIGNS:
+        return [op.inputs[0].op.name]
+    if op.type not in {"NoOp", "Identity"}:
+        return []
+    before = [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
+    return [name for each in before for name in _assigned(each)]

@@ -1,0 +1,129 @@
+"""A step that others lead: critic steps before that of the generator, as one step of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import attrs
+import tensorflow.compat.v1 as tf
+
+from ._copies_of_step import Given, StepCopies
+from ._default_step import DefaultStep, compile_step
+from ._step_calls import StepCalls
+
+__all__ = ["Lead", "LedStep", "copies_of", "copy_after"]
+
+
+@final
+@attrs.frozen(eq=False)
+class Lead:
+    """What runs before each step, as a part of it.
+
+    Attributes:
+        ops: the ops to run, each time all of them.
+        times: how many times.
+        wanted_by: the argument that asks for them, for messages.
+        given: tensors that each time have a value of its own, such as the number that random numbers depend
+            on.
+        values: from the time, from 0, to these values.
+    """
+
+    ops: Sequence[tf.Operation]
+    times: int
+    wanted_by: str
+    given: Sequence[tf.Tensor] = ()
+    values: Given | None = None
+
+
+@final
+class LedStep:
+    """The default step, after the lead: both in one session call.
+
+    At steps whose callbacks fetch something of their own, the lead is a call by itself, and so it is at every
+    step where processes exchange gradients, each time one: there, all exchanges must be in one order.
+
+    Args:
+        default: the default step.
+        lead: what runs before it.
+        by_calls: whether each time of the lead is a session call.
+
+    Raises:
+        ConfigError: the lead needs something fed, or has variables of TensorFlow 1's reference kind.
+    """
+
+    per_call = 1
+
+    def __init__(self, default: DefaultStep, lead: Lead, by_calls: bool = False) -> None:
+        self.default = default
+        self._lead, self._by_calls = lead, by_calls
+        self._done: tf.Operation = default.done
+        self._values: Sequence[Any] = default.values
+        self._leading: tf.Operation | None = None
+        if not by_calls:
+            copies = StepCopies(lead.ops, lead.given, wanted_by=lead.wanted_by, other_numbers=1)
+            self._leading = copies.loop(lambda done: done < lead.times, "leading_steps", lead.values).op
+            own = copies_of(default, lead.wanted_by)
+            self._done, self._values = copy_after(self._leading, default, own)
+
+    def __str__(self) -> str:
+        return f"each step: {self._lead.times} more before it, as {self._lead.wanted_by} asks for\n"
+
+    def compile(self, sess: tf.Session) -> StepCalls:
+        """Prepares the session calls."""
+        run = compile_step(sess, self._done, self._values)
+        if self._leading is not None:
+            return StepCalls(run, run_leading=sess.make_callable(self._leading))
+        once = sess.make_callable(list(self._lead.ops))
+        lead = _repeating(once, self._lead.times)
+        return StepCalls(_following(lead, run), run_leading=lead)
+
+
+def copies_of(default: DefaultStep, wanted_by: str) -> StepCopies:
+    """Prepares copies of the default step, with the fetches that have a receiver."""
+    return StepCopies([*_outputs(default)[1].values()], wanted_by=wanted_by)
+
+
+def copy_after(
+    leading: tf.Operation, default: DefaultStep, copies: StepCopies
+) -> tuple[tf.Operation, Sequence[Any]]:
+    """Adds a copy of the default step that begins when other steps are done.
+
+    Args:
+        leading: the op of those steps.
+        default: the default step.
+        copies: its `copies_of`.
+
+    Returns:
+        The op of the step, and the fetches that have a receiver.
+    """
+    step, outputs = _outputs(default)
+    last = dict(zip(outputs, copies.after(leading, "last_step")))
+    done, values = tf.nest.map_structure(lambda output: last[output.name], step)
+    return done, values
+
+
+def _outputs(default: DefaultStep) -> tuple[list[Any], dict[str, Any]]:
+    """Returns the op and the fetches of a step, and each of them once, by name."""
+    step = tf.nest.map_structure(_as_output, [default.done, default.values])
+    return step, {output.name: output for output in tf.nest.flatten(step)}
+
+
+def _as_output(fetch: Any) -> tf.Operation | tf.Tensor:
+    return fetch if isinstance(fetch, tf.Operation) else tf.convert_to_tensor(fetch)
+
+
+def _repeating(call: Callable[[], Any], times: int) -> Callable[[], None]:
+    def repeat() -> None:
+        for _ in range(times):
+            call()
+
+    return repeat
+
+
+def _following(lead: Callable[[], None], run: Callable[[], Sequence[Any]]) -> Callable[[], Sequence[Any]]:
+    def follow() -> Sequence[Any]:
+        lead()
+        return run()
+
+    return follow
