@@ -23,7 +23,7 @@ GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
-WITH_EXTRAS = {"dataflow": "dataflow[datasets]", "layers": "layers[slim]", "callbacks": "callbacks[plot]"}
+WITH_EXTRAS = {"dataflow": "dataflow[datasets,gym]", "layers": "layers[slim]", "callbacks": "callbacks[plot]"}
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
 OTHER_PYTHONS = ("3.12", "3.13")
