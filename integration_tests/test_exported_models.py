@@ -12,7 +12,15 @@ from ai_edge_litert.interpreter import Interpreter
 from towerpack_callbacks import EMA, ModelSaver
 from towerpack_dataflow import BatchData
 from towerpack_dataflow.datasets import Digits
-from towerpack_layers import LSTM, BatchNorm, Conv2D, Conv2DTranspose, FullyConnected, InstanceNorm
+from towerpack_layers import (
+    LSTM,
+    BatchNorm,
+    Conv2D,
+    Conv2DTranspose,
+    FullyConnected,
+    InstanceNorm,
+    random_uniform,
+)
 from towerpack_trainers import (
     ExportError,
     ModelExporter,
@@ -98,17 +106,28 @@ def upsampled(x):
     tf.identity(Conv2DTranspose("up", hidden, 3, 3, strides=2), name="out")
 
 
+def generate(x):
+    """A generator, whose `z` is drawn where it is not given."""
+    z = tf.placeholder_with_default(random_uniform("noise", [tf.shape(x)[0], 8]), [None, 8], name="z")
+    hidden = tf.reshape(FullyConnected("fc", z, 16, activation=tf.nn.relu), [-1, 2, 2, 4])
+    tf.identity(Conv2DTranspose("up", hidden, 1, 4, strides=2, activation=tf.nn.tanh), name="out")
+
+
 def last_of_sequence(x):
     tf.identity(FullyConnected("fc", LSTM("rnn", x, 4)[:, -1], 2), name="out")
 
 
 @pytest.mark.parametrize("ending", RUNTIMES)
 @pytest.mark.parametrize(
-    ("function", "shape"), [(upsampled, [8, 8, 3]), (last_of_sequence, [5, 3])], ids=["images", "recurrent"]
+    ("function", "shape", "fed"),
+    [(upsampled, [8, 8, 3], "x"), (last_of_sequence, [5, 3], "x"), (generate, [8], "z")],
+    ids=["images", "recurrent", "generator"],
 )
-def test_other_networks(tmp_path, function, shape, ending):
+def test_other_networks(tmp_path, function, shape, fed, ending):
     signature = [tf.TensorSpec([None, *shape], tf.float32, "x")]
-    config = PredictConfig(tower_func=function, input_signature=signature, output_names=["out"])
+    config = PredictConfig(
+        tower_func=function, input_signature=signature, input_names=[fed], output_names=["out"]
+    )
     ModelExporter(config).export_variables(tmp_path / "weights.npz")
     config = attrs.evolve(config, session_init=SaverRestore(tmp_path / "weights.npz"))
     path = tmp_path / f"model{ending}"
@@ -117,7 +136,7 @@ def test_other_networks(tmp_path, function, shape, ending):
     x = np.random.default_rng(0).normal(size=(4, *shape)).astype(np.float32)
     with OfflinePredictor(config) as predictor:
         (expected,) = predictor(x)
-    (found,) = RUNTIMES[ending](path, ["out"], x=x)
+    (found,) = RUNTIMES[ending](path, ["out"], **{fed: x})
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 

@@ -23,6 +23,7 @@ class Model(ModelDesc):
     def inputs(self):
         return [tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([], tf.float32, "scale")]
     def build_graph(self, x, scale):
+        tf.as_string(x, name="words")
         out = tf.multiply(FullyConnected("fc", x, 3), scale, name="out")
         return tf.reduce_mean(out, name="cost")
 
@@ -65,6 +66,7 @@ ERRORS = [
     ([*PREDICT[:-1], "data.npz", "x=flat.npy"], "the input x is given twice"),
     ([*PREDICT[:-1], "x=data.npz", "scale=flat.npy"], "different numbers of examples: x: 5, scale: 4"),
     ([*PREDICT, "--outputs", "cost", "--batch-size", "2"], "the output cost has no value for each example"),
+    ([*PREDICT, "--outputs", "words"], "holds numbers, received objects or text: words"),
     (["describe", *MODEL, "--outputs", "outs"], "no tensor 'outs:0'"),
 ]
 
@@ -75,6 +77,7 @@ MISUSES = [
     ([*EXPORT, "-o", "a.h5"], r"ends in .pb, .tflite, .onnx, .npz or in none expected; received 'a.h5'"),
     ([*PREDICT[:-1], "data.npy"], r"NAME=FILE.npy, NAME=FILE.npz or FILE.npz expected; received 'data.npy'"),
     ([*PREDICT, "--batch-size", "0"], "a whole number of at least 1 expected; received '0'"),
+    ([*PREDICT, "-o", "out.csv"], "a name that ends in .npz expected; received 'out.csv'"),
     (["describe", *MODEL], "the following arguments are required: --outputs"),
 ]
 

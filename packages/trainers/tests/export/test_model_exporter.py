@@ -211,6 +211,10 @@ def test_a_tensor_inside_as_the_input(lenet, tmp_path):
     exporter.export_serving(tmp_path / "head")
     result = run_saved_model(tmp_path / "head", **{"fc0/output": tf.constant(hidden)})
     np.testing.assert_allclose(result["fc1/output"], expected, atol=1e-6)
+    exporter.export_compact(tmp_path / "head.pb")
+    assert b"conv0" not in (tmp_path / "head.pb").read_bytes()
+    found = run_frozen_graph(tmp_path / "head.pb", "fc1/output:0", {"fc0/output:0": hidden})
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_inputs_are_by_default_those_that_the_outputs_depend_on(lenet, tmp_path):

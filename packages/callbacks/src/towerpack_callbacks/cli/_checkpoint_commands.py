@@ -41,8 +41,8 @@ def _add_variables(actions: Any) -> None:
     variables = actions.add_parser(
         "vars",
         help="list variables: name, shape, dtype, number of parameters; and their sum",
-        description="Lists variables by name. What a model computes is in no checkpoint: its floating-point "
-        "operations are listed by `python -m towerpack_trainers describe`.",
+        description="Lists variables by name, those of the optimizer, too. What a model computes is in no "
+        "checkpoint: `python -m towerpack_trainers describe` lists its floating-point operations.",
     )
     variables.add_argument("checkpoint", metavar="PATH", type=Path, help=_ANY)
     _add_keys(variables)

@@ -52,7 +52,7 @@ def add_predict(commands: Any) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        type=Path,
+        type=_archive,
         default=Path("predictions.npz"),
         metavar="FILE",
         help="the .npz file to write or replace (default: predictions.npz)",
@@ -70,7 +70,10 @@ def _predict(options: argparse.Namespace) -> int:
         batches = _predict_batches(predictor, list(arrays.values()), count, options.batch_size)
     outputs = {name: _join(name, parts, count) for name, parts in zip(options.outputs, zip(*batches))}
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    write_archive(options.output, outputs)
+    try:
+        write_archive(options.output, outputs)
+    except TypeError as error:
+        raise CommandError(str(error)) from error
     print(f"{options.output}: {', '.join(options.outputs)} of {count} examples")
     return 0
 
@@ -143,6 +146,12 @@ def _input(text: str) -> tuple[str | None, Path]:
             f"NAME=FILE.npy, NAME=FILE.npz or FILE.npz expected; received {text!r}"
         )
     return (name or None), path
+
+
+def _archive(text: str) -> Path:
+    if not text.endswith(".npz"):
+        raise argparse.ArgumentTypeError(f"a name that ends in .npz expected; received {text!r}")
+    return Path(text)
 
 
 def _count(text: str) -> int:

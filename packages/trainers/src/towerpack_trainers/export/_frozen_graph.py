@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -15,16 +15,31 @@ __all__ = ["freeze", "without_advice"]
 
 
 def freeze(sess: tf.Session, signature: Signature) -> Any:
-    """Returns what the outputs depend on as a `GraphDef`, with the values of a session as constants.
+    """Returns the way from inputs to outputs as a `GraphDef`, with the values of a session as constants.
 
     Args:
         sess: has the values.
-        signature: its outputs lead to all that is kept.
+        signature: the inputs and the outputs.
     """
+    graph_def = sess.graph.as_graph_def()
+    _cut_before(signature.inputs.values(), graph_def)
     names = [tensor.op.name for tensor in signature.outputs.values()]
     with without_advice():
         # TensorFlow has no other public function that freezes a graph with loops and conditions.
-        return tf.graph_util.convert_variables_to_constants(sess, sess.graph.as_graph_def(), names)
+        return tf.graph_util.convert_variables_to_constants(sess, graph_def, names)
+
+
+def _cut_before(inputs: Iterable[tf.Tensor], graph_def: Any) -> None:
+    """Makes inputs placeholders, also those with a default and those that the model computes."""
+    cut = {tensor.op.name: tensor for tensor in inputs if len(tensor.op.outputs) == 1}
+    for node in graph_def.node:
+        if node.name in cut:
+            tensor = cut[node.name]
+            node.op = "Placeholder"
+            del node.input[:]
+            node.attr.clear()
+            node.attr["dtype"].type = tensor.dtype.as_datatype_enum
+            node.attr["shape"].shape.CopyFrom(tensor.shape.as_proto())
 
 
 @contextlib.contextmanager
