@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nox
@@ -39,6 +40,7 @@ OF_SAMPLES = (TORCH, "torch-fidelity==0.4.0", "prdc==0.2", "scipy")
 # Needed by TensorFlow as well as by what the layers are compared with; TensorFlow decides on the versions.
 OF_TENSORFLOW = (
     "absl-py",
+    "flatbuffers",
     "h5py",
     "keras",
     "ml-dtypes",
@@ -52,6 +54,8 @@ OF_TENSORFLOW = (
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 # What ours need to be measured for a moment, without peers.
 SMOKE_TOOLS = ("mpich", "psutil", "opencv-python-headless", "scikit-image")
+# These take longest even for a moment.
+LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "startup", "replication")
 
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
@@ -69,10 +73,21 @@ COMBINATIONS = {
             "test_examples.py",
             "test_image_examples.py",
             "test_gan_callbacks.py",
+            "test_gan_examples.py",
             "test_golden_checkpoints.py",
         ],
     ),
 }
+
+# The tests that run each script of examples/ with small settings.
+EXAMPLE_TESTS = (
+    "test_examples.py",
+    "test_image_examples.py",
+    "test_gan_examples.py",
+    "test_replication.py::test_the_example_trains_on_two_virtual_devices",
+    "test_replication.py::test_a_loop_of_ones_own",
+    "test_distributed.py::test_the_example",
+)
 
 # pyenv's commands exist for all its Pythons, and start those alone that this names.
 if shutil.which("pyenv"):
@@ -99,15 +114,19 @@ def lint(session: nox.Session) -> None:
     # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
     editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
     session.install(*pinned("lint"), *editable)
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("mypy")
-    session.run("lint-imports")
-    session.run("pytest", "-o", "pythonpath=checks", "checks")
-    session.run("python", "checks/layout.py")
-    session.run("python", "checks/dialect.py")
-    session.run("python", "checks/pages.py")
-    session.run("pylint", "--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10", *SOURCES)
+    repeated = ["--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10"]
+    run_side_by_side(
+        session,
+        ["mypy"],
+        ["pylint", *repeated, *SOURCES],
+        ["pytest", "-o", "pythonpath=checks", "checks"],
+        ["lint-imports"],
+        ["python", "checks/layout.py"],
+        ["python", "checks/dialect.py"],
+        ["python", "checks/pages.py"],
+        ["ruff", "check"],
+        ["ruff", "format", "--check"],
+    )
 
 
 @nox.session
@@ -125,7 +144,7 @@ def wheels(session: nox.Session) -> None:
 def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel where nothing else is installed but what its metadata asks for."""
     install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test"))
-    run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+    run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
 
 
 @nox.session
@@ -134,7 +153,8 @@ def integration(session: nox.Session, combination: str) -> None:
     """Composes installed wheels on real data; each combination in an environment of its own."""
     wanted, files = COMBINATIONS[combination]
     install(session, wanted, *pinned("test", "examples"))
-    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
+    spread = "worksteal" if combination == "full" else None  # the others take less than it to start twice
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread=spread)
 
 
 @nox.session
@@ -143,9 +163,9 @@ def promises(session: nox.Session) -> None:
     install(session, ["dataflow[datasets]", "trainers[mpi]"], *pinned("test"), *SMOKE_TOOLS)
     few = "test_distributed.py::test_two_processes_one_killed"
     files = ["test_resume.py", "test_replication.py", few]
-    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"])
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread="load")
     session.chdir(ROOT)
-    measure(session, BENCHMARKS, ["--smoke"])
+    show(session, BENCHMARKS)
 
 
 @nox.session(venv_backend="venv")
@@ -199,6 +219,15 @@ def trackers(session: nox.Session) -> None:
 
 
 @nox.session
+def runtimes(session: nox.Session) -> None:
+    """Runs exported models in ONNX Runtime and LiteRT. Not usual: converters and runtimes are large."""
+    install(session, ["dataflow[datasets]", "trainers[onnx]"], *pinned("test", "runtimes"))
+    run_copied_tests(
+        session, ROOT / "integration_tests", ["test_exported_models.py"], also=[ROOT / "examples"]
+    )
+
+
+@nox.session
 def browser(session: nox.Session) -> None:
     """Looks at the page of curves in headless Chromium, Debian's, which it installs if it is not there."""
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
@@ -236,7 +265,7 @@ def lowest(session: nox.Session) -> None:
     session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
     session.install(*GROUPS["test"], *as_installed(session))
     for wheel in WHEELS:
-        run_copied_tests(session, ROOT / "packages" / wheel / "tests")
+        run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
     run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])
 
 
@@ -244,7 +273,8 @@ def lowest(session: nox.Session) -> None:
 def pythons(session: nox.Session) -> None:
     """Trains, is killed and resumes with another Python; `-s isolated -P 3.13` tests the wheels."""
     install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
-    run_copied_tests(session, ROOT / "integration_tests", ["test_full_stack.py"], also=[ROOT / "examples"])
+    files = ["test_full_stack.py"]
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread="worksteal")
 
 
 @nox.session(venv_backend="none")
@@ -295,12 +325,12 @@ def docs(session: nox.Session) -> None:
     scratch = Path(session.create_tmp())
     session.chdir(scratch)
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
-    # The plugin lets blocks print, tracebacks among them that they show on purpose: silent unless one fails.
     blocks = ["--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages)]
-    session.run("pytest", *config, *blocks, silent=True)
     # The example in there runs in `torch`.
     unseen = ["--ignore-glob", "/*/interop/torch.py"]
-    session.run("pytest", *config, "--doctest-modules", *unseen, "--pyargs", *packages)
+    examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
+    # The plugin lets blocks print, tracebacks among them that they show on purpose: silent unless one fails.
+    run_side_by_side(session, ["pytest", *config, *blocks], ["pytest", *config, *examples], silent=True)
 
 
 @nox.session
@@ -311,6 +341,22 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
+def examples(session: nox.Session) -> None:
+    """Runs every script of examples/ with small settings. Not among the usual sessions: minutes."""
+    install(session, COMBINATIONS["full"][0], *pinned("test", "examples"))
+    run_copied_tests(session, ROOT / "integration_tests", list(EXAMPLE_TESTS), also=[ROOT / "examples"])
+
+
+@nox.session
+def gan(session: nox.Session) -> None:
+    """Trains the adversarial networks of examples/gan/ and prints their figures; `-- dcgan` one. Minutes."""
+    install(session, ["dataflow[datasets]", "trainers"], *pinned("examples"))
+    script = ROOT / "examples" / "gan" / "table.py"
+    session.chdir(session.create_tmp())
+    session.run("python", str(script), *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measures against peers and limits; `-- NAME` runs one alone, `-- --smoke` all for a moment."""
     smoke = ["--smoke"] if "--smoke" in session.posargs else []
@@ -318,7 +364,9 @@ def bench(session: nox.Session) -> None:
     rest = [arg for arg in session.posargs if arg not in (*BENCHMARKS, *smoke)]
     if smoke:
         install(session, ["dataflow[datasets]", "trainers[mpi]"], *SMOKE_TOOLS)
-    elif names == ["dataflow"]:  # with its peers, which do not get along with TensorFlow
+        show(session, names)
+        return
+    if names == ["dataflow"]:  # with its peers, which do not get along with TensorFlow
         install(session, ["dataflow"], "pip")
         # By pip, which PIP_FIND_LINKS may lead to a torch without CUDA.
         session.run("python", "-m", "pip", "install", "--quiet", *LOADERS)
@@ -329,7 +377,7 @@ def bench(session: nox.Session) -> None:
         if "dataflow" in names:
             names.remove("dataflow")
             session.notify("bench", ["dataflow"])
-    measure(session, names, [*smoke, *rest])
+    measure(session, names, rest)
 
 
 # ---- how the sessions do it
@@ -398,10 +446,57 @@ def measure(session: nox.Session, names: list[str], arguments: list[str]) -> Non
         session.error(f"failed, or missed a target: {', '.join(missed)}")
 
 
-def run_copied_tests(
-    session: nox.Session, tests: Path, files: list[str] | None = None, also: list[Path] | None = None
+def show(session: nox.Session, names: list[str]) -> None:
+    """Runs benchmarks for a moment, in which their figures mean nothing: side by side, the longest first."""
+    longest_first = sorted(names, key=lambda name: (*LONG_TO_SHOW, name).index(name))
+    commands = [["python", f"benchmarks/{name}.py", "--smoke"] for name in longest_first]
+    run_side_by_side(session, *commands, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+def run_side_by_side(
+    session: nox.Session, *commands: list[str], env: dict[str, str] | None = None, silent: bool = False
 ) -> None:
-    """Runs tests from a copy, so that no source of the repository is in reach."""
+    """Runs commands two at a time, and fails after the last one if any failed.
+
+    Args:
+        session: the session.
+        commands: programs with their arguments, the longest first.
+        env: what to add to their environment.
+        silent: print what failed alone, and not what each command has printed when it ends.
+    """
+
+    def run(command: list[str]) -> str | None:
+        name = " ".join(command[:2])
+        try:
+            printed = session.run(*command, env=env, silent=True)
+        except nox.command.CommandFailed:  # nox has shown what it printed
+            return name
+        if not silent:
+            session.log(f"{name} has ended:\n{printed}")
+        return None
+
+    with ThreadPoolExecutor(2) as executor:
+        failed = [name for name in executor.map(run, commands) if name]
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
+
+
+def run_copied_tests(
+    session: nox.Session,
+    tests: Path,
+    files: list[str] | None = None,
+    also: list[Path] | None = None,
+    spread: str | None = None,
+) -> None:
+    """Runs tests from a copy, so that no source of the repository is in reach.
+
+    Args:
+        session: the session.
+        tests: the folder.
+        files: those of its files to run, or all.
+        also: other folders that the tests need beside them.
+        spread: how pytest-xdist divides the tests between two processes; all in one, if `None`.
+    """
     place = Path(session.create_tmp()) / "copy"
     shutil.rmtree(place, ignore_errors=True)
     for source in [tests, *(also or [])]:
@@ -411,7 +506,8 @@ def run_copied_tests(
     shutil.copy(ROOT / "pyproject.toml", place)
     session.chdir(place)
     targets = [f"{tests.name}/{file}" for file in files] if files else [tests.name]
-    session.run("pytest", *targets, *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    workers = ["-n", "2", "--dist", spread] if spread else []
+    session.run("pytest", *workers, *targets, *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
 
 def check_contents(session: nox.Session, wheel: str) -> None:

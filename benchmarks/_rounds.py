@@ -44,6 +44,11 @@ def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures
     return figures
 
 
+def warm_up(subjects: Mapping[str, Callable[[], float]], rounds: int = 1) -> None:
+    """Measures for file caches and byte code alone; not in a short run, whose figures mean nothing."""
+    measure(subjects, shorter(rounds, 0))
+
+
 def measure_afresh(
     start: Callable[[], AbstractContextManager[Mapping[str, Callable[[], float]]]], rounds: int
 ) -> Figures:

@@ -41,7 +41,7 @@ def compare(environment: dict[str, str]) -> None:
         for name, module in modules.items()
     }
     print(_rounds.heading("numpy"))
-    _rounds.measure(subjects, 2)  # file caches, byte code
+    _rounds.warm_up(subjects, 2)
     figures = _rounds.measure(subjects, ROUNDS)
     print(f"wall time of a fresh interpreter, median of {ROUNDS} interleaved rounds (range)")
     for name, values in figures.items():

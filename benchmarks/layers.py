@@ -27,7 +27,7 @@ import numpy as np
 from _keras_networks import BATCH, EPOCHS, STEPS
 from _screen import on_screen
 
-ROUNDS = _rounds.shorter(5)
+ROUNDS, MORE_ROUNDS = _rounds.shorter(5), _rounds.shorter(10)
 KITS = {"layers": _kits.Layers, "by hand": _kits.ByHand}
 SIZES = {"batch of 32": 32, "batch of any size": None}
 # A figure is of about a second. The smallest network will do to see that all runs.
@@ -170,8 +170,8 @@ def by_hand(verdicts: _verdicts.Verdicts) -> None:
     """Layers beside the same by hand."""
     for name in NETWORKS:
         with _processes.running({name: functools.partial(sessions, name)}) as functions:
-            _rounds.measure(functions, 1)
-            figures = _rounds.measure(functions, 2 * ROUNDS)
+            _rounds.warm_up(functions)
+            figures = _rounds.measure(functions, MORE_ROUNDS)
         print(f"{name}: milliseconds of a training step")
         for subject, values in figures.items():
             print(f"  {subject:<40} {_rounds.summary(values, '.2f')}")
@@ -189,7 +189,7 @@ def beside_keras(verdicts: _verdicts.Verdicts) -> None:
             "SimpleTrainer, all threads": functools.partial(trainer, name, True),
         }
         with _processes.running({**ours, way: theirs}) as functions:
-            _rounds.measure(functions, 1)
+            _rounds.warm_up(functions)
             figures = _rounds.measure(functions, ROUNDS)
         for subject, values in figures.items():
             print(f"  {subject:<60} {_rounds.summary(values, '.2f')}")
@@ -201,8 +201,8 @@ def beside_keras(verdicts: _verdicts.Verdicts) -> None:
 def graphs(verdicts: _verdicts.Verdicts) -> None:
     """The graph of ResNet-50."""
     with _processes.running({"construction": construction}) as functions:
-        _rounds.measure(functions, 1)
-        figures = _rounds.measure(functions, 2 * ROUNDS)
+        _rounds.warm_up(functions)
+        figures = _rounds.measure(functions, MORE_ROUNDS)
     print("ResNet-50: the training graph without gradients")
     for subject, values in figures.items():
         print(f"  {subject:<40} {_rounds.summary(values, '.0f')}")

@@ -33,7 +33,7 @@ from towerpack_trainers import (
     default_session_config,
 )
 
-TOWERS, BATCH = 4, _rounds.shorter(128, 8)
+TOWERS, BATCH = _rounds.shorter(4, 2), _rounds.shorter(128, 8)
 DEVICES = [f"/cpu:{index}" for index in range(TOWERS)]
 STEPS, ROUNDS, BUILD_ROUNDS = _rounds.shorter(4), _rounds.shorter(9), _rounds.shorter(3)
 CORES = os.cpu_count() or 1
@@ -128,7 +128,7 @@ def report_building(verdicts: _verdicts.Verdicts) -> None:
     """Prints the time to build a graph, for one tower and in relation to it."""
     print(f"ResNet-50, {TOWERS} towers against one: seconds of processor time to build the graph")
     subjects = {name: build_seconds(make) for name, make in {"one tower": one_tower, **STRATEGIES}.items()}
-    subjects["one tower"]()
+    _rounds.warm_up({"one tower": subjects["one tower"]})
     figures = _rounds.measure(subjects, BUILD_ROUNDS)
     base = figures.pop("one tower")
     print(f"  one tower {_rounds.summary(base, '.2f')}")

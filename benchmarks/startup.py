@@ -58,7 +58,7 @@ def main() -> None:
             for name, rest in COMMANDS.items()
         }
         subjects = {**trainings, **commands}
-        _rounds.measure(subjects, 1)  # file caches, byte code
+        _rounds.warm_up(subjects)
         figures = _rounds.measure(subjects, ROUNDS)
     print(f"seconds of whole processes, median of {ROUNDS} interleaved rounds (range)")
     for name, values in figures.items():

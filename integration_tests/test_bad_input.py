@@ -193,7 +193,7 @@ def test_a_model_that_cannot_be_built(model, error, message):
         train(model=model)
 
 
-@pytest.mark.parametrize("wrong", [tf.nn.relu, "Conv2D", None], ids=str)
+@pytest.mark.parametrize("wrong", [tf.nn.relu, "Conv2D", None], ids=["relu", "Conv2D", "None"])
 def test_argscope_on_no_layer(wrong):
     def logits(x):
         with argscope(wrong, filters=3):

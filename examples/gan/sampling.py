@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from towerpack_callbacks import Callback, averaged_variables
+from towerpack_callbacks import Callback
 from towerpack_callbacks.checkpoint import load_variables, snapshot_variables
-from towerpack_trainers import DictRestore, OfflinePredictor, PredictConfig
+from towerpack_trainers import OfflinePredictor, PredictConfig, SaverRestore
 from towerpack_trainers.gan import GANModelDesc
 
 EVALUATION_SEED = 2026
@@ -38,15 +38,13 @@ def generate(
         inputs: an array for each tensor that is fed, by its name.
         output: the name of what is made.
     """
-    values = load_variables(checkpoint)
-    if any(name.endswith(AVERAGE) for name in values):
-        values = averaged_variables(values)
-    of_generator = f"{model.generator_scope}/"
+    averaged = any(name.endswith(AVERAGE) for name in load_variables(checkpoint))
     config = PredictConfig(
         model=model,
-        session_init=DictRestore({name: v for name, v in values.items() if name.startswith(of_generator)}),
+        session_init=SaverRestore(checkpoint),
         input_names=list(inputs),
         output_names=[output],
+        ema=averaged,
     )
     with OfflinePredictor(config) as predict:
         return predict(*inputs.values())[0]

@@ -206,7 +206,7 @@ def test_a_trainer_without_train_op(own):
         Trainer(own()).train()
 
 
-@pytest.mark.parametrize("wrong", [3, "up", None, [tf.no_op]], ids=str)
+@pytest.mark.parametrize("wrong", [3, "up", None, [tf.no_op]], ids=["3", "up", "None", "list"])
 def test_a_train_op_is_an_op(own, wrong):
     with pytest.raises(TypeError, match="train_op must be a TensorFlow op of a graph"):
         Trainer(own()).train_op = wrong

@@ -13,7 +13,7 @@ import pytest
 from towerpack_callbacks.__main__ import main
 from towerpack_callbacks.checkpoint import load_variables, write_checkpoint
 from towerpack_callbacks.monitors import ScalarHistory
-from towerpack_callbacks.writing import write_picture
+from towerpack_callbacks.writing import write_archive, write_picture
 
 ERRORS = [
     (["plot", "nowhere"], "there is no nowhere; expected the log directory"),
@@ -22,6 +22,9 @@ ERRORS = [
     (["plot", "run", "-o", "missing/out.html"], "missing"),
     (["checkpoint", "ls", "nowhere"], "there is no directory nowhere"),
     (["checkpoint", "ls", "empty"], r"empty holds no checkpoint \(yet\)"),
+    (["checkpoint", "vars", "nowhere"], "there is no checkpoint nowhere"),
+    (["checkpoint", "vars", "empty"], "empty names no TensorFlow checkpoint that is there"),
+    (["checkpoint", "vars", "run", "--keys", "xyz"], "no variable matches 'xyz'; there are: file, new"),
     (["checkpoint", "diff", "run", "nowhere"], "there is no directory nowhere"),
     (["checkpoint", "diff", "run", "empty"], "empty is no checkpoint, and holds none"),
     (["checkpoint", "export", "nowhere"], "there is no checkpoint nowhere"),
@@ -215,6 +218,26 @@ def test_distances_of_unusual_values(place, capsys, first, second, words):
     write_checkpoint(place / "a" / "model-1", {"x": np.array(first)}, {})
     write_checkpoint(place / "b" / "model-1", {"x": np.array(second)}, {})
     assert re.search(words, out_of(capsys, "checkpoint", "diff", "a", "b"))
+
+
+def test_variables_are_listed_with_their_number_of_parameters(place, capsys):
+    out = out_of(capsys, "checkpoint", "vars", "run/model-10")
+    assert [re.split(r"  +", line) for line in out.splitlines()] == [
+        ["name", "shape", "dtype", "parameters"],
+        ["bias", "[3]", "float32", "3"],
+        ["file", "[4]", "int64", "4"],
+        ["text", "[2]", "string", "2"],
+        ["weight", "[2, 2]", "float32", "4"],
+        ["4 variables, 13 parameters, 0.00 MiB"],
+    ]
+
+
+@pytest.mark.parametrize("source", ["run", "all.npz"])
+def test_few_variables_of_any_kind_of_checkpoint_are_listed(place, capsys, source):
+    write_archive(place / "all.npz", load_variables(place / "run" / "model-200") | {"text": np.ones(2)})
+    lines = out_of(capsys, "checkpoint", "vars", source, "--keys", "^w", "--keys", "ew$").splitlines()
+    assert [line.split()[0] for line in lines] == ["name", "new", "weight", "2"]
+    assert lines[-1] == "2 variables, 5 parameters, 0.00 MiB"
 
 
 def test_variables_are_exported_by_name(place, capsys):

@@ -5,6 +5,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count, islice
+from time import monotonic
 
 import cloudpickle
 import pytest
@@ -68,7 +69,9 @@ def test_a_pass_does_not_wait_for_the_slow_datapoint_of_another_one():
     slow = threading.Thread(target=lambda: next(iter(flow)), daemon=True)
     slow.start()
     stuck.wait(60)
-    threading.Event().wait(0.6)  # the pool now counts that worker as stuck
+    # After half a second the pool counts a worker as stuck; it may have noticed late that it has begun.
+    while min(worker.busy_since for worker in flow._worker_pool._workers) > monotonic() - 0.6:
+        threading.Event().wait(0.05)
     assert list(flow) == [[number] for number in range(30)]
     assert slow.is_alive()
     release.set()

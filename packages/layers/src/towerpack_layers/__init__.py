@@ -22,6 +22,7 @@ from ._errors import (
     TowerNameError,
     UnknownLayerError,
 )
+from .arguments import nonempty_batches
 from .nn import (
     AvgPooling,
     BatchNorm,
@@ -165,6 +166,7 @@ __all__ = [
     "l2_regularizer",
     "layer_register",
     "mixed_precision",
+    "nonempty_batches",
     "print_stat",
     "psnr",
     "random_normal",

@@ -65,7 +65,11 @@ class TestOneFunction:
         ):
             argscope(layer, bye=2)
 
-    @pytest.mark.parametrize("bad", [3, dict, "dense", lambda: 1, functools.partial(dense)], ids=repr)
+    @pytest.mark.parametrize(
+        "bad",
+        [3, dict, "dense", lambda: 1, functools.partial(dense)],
+        ids=["number", "class", "name", "no argument", "no name"],
+    )
     def test_what_is_no_layer_function_is_refused(self, bad: Any) -> None:
         with pytest.raises(NotALayerError, match="needs a function whose first parameter is a layer's input"):
             enable_argscope_for_function(bad)

@@ -2,6 +2,7 @@
 
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
+from . import export as export
 from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
@@ -10,9 +11,12 @@ from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
+    ExportError,
     FrozenConfigError,
     LogDirTakenError,
     ModelError,
+    PredictorInputError,
+    PredictorProcessError,
     RestoreError,
     TowerRuleError,
     TrainerStateError,
@@ -23,6 +27,7 @@ from ._trainer import Trainer
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
+from .export import ModelExporter
 from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 from .optimize import (
     LAMB,
@@ -43,7 +48,16 @@ from .optimize import (
     apply_grad_processors,
     mixed_precision,
 )
-from .predict import OfflinePredictor, PredictConfig
+from .predict import (
+    DataParallelOfflinePredictor,
+    FeedfreePredictor,
+    MultiProcessDatasetPredictor,
+    MultiThreadAsyncPredictor,
+    MultiTowerOfflinePredictor,
+    OfflinePredictor,
+    PredictConfig,
+    SimpleDatasetPredictor,
+)
 from .replicate import (
     AsyncMultiGPUBuilder,
     AsyncMultiGPUTrainer,
@@ -76,10 +90,13 @@ __all__ = [
     "CheckGradient",
     "ConfigError",
     "DataParallelBuilder",
+    "DataParallelOfflinePredictor",
     "DictRestore",
     "DistributedTrainer",
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
+    "ExportError",
+    "FeedfreePredictor",
     "FilterNoneGrad",
     "FrozenConfigError",
     "GANCosts",
@@ -93,12 +110,18 @@ __all__ = [
     "MapGradient",
     "ModelDesc",
     "ModelError",
+    "ModelExporter",
     "MultiGPUGANTrainer",
+    "MultiProcessDatasetPredictor",
+    "MultiThreadAsyncPredictor",
+    "MultiTowerOfflinePredictor",
     "NoOpTrainer",
     "Objective",
     "OfflinePredictor",
     "PostProcessOptimizer",
     "PredictConfig",
+    "PredictorInputError",
+    "PredictorProcessError",
     "PrintGradient",
     "QueueInputTrainer",
     "RestoreError",
@@ -106,6 +129,7 @@ __all__ = [
     "ScaleGradient",
     "SeparateGANTrainer",
     "SessionInit",
+    "SimpleDatasetPredictor",
     "SimpleTrainer",
     "SingleCostTrainer",
     "SingleDeviceBuilder",

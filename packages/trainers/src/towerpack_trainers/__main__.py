@@ -1,4 +1,4 @@
-"""The command line of trainers: `python -m towerpack_trainers launch`."""
+"""`python -m towerpack_trainers`: trains in several processes, predicts, and exports trained models."""
 
 from __future__ import annotations
 
@@ -6,42 +6,47 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .distributed import LaunchError, launch
+from towerpack_callbacks import CheckpointError, TensorNotFoundError
+
+from ._errors import ConfigError, ExportError, ModelError, RestoreError
+from .cli import CommandError, add_describe, add_export, add_launch, add_predict
 
 __all__ = ["main"]
 
+# What other arguments set right. All else is a bug, of the model or of ours, and has a traceback.
+_OF_THE_USER = (
+    CommandError,
+    ConfigError,
+    ModelError,
+    RestoreError,
+    ExportError,
+    CheckpointError,
+    TensorNotFoundError,
+    OSError,
+    ImportError,
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one tool, and returns the exit code."""
+    """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
+
+    Raises:
+        SystemExit: the arguments are invalid; its status is 2.
+    """
     parser = argparse.ArgumentParser(prog="python -m towerpack_trainers", description=__doc__)
-    tools = parser.add_subparsers(title="tools", required=True)
-    _add_launch(tools.add_parser("launch", help="train in several processes of this machine"))
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for add in (add_launch, add_export, add_predict, add_describe):
+        add(commands)
     options = parser.parse_args(arguments)
-    code: int = options.run(options)
-    return code
-
-
-def _add_launch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--processes", type=int, required=True, help="how many processes train together")
-    parser.add_argument("--max-restarts", type=int, default=0, help="restarts of all when one dies")
-    parser.add_argument(
-        "--min-processes",
-        type=int,
-        help="each restart has one process less, but this many at least; default: all of them",
-    )
-    parser.add_argument("--grace", type=float, default=15.0, help="seconds to end before being killed")
-    parser.add_argument("script", help="the script; it finds the cluster in TF_CONFIG")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
-    parser.set_defaults(run=_launch)
-
-
-def _launch(options: argparse.Namespace) -> int:
-    command = [sys.executable, options.script, *options.arguments]
     try:
-        return launch(command, options.processes, options.max_restarts, options.min_processes, options.grace)
-    except LaunchError as error:
-        print(error, file=sys.stderr)
-        return 2
+        code: int = options.run(options)
+    except _OF_THE_USER as error:
+        print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return code
 
 
 if __name__ == "__main__":

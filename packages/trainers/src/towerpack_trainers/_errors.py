@@ -5,6 +5,10 @@ RuntimeError
 ├── TrainerStateError     a method was called at the wrong time
 ├── EndOfInputError       the training input ended before the last step
 └── PredictorProcessError a process that predicts has died or failed
+
+
+├── ExportError           a model cannot be exported as was asked
+└── EndOfInputError       the training input ended before the last step
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
 │   ├── LogDirTakenError  … as another run uses the directory
@@ -21,6 +25,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "EndOfInputError",
+    "ExportError",
     "FrozenConfigError",
     "LogDirTakenError",
     "ModelError",
@@ -42,6 +47,10 @@ class EndOfInputError(RuntimeError):
 
 class PredictorProcessError(RuntimeError):
     """A process that predicts died, or failed beyond what can be sent; the message says which and how."""
+
+
+class ExportError(RuntimeError):
+    """Inputs and outputs to export do not fit together, or a format cannot express the model."""
 
 
 class ConfigError(ValueError):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
 
 import tensorflow.compat.v1 as tf
 
 from ._builder_trainer import BuilderTrainer
+from .config import RunPlan
+from .config._config_in_parts import ConfigInParts
+from .config._resolve_config import resolve_config
+from .config._train_config import TrainConfig
+from .towers._function_model import FunctionModel
 
 __all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer"]
 
@@ -15,8 +20,98 @@ __all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrain
 class SingleCostTrainer(BuilderTrainer):
     """Makes the training step of `ModelDesc.build_graph` and the optimizer.
 
-    See `BuilderTrainer` for what subclasses override.
+    See `BuilderTrainer` for what subclasses override. A trainer that is made without a configuration gets its
+    model by `setup_graph`, and the rest by `train`; until `setup_graph`, it has no other attribute.
+
+    Example:
+        ```python
+        trainer = SyncMultiGPUTrainer(devices=2)
+        trainer.setup_graph(
+            [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")], flow,
+            cost_fn, lambda: tf.train.AdamOptimizer(1e-3),
+        )
+        trainer.train(callbacks=[ModelSaver()], max_epoch=10)
+        ```
     """
+
+    def _start(self, config: TrainConfig | None, arguments: Mapping[str, Any]) -> None:
+        self._parts = ConfigInParts(type(self).__name__, whole=config is not None or bool(arguments))
+        if not self._parts.waiting:
+            super()._start(config, arguments)
+
+    if not TYPE_CHECKING:  # there it would give every trainer every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if not name.startswith("_parts") and self._parts.waiting:
+                raise AttributeError(f"{type(self).__name__} has no {name!r} before setup_graph(...).")
+            return super().__getattribute__(name)  # raises what it raised before
+
+    def setup_graph(
+        self,
+        signature: Sequence[tf.TensorSpec],
+        input: Any,
+        cost_fn: Callable[..., tf.Tensor],
+        optimizer_fn: Callable[[], tf.train.Optimizer],
+        **arguments: Any,
+    ) -> None:
+        """Builds the graph of a trainer that was made without a configuration. Call it once.
+
+        A run that is resumed goes on with its seed, and the graph is built with that: give `resume`, with
+        `log_dir`, here. Or give `seed` here in all runs, and `resume` to `train`.
+
+        Args:
+            signature: shape, dtype and name of each input; see `ModelDesc.inputs`.
+            input: an `InputSource` or a DataFlow.
+            cost_fn: takes one tensor per input, adds a replica of the model to the graph, and returns the
+                cost, a scalar; see `ModelDesc.build_graph`.
+            optimizer_fn: makes the optimizer; called once, inside the graph.
+            arguments: further ones of a `TrainConfig`, of which `seed` and `xla` belong here, not in `train`.
+
+        Raises:
+            TrainerStateError: it was called before, or the trainer was made with a configuration.
+            ConfigError: an argument of the `TrainConfig` is wrong, or does not suit this trainer.
+            ModelError: `signature` is no list of `tf.TensorSpec`, or the cost is no scalar.
+            TypeError: a function cannot be called, or makes no optimizer.
+        """
+        self._parts.check_may_begin()
+        with self.processes.failing_together(self.coord):
+            model = FunctionModel(signature, cost_fn, optimizer_fn)
+            config = self._parts.begin(model, input, arguments)
+            config = resolve_config(type(self).__name__, config, {}, self.is_chief)
+            self._follow(RunPlan.of_graph(config, self.processes))
+            self._build()
+
+    def train(self, **arguments: Any) -> None:
+        """Trains, as `Trainer.train` says.
+
+        Args:
+            arguments: of a `TrainConfig`, but for model and data, after `setup_graph`; else none.
+
+        Raises:
+            TrainerStateError: there is nothing to train yet; or as `Trainer.train`.
+            ConfigError: the trainer was made with a configuration, or the graph would have to be another one;
+                or as `Trainer.train`.
+        """
+        self._complete_config(arguments)
+        super().train()
+
+    def explain(self, **arguments: Any) -> str:
+        """Describes the training, as `Trainer.explain` does.
+
+        Args:
+            arguments: as for `train`, which takes none afterwards.
+        """
+        self._complete_config(arguments)
+        return super().explain()
+
+    def _complete_config(self, arguments: Mapping[str, Any]) -> None:
+        self._parts.check_has_begun()
+        with self.processes.failing_together(self.coord):
+            config, built = self._parts.complete(arguments, self.seed), self.seed
+            if config is not None:
+                config = resolve_config(type(self).__name__, config, {}, self.is_chief)
+                self._follow(RunPlan.of(config, self.processes))
+                self._parts.check_seed(built, self.seed)
 
     def _setup(self) -> None:
         super()._setup()

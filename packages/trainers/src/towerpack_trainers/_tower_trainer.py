@@ -13,7 +13,7 @@ from towerpack_callbacks import Callback, InferenceTower
 from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
-from ._errors import ConfigError
+from ._errors import ConfigError, TrainerStateError
 from ._trainer import Trainer
 from .config._flow_positions import FlowPositions
 from .optimize import compile_training_towers, leave_fusion_to_xla
@@ -70,13 +70,28 @@ class TowerTrainer(Trainer):
     def model(self) -> ModelDesc:
         """The model to train."""
         if self.config.model is None:
-            raise ConfigError(f"{type(self).__name__} needs TrainConfig(model=...).")
+            raise ConfigError(
+                f"{type(self).__name__} needs TrainConfig(model=...). Trainers of one cost, made without any "
+                "argument of a TrainConfig, take functions instead, by setup_graph."
+            )
         return self.config.model
 
     def _make_source(self, dataflow: Any) -> InputSource:
         # TensorFlow puts a single tower on the first GPU, if there is one.
         on_gpu = are_gpus(self.devices) if self.devices else bool(tf.config.list_physical_devices("GPU"))
         return input_for(dataflow, on_gpu=on_gpu)
+
+    def setup_graph(self, *arguments: Any, **named: Any) -> None:
+        """Refuses to build a model of one cost, which trainers of this kind do not train.
+
+        Raises:
+            TrainerStateError: always; `SingleCostTrainer` overrides it.
+        """
+        raise TrainerStateError(
+            f"{type(self).__name__}.setup_graph: it trains no single cost, which is what setup_graph takes. "
+            "Describe the model by a class, as TrainConfig(model=...); or use a trainer of one cost, such as "
+            "SimpleTrainer."
+        )
 
     def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
         """Makes the tower context of one of several training towers that share their variables."""

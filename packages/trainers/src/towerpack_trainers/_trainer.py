@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -30,8 +30,10 @@ from .config._train_config import TrainConfig
 from .reports._describe_training import describe_trainable_variables, describe_training
 from .restore import RunState
 from .session import (
+    CallbackRegistration,
     LoopCounters,
     ProcessStrategy,
+    SessionAccess,
     SingleProcess,
     StopRequests,
     StopSignals,
@@ -44,6 +46,7 @@ from .session import (
     configure_process,
     default_session_config,
     graph_of,
+    seed_data,
 )
 from .step import HookedSession, TrainingSteps, check_position
 from .towers._devices import devices_of_towers
@@ -54,7 +57,7 @@ __all__ = ["Trainer"]
 _log = logging.getLogger("towerpack_trainers")
 
 
-class Trainer(LoopCounters):
+class Trainer(LoopCounters, SessionAccess, CallbackRegistration):
     """Runs steps until the last epoch is over. `Callback` draws the loop.
 
     It makes no assumption about the model, and builds in a graph of its own. Set `train_op` from a graph of
@@ -102,14 +105,25 @@ class Trainer(LoopCounters):
         self._session, self._train_op = TrainingSession(), TrainOp()
         self._steps: TrainingSteps | None = None
         with self.processes.failing_together(self.coord):
-            self.config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
-            self._plan = plan = RunPlan.of(self.config, self.processes)
-            self.log_dir, self.seed, self.source = plan.log_dir, plan.seed, self.config.data
-            self.loop, self.monitors, self.callbacks = plan.loop, plan.monitors, Callbacks([])
-            configure_process(self._session_config())
-            with self.graph.as_default():
-                tf.set_random_seed(self.seed)
-                self._setup()
+            self._start(config, arguments)
+
+    def _start(self, config: TrainConfig | None, arguments: Mapping[str, Any]) -> None:
+        config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
+        self._follow(RunPlan.of(config, self.processes))
+        self._build()
+
+    def _follow(self, plan: RunPlan) -> None:
+        self._plan, self.config, self.log_dir, self.seed = plan, plan.config, plan.log_dir, plan.seed
+        self.loop, self.monitors, self.callbacks = plan.loop, plan.monitors, Callbacks([])
+
+    def _build(self) -> None:
+        self.source = self.config.data
+        if self.source is not None:
+            seed_data(self.source, self.seed, self.processes)
+        configure_process(self._session_config())
+        with self.graph.as_default():
+            tf.set_random_seed(self.seed)
+            self._setup()
 
     def _setup(self) -> None:
         if type(self) is Trainer:  # a subclass may have a use for it
@@ -125,9 +139,8 @@ class Trainer(LoopCounters):
         return ()
 
     def _session_config(self) -> tf.ConfigProto:
-        return self.config.session_config or default_session_config(
-            [*self.devices, *devices_of_towers(self.graph)]
-        )
+        devices = [*self.devices, *devices_of_towers(self.graph)]
+        return self.config.session_config or default_session_config(devices)
 
     def run_step(self) -> None:
         """Runs one step of the training: each `hooked_sess.run` in it counts as one.
@@ -164,16 +177,6 @@ class Trainer(LoopCounters):
     def is_chief(self) -> bool:
         """Whether this process writes files; a subclass may set it in its body."""
         return self.processes.is_chief
-
-    @property
-    def sess(self) -> tf.Session:
-        """The session, while training. A run in it is no step, yet takes a datapoint if it needs input."""
-        return self._session.sess
-
-    @property
-    def hooked_sess(self) -> HookedSession:
-        """The session whose runs are steps, while training."""
-        return self._session.hooked
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything besides variables that a checkpoint holds, as JSON values."""
@@ -221,7 +224,7 @@ class Trainer(LoopCounters):
             return self._steps
         takes = self._train_op.takes
         self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source, takes)
-        self.callbacks = resolve_callbacks(self.config, self._own_callbacks(), self.monitors)
+        self.callbacks = resolve_callbacks(self.config, self._all_own_callbacks(), self.monitors)
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)

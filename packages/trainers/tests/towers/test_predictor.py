@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback
+from towerpack_callbacks import Callback, InferenceRunner, ScalarStats, TensorNotFoundError
 from towerpack_inputsource import QueueInput
-from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, TrainerStateError
+from towerpack_trainers import (
+    ConfigError,
+    ModelDesc,
+    PredictorInputError,
+    SimpleTrainer,
+    SyncMultiGPUTrainer,
+    TrainerStateError,
+)
 
 X, Y = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.5], np.float32)
 
@@ -76,6 +83,25 @@ def test_shapes_are_checked(configure, kit):
         mixed(configure, kit, lambda predict: predict(X, [1, 2, 3], "hey"), ["sum"])
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (([1j, 2], [3, 4], "hey"), "Input 'x' is of type float32; received complex128. Convert it first"),
+        ((X, [3.0, 4.0], "hey"), r"Input 'n' is of type int64; received float64.*np.asarray\(x, np.int64\)"),
+        (
+            (X, np.array([3, 2**63], np.uint64), "hey"),
+            "int64, which does not hold all values received, from 3",
+        ),
+        ((X, [3, 4], 5), "Input 'text' is of type object; received int64"),
+        (([[1], [2, 3]], [3, 4], "hey"), "Input 'x' takes an array, received none: .* inhomogeneous"),
+    ],
+    ids=["complex", "float", "too large", "number", "ragged"],
+)
+def test_types_are_checked(configure, kit, values, message):
+    with pytest.raises(PredictorInputError, match=message):
+        mixed(configure, kit, lambda predict: predict(*values), ["sum"])
+
+
 def test_an_input_is_taken_once(configure):
     trainer = SimpleTrainer(configure())
     with pytest.raises(ValueError, match=r"takes each input once, received .*x:0 more than once"):
@@ -95,6 +121,15 @@ def test_predictors_share_the_replica_of_a_device(configure, kit):
     again, other = trainer.get_predictor(["x", "y"], ["error"]), trainer.get_predictor(["x"], ["mul"])
     assert trainer.graph.version == size
     assert first.outputs == again.outputs and other.inputs[0] is first.inputs[0]
+
+
+def test_the_same_tensors_have_the_same_predictor(configure):
+    trainer = SimpleTrainer(configure())
+    cpu = trainer.get_predictor(["x"], ["mul"], device=-1)
+    assert cpu is trainer.get_predictor(["x:0"], ["mul:0"], device="/cpu:0")
+    assert cpu is trainer.get_predictor(["x"], ["mul"], device="/device:CPU:0")
+    assert cpu is not trainer.get_predictor(["x"], ["mul"])
+    assert cpu.outputs[0].device.lower().endswith("cpu:0")
 
 
 def test_a_predictor_that_is_asked_for_late_shares_a_replica(configure, kit):
@@ -119,7 +154,43 @@ def test_a_predictor_on_a_device_is_there(configure, kit):
         assert one == other == [-0.5, -0.5]
 
 
-@pytest.mark.parametrize("device", ["/gpu:77", "nowhere"])
+@pytest.mark.parametrize("device", ["/gpu:77", "nowhere", 77, -2, True, 1.0])
 def test_a_device_that_is_not_there(device, configure):
-    with pytest.raises(ConfigError, match=r"devices=\["):
+    with pytest.raises(ConfigError, match=r"devices?="):
         SimpleTrainer(configure()).get_predictor(["x"], ["error"], device=device)
+
+
+class Scheduled(ModelDesc):
+    """Has a rate that it computes of the step, beside the towers; and in training alone, a tensor "noisy"."""
+
+    def inputs(self):
+        return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
+
+    def build_graph(self, x, y):
+        with tf.variable_scope("linear"):
+            weight = tf.get_variable("W", [], initializer=tf.constant_initializer(0.25))
+        if self.training:
+            tf.identity(x, name="noisy")
+        return tf.reduce_mean(tf.square(x * weight - y))
+
+    def optimizer(self):
+        tf.get_variable("start_rate", initializer=0.5, trainable=False)
+        step = tf.train.get_or_create_global_step()
+        return tf.train.GradientDescentOptimizer(
+            tf.multiply(0.0, tf.cast(step, tf.float32), name="learning_rate")
+        )
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_what_all_towers_share_is_found_in_each(devices, configure, kit):
+    stats = ScalarStats(["learning_rate", "linear/W"])
+    seen = Ask(lambda: predictor())
+    runner = InferenceRunner(kit.line_data(), stats)
+    config = configure(model=Scheduled(), callbacks=[runner, seen], max_epoch=1)
+    trainer = SyncMultiGPUTrainer(config, [f"/cpu:{k}" for k in range(devices)])
+    predictor = trainer.get_predictor([], ["linear/W", "learning_rate", "start_rate"])
+    with pytest.raises(TensorNotFoundError, match="no tensor 'tower-pred/noisy:0'"):
+        trainer.get_predictor(["x"], ["noisy"])
+    trainer.train()
+    assert seen.answer == [0.25, 0, 0.5]
+    assert trainer.monitors.get_latest("validation_linear/W") == 0.25

@@ -1,4 +1,4 @@
-"""`checkpoint ls|diff|export`: lists, compares and exports checkpoints."""
+"""`checkpoint ls|vars|diff|export`: lists checkpoints and their variables, compares and exports them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from ._command_line import regex
 __all__ = ["add_checkpoint"]
 
 _WHERE = "a checkpoint, or a log directory, whose latest one is taken"
+_ANY = f"{_WHERE}; or a checkpoint of TensorFlow, or a .npz file"
 
 
 def add_checkpoint(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser("checkpoint", help="list, compare and export checkpoints")
     actions = parser.add_subparsers(required=True, metavar="ACTION")
+    _add_list(actions)
+    _add_variables(actions)
+    _add_diff(actions)
+    _add_export(actions)
 
+
+def _add_list(actions: Any) -> None:
     listing = actions.add_parser(
         "ls",
         help="list checkpoints: step, size, whether complete, which is the latest and which are the best",
@@ -29,6 +36,20 @@ def add_checkpoint(commands: Any) -> None:
     )
     listing.set_defaults(run=_list)
 
+
+def _add_variables(actions: Any) -> None:
+    variables = actions.add_parser(
+        "vars",
+        help="list variables: name, shape, dtype, number of parameters; and their sum",
+        description="Lists variables by name, those of the optimizer, too. What a model computes is in no "
+        "checkpoint: `python -m towerpack_trainers describe` lists its floating-point operations.",
+    )
+    variables.add_argument("checkpoint", metavar="PATH", type=Path, help=_ANY)
+    _add_keys(variables)
+    variables.set_defaults(run=_list_variables)
+
+
+def _add_diff(actions: Any) -> None:
     diff = actions.add_parser(
         "diff",
         help="compare two checkpoints",
@@ -39,18 +60,23 @@ def add_checkpoint(commands: Any) -> None:
     diff.add_argument("second", metavar="B", type=Path, help=_WHERE)
     diff.set_defaults(run=_diff)
 
+
+def _add_export(actions: Any) -> None:
     exporting = actions.add_parser(
         "export",
         help="write variables to a NumPy archive",
         description="Writes variables to a .npz archive, by name; np.load reads it.",
     )
-    exporting.add_argument(
-        "checkpoint", metavar="LOGDIR", type=Path, help=f"{_WHERE}; or a checkpoint of TensorFlow"
-    )
+    exporting.add_argument("checkpoint", metavar="LOGDIR", type=Path, help=_ANY)
     exporting.add_argument(
         "-o", "--output", type=_archive, metavar="FILE", help="a .npz file (default: variables.npz)"
     )
-    exporting.add_argument(
+    _add_keys(exporting)
+    exporting.set_defaults(run=_export)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
         "--keys",
         type=regex,
         action="append",
@@ -58,7 +84,6 @@ def add_checkpoint(commands: Any) -> None:
         metavar="REGEX",
         help="only variables in whose name this is found; may be given more than once (default: all)",
     )
-    exporting.set_defaults(run=_export)
 
 
 # Each command imports what it runs: reading variables takes TensorFlow, which takes seconds to import.
@@ -70,6 +95,12 @@ def _list(options: argparse.Namespace) -> None:
     print("\n".join(list_checkpoints(options.log_dir, options.verify)))
 
 
+def _list_variables(options: argparse.Namespace) -> None:
+    from ._checkpoint_variables import list_variables
+
+    print("\n".join(list_variables(options.checkpoint, options.keys)))
+
+
 def _diff(options: argparse.Namespace) -> None:
     from ._checkpoint_diff import difference
 
@@ -77,7 +108,7 @@ def _diff(options: argparse.Namespace) -> None:
 
 
 def _export(options: argparse.Namespace) -> None:
-    from ._checkpoint_export import export
+    from ._checkpoint_variables import export
 
     path = options.output or Path("variables.npz")
     count, size = export(options.checkpoint, path, options.keys)

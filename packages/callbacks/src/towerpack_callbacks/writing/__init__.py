@@ -1,9 +1,11 @@
 """How files are written: whole or not at all, line by line, and beside the training."""
 
+from ._archive import write_archive
 from ._atomic_write import atomic_write, sync
 from ._background_writer import BackgroundJob, BackgroundWriter, Batches
 from ._line_file import LineFile, cut_lines_after
 from ._pictures import PNG_CHANNELS, cut_pictures_after, encode_png, find_pictures, write_picture
+from ._replace_directory import replace_directory
 
 __all__ = [
     "PNG_CHANNELS",
@@ -16,6 +18,8 @@ __all__ = [
     "cut_pictures_after",
     "encode_png",
     "find_pictures",
+    "replace_directory",
     "sync",
+    "write_archive",
     "write_picture",
 ]

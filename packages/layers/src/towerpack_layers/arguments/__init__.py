@@ -1,6 +1,13 @@
 """What layers share: checked arguments, kernels and biases, and the computing of images of any layout."""
 
-from ._image_kernels import axis_sizes, compute_examples, compute_images, has_all_kernels, static_sizes
+from ._image_kernels import (
+    axis_sizes,
+    compute_examples,
+    compute_images,
+    has_all_kernels,
+    nonempty_batches,
+    static_sizes,
+)
 from ._kernel_and_bias import KernelAndBias, TensorFunction, resolve_initializer
 from ._layer_arguments import (
     DataFormat,
@@ -34,6 +41,7 @@ __all__ = [
     "has_all_kernels",
     "is_number",
     "layer_label",
+    "nonempty_batches",
     "resolve_initializer",
     "static_sizes",
 ]

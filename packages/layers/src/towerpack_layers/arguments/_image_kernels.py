@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ._layer_arguments import CHANNELS_LAST, DataFormat
 
-__all__ = ["axis_sizes", "compute_examples", "compute_images", "has_all_kernels", "static_sizes"]
+__all__ = [
+    "axis_sizes",
+    "compute_examples",
+    "compute_images",
+    "has_all_kernels",
+    "nonempty_batches",
+    "static_sizes",
+]
 
 _OFF = ("0", "false")
+
+_has_examples: ContextVar[bool] = ContextVar("towerpack_layers_has_examples", default=False)
 
 
 def compute_images(
@@ -47,19 +58,41 @@ def has_all_kernels(dtype: tf.DType) -> bool:
     return bool(tf.config.list_physical_devices("GPU"))
 
 
+@contextlib.contextmanager
+def nonempty_batches() -> Iterator[None]:
+    """Lets the layers of this block take for granted that each batch has an example.
+
+    They then add no ops for batches without any, which TensorFlow's kernels need. For graphs that other
+    programs shall run: those know fewer ops, and combine layers that stand right behind each other.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import MaxPooling, nonempty_batches
+        >>> with tf.Graph().as_default() as graph, nonempty_batches():
+        ...     out = MaxPooling("pool", tf.placeholder(tf.float32, [None, 8, 8, 3]), 2)
+        >>> [op.type for op in graph.get_operations()]
+        ['Placeholder', 'MaxPool', 'Identity']
+    """
+    token = _has_examples.set(True)
+    try:
+        yield
+    finally:
+        _has_examples.reset(token)
+
+
 def compute_examples(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -> tf.Tensor:
     """Returns a function of a batch of images, also where the batch has no examples.
 
     On such a batch, oneDNN's convolutions give a result of their input's shape, and an `InternalError` in
     the gradient; the gradient of max pooling (`MklMaxPoolGradOp`) ends the process (TensorFlow 2.21). So such
     a batch is computed with an example of zeros, which is then cut off. Padding by nothing, and a slice of
-    everything, copy nothing.
+    everything, copy nothing. In a block of `nonempty_batches` there is no such batch.
 
     Args:
         function: a function of each example by itself that returns a tensor of four axes, batch first.
         x: tensor of four axes, batch first.
     """
-    if x.shape.as_list()[0]:
+    if x.shape.as_list()[0] or _has_examples.get():
         return function(x)
     with tf.name_scope("examples"):
         # The number of examples, and -1 for each other axis, which means all of it.

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_layers import AvgPooling, GlobalAvgPooling, MaxPooling
+from towerpack_layers import AvgPooling, GlobalAvgPooling, MaxPooling, nonempty_batches
 
 Run = Callable[..., Any]
 
@@ -95,6 +95,16 @@ def test_a_batch_that_is_known_to_have_no_examples(run: Run) -> None:
     assert out.shape == [0, 3, 4, 3]
     value, by_input = run([out, tf.gradients(out, x)[0]])
     assert (value.shape, by_input.shape) == ((0, 3, 4, 3), (0, 6, 8, 3))
+
+
+def test_no_ops_for_batches_without_examples(run: Run, images: np.ndarray) -> None:
+    x = tf.placeholder(tf.float32, [None, 6, 8, 3])
+    with nonempty_batches():
+        alone = MaxPooling("a", x, 2)
+    guarded = MaxPooling("b", x, 2)
+    assert alone.op.inputs[0].op.type == "MaxPool"
+    assert alone.shape.as_list() == guarded.shape.as_list() == [None, 3, 4, 3]
+    assert np.array_equal(*run([alone, guarded], {x: images}))
 
 
 def test_a_compiled_pool(run: Run, images: np.ndarray) -> None:

@@ -13,8 +13,8 @@ from towerpack_callbacks import Callbacks, LoopState, Monitors
 from towerpack_callbacks.checkpoint import checkpoint_directories
 from towerpack_inputsource import InputSource
 
-from ..restore import RunState, StartingPoint
-from ..session import ProcessStrategy, RunDirectory, seed_data
+from ..restore import FreshStart, RunState, StartingPoint
+from ..session import ProcessStrategy, RunDirectory
 from ._resolve_config import resolve_loop, resolve_monitors, resolve_start
 from ._train_config import TrainConfig
 
@@ -44,7 +44,7 @@ class RunPlan:
 
     @classmethod
     def of(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
-        """Makes the plan of a run, and seeds its data.
+        """Makes the plan of a run.
 
         Raises:
             LogDirTakenError: a run that goes on uses the log directory.
@@ -54,10 +54,19 @@ class RunPlan:
         directory = RunDirectory(config.log_dir, config.rehearsal, config.if_log_dir_taken)
         start = resolve_start(config, directory.path)
         seed = processes.agree_on_seed(lambda: start.choose_seed(config.seed))
-        if config.data is not None:
-            seed_data(config.data, seed, processes)
         loop = resolve_loop(config)
         return cls(config, directory, start, seed, loop, resolve_monitors(config, loop))
+
+    @classmethod
+    def of_graph(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
+        """Makes the plan of a run whose graph alone is built yet: it has the seed of the run, and no files.
+
+        Raises:
+            CheckpointError: the checkpoint to resume, whose seed it is, cannot be read.
+        """
+        seed = processes.agree_on_seed(lambda: resolve_start(config, config.log_dir).choose_seed(config.seed))
+        loop = resolve_loop(config)
+        return cls(config, RunDirectory(None), FreshStart(), seed, loop, Monitors([], loop))
 
     @property
     def log_dir(self) -> Path | None:

@@ -19,7 +19,8 @@ class DistributedTrainer(SingleCostTrainer):
     """Trains on several hosts, or in several processes of one, by TensorFlow's own collectives.
 
     Args:
-        config: the training; the same in all processes but for the data, of which each needs a shard.
+        config: the training; the same in all processes but for the data, of which each needs a shard. None:
+            `setup_graph` tells what to train.
         cluster: who takes part; None: what `resolve_cluster()` finds. Or a `CollectiveCommunicator`, to
             choose its time-outs.
         reshard: how a position in the data is translated when a training goes on with another number of
@@ -39,7 +40,7 @@ class DistributedTrainer(SingleCostTrainer):
 
     def __init__(
         self,
-        config: TrainConfig,
+        config: TrainConfig | None = None,
         cluster: Cluster | CollectiveCommunicator | None = None,
         reshard: Reshard | None = None,
     ) -> None:
@@ -62,6 +63,8 @@ class MPITrainer(SingleCostTrainer):
         MissingExtraError: mpi4py is not installed.
     """
 
-    def __init__(self, config: TrainConfig, comm: Any = None, reshard: Reshard | None = None) -> None:
+    def __init__(
+        self, config: TrainConfig | None = None, comm: Any = None, reshard: Reshard | None = None
+    ) -> None:
         self.communicator = comm if isinstance(comm, MPICommunicator) else MPICommunicator(comm)
         super().__init__(config, processes=SynchronousProcesses(self.communicator, reshard))

@@ -109,7 +109,7 @@ class MultiGPUGANTrainer(_RoundTrainer):
 
     Args:
         config: as for `GANTrainer`.
-        devices: devices such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices, for tests.
+        devices: devices such as "/gpu:0", or how many; see `SyncMultiGPUTrainer`.
         gpus: numbers of GPUs, or how many to use, instead of `devices`. With neither, all GPUs of this host.
         d_steps: steps of the discriminator in a round.
         g_steps: steps of the generator in a round.
@@ -121,7 +121,7 @@ class MultiGPUGANTrainer(_RoundTrainer):
     def __init__(
         self,
         config: TrainConfig,
-        devices: Sequence[str] | None = None,
+        devices: int | Sequence[str] | None = None,
         gpus: int | Sequence[int] | None = None,
         *,
         d_steps: int = 1,

@@ -52,9 +52,10 @@ class FeedfreePredictor(OwnSession):
             self._fetches = [fed, tower.get_tensors(config.output_names)]
             self._tower = EvaluationTower(tower, source, {tensor.ref(): tensor for tensor in inputs})
         model.open()
-        self._return_input, self._pass = config.return_input, iter(())
-        self._coord = tf.train.Coordinator()
-        self._start()
+        self._return_input, self._coord = config.return_input, tf.train.Coordinator()
+        self._tower.start(self.sess, self._coord)
+        self._started = True
+        self._pass: Iterator[Any] = self._tower.evaluate(self._fetches)
 
     def __call__(self, *arrays: Any) -> Any:
         """Predicts for the next datapoint.
@@ -87,7 +88,7 @@ class FeedfreePredictor(OwnSession):
             TrainerStateError: it is closed.
         """
         self._model.get_session()
-        self._pass = self._outputs()
+        self._pass = self._tower.evaluate(self._fetches)
 
     def close(self) -> None:
         """Stops the input, and closes the session. A second call does nothing."""
@@ -96,11 +97,3 @@ class FeedfreePredictor(OwnSession):
             self._tower.stop()
             self._coord.request_stop()
         super().close()
-
-    def _start(self) -> None:
-        self._started = True
-        self._tower.start(self.sess, self._coord)
-        self.reset_state()
-
-    def _outputs(self) -> Iterator[Any]:
-        return self._tower.evaluate(self._fetches)

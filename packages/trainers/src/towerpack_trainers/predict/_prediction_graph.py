@@ -37,7 +37,8 @@ class PredictionGraph:
     """
 
     def __init__(self, owner: str, config: PredictConfig, devices: Sequence[str] = ()) -> None:
-        self._owner, self._config, self._sess, self._closed = owner, config, None, False
+        self._owner, self._config, self._closed = owner, config, False
+        self._sess: tf.Session = None
         self._options = config.make_session_config(devices)
         configure_process(self._options)
         self.graph = tf.Graph()

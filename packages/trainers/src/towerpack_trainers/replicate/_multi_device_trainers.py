@@ -35,8 +35,10 @@ class SyncMultiGPUTrainer(SingleCostTrainer):
     them, as by `SyncMultiGPUTrainerParameterServer`. The numbers are the same.
 
     Args:
-        config: the training; its input must be one that several towers can take from.
-        devices: devices such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices, for tests.
+        config: the training; its input must be one that several towers can take from. None: `setup_graph`
+            tells what to train.
+        devices: devices such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices, for tests. A number is
+            that many devices: GPUs where this host has any, else virtual CPU devices, with a warning.
         gpus: numbers of GPUs, or how many to use, instead of `devices`. With neither, all GPUs of this host;
             where there is none, one tower trains on the CPU, and a warning is logged.
 
@@ -47,13 +49,17 @@ class SyncMultiGPUTrainer(SingleCostTrainer):
     Example:
         ```python
         SyncMultiGPUTrainer(config, gpus=[0, 1]).train()
+
+        trainer = SyncMultiGPUTrainer(devices=2)
+        trainer.setup_graph(signature, flow, cost_fn, optimizer_fn)
+        trainer.train(callbacks=[ModelSaver()], max_epoch=10)
         ```
     """
 
     def __init__(
         self,
-        config: TrainConfig,
-        devices: Sequence[str] | None = None,
+        config: TrainConfig | None = None,
+        devices: int | Sequence[str] | None = None,
         gpus: int | Sequence[int] | None = None,
     ) -> None:
         self.devices = choose_devices(devices, gpus)
@@ -80,7 +86,7 @@ class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
     """Trains on several devices in step: shared variables, averaged gradients, one update.
 
     Args:
-        config: the training; its input must be one that several towers can take from.
+        config: the training, or None; see `SyncMultiGPUTrainer`.
         devices: devices such as "/gpu:0" or "/cpu:1"; see `SyncMultiGPUTrainer`.
         gpus: numbers of GPUs, or how many to use, instead of `devices`.
         ps_device: where variables live: "cpu", on the CPU; "gpu", each on the tower's device that has the
@@ -92,8 +98,8 @@ class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
 
     def __init__(
         self,
-        config: TrainConfig,
-        devices: Sequence[str] | None = None,
+        config: TrainConfig | None = None,
+        devices: int | Sequence[str] | None = None,
         gpus: int | Sequence[int] | None = None,
         ps_device: str | None = None,
     ) -> None:
@@ -119,7 +125,7 @@ class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
     first tower's are saved, under the names they have under any other trainer.
 
     Args:
-        config: the training; its input must be one that several towers can take from.
+        config: the training, or None; see `SyncMultiGPUTrainer`.
         devices: devices such as "/gpu:0" or "/cpu:1"; see `SyncMultiGPUTrainer`.
         gpus: numbers of GPUs, or how many to use, instead of `devices`.
         mode: how gradients are averaged: "nccl", between GPUs; "hierarchical", on the devices, within two
@@ -132,8 +138,8 @@ class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
 
     def __init__(
         self,
-        config: TrainConfig,
-        devices: Sequence[str] | None = None,
+        config: TrainConfig | None = None,
+        devices: int | Sequence[str] | None = None,
         gpus: int | Sequence[int] | None = None,
         mode: str | None = None,
     ) -> None:
@@ -152,7 +158,7 @@ class AsyncMultiGPUTrainer(SingleCostTrainer):
     One step makes as many updates as there are towers. `AsyncMultiGPUBuilder` says what that means.
 
     Args:
-        config: the training; its input must be one that several towers can take from.
+        config: the training, or None; see `SyncMultiGPUTrainer`.
         devices: devices such as "/gpu:0" or "/cpu:1"; see `SyncMultiGPUTrainer`.
         gpus: numbers of GPUs, or how many to use, instead of `devices`.
         scale_gradient: divide gradients by the number of towers.
@@ -163,8 +169,8 @@ class AsyncMultiGPUTrainer(SingleCostTrainer):
 
     def __init__(
         self,
-        config: TrainConfig,
-        devices: Sequence[str] | None = None,
+        config: TrainConfig | None = None,
+        devices: int | Sequence[str] | None = None,
         gpus: int | Sequence[int] | None = None,
         scale_gradient: bool = True,
     ) -> None:

@@ -46,16 +46,16 @@ def describe_training(
     )
 
 
-def describe_trainable_variables(graph: tf.Graph, cost: tf.Tensor | None = None) -> str:
+def describe_trainable_variables(graph: tf.Graph, cost: tf.Tensor | Sequence[tf.Tensor] | None = None) -> str:
     """Returns a table of the trainable variables: name, shape, number of elements, dtype; and their sum.
 
     Args:
         graph: the graph they are in. Copies of replicas (`tower1/…`) are left out.
-        cost: the cost of one tower. With it, the table has the floating-point operations that a forward pass
-            does with each variable, and the memory of the activations that gradients need: for one example
-            where the batch size is not known, else for one batch.
+        cost: the cost of one tower, or a list of what it predicts. With it, the table has the floating-point
+            operations that a forward pass does with each variable, and the memory of the activations that
+            gradients need: for one example where the batch size is not known, else for one batch.
     """
-    spent = None if cost is None else forward_cost(cost)
+    spent = None if cost is None else forward_cost([cost] if tf.is_tensor(cost) else cost)
     rows = [["name", "shape", "elements", "dtype"]]
     total = size = 0
     for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):

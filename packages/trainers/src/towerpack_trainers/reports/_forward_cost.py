@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import final
 
 import attrs
@@ -36,13 +37,13 @@ class ForwardCost:
     activation_bytes: int
 
 
-def forward_cost(cost: tf.Tensor) -> ForwardCost:
-    """Adds up what the ops before a cost do; sizes that are not known count as 1.
+def forward_cost(outputs: Sequence[tf.Tensor]) -> ForwardCost:
+    """Adds up what the ops before some tensors do; sizes that are not known count as 1.
 
     Args:
-        cost: the cost of one tower.
+        outputs: the cost of one tower, or what it predicts.
     """
-    forward = find_ancestors([cost])
+    forward = find_ancestors(outputs)
     flops: Counter[str] = Counter()
     kept: dict[str, int] = {}
     for op in forward:

@@ -79,6 +79,7 @@ class SaverRestore(SessionInit):
         return _averaged(self)
 
     def restore(self, sess: tf.Session) -> None:
+        read = load_variables(self._path)
         wanted = {
             name: variable
             for name, variable in global_variables(sess.graph).items()
@@ -88,7 +89,7 @@ class SaverRestore(SessionInit):
             raise RestoreError(
                 f"The graph has no variable to restore whose name begins with {self._prefix!r}."
             )
-        values = _renamed(load_variables(self._path), self._names, self._averaged, wanted, str(self._path))
+        values = _renamed(read, self._names, self._averaged, wanted, str(self._path))
         differences = Differences.between(wanted, values)
         differences.refuse(
             str(self._path),

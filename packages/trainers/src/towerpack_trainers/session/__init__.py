@@ -1,5 +1,6 @@
 """The loop, and around it: directory, session, signals, processes, and how a training ends."""
 
+from ._callback_registration import CallbackRegistration
 from ._create_session import configure_process, create_session
 from ._graph_of_trainer import build_in_graph, graph_of
 from ._loop_counters import LoopCounters
@@ -12,12 +13,14 @@ from ._train_op import TrainOp
 from ._training_end import TrainingEnd, translate_error
 from ._training_inputs import TrainingInputs
 from ._training_loop import TrainingLoop
-from ._training_session import TrainingSession
+from ._training_session import SessionAccess, TrainingSession
 
 __all__ = [
+    "CallbackRegistration",
     "LoopCounters",
     "ProcessStrategy",
     "RunDirectory",
+    "SessionAccess",
     "SingleProcess",
     "StopRequests",
     "StopSignals",

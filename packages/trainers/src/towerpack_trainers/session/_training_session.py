@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import TrainerStateError
 from ..step import HookedSession
 
-__all__ = ["TrainingSession"]
+__all__ = ["SessionAccess", "TrainingSession"]
 
 
 @final
@@ -104,3 +104,19 @@ class HasSteps(Protocol):
 
     def run_step(self) -> None:
         """Runs one step of the training."""
+
+
+class SessionAccess:
+    """Gives a trainer the session of its training as attributes."""
+
+    _session: TrainingSession
+
+    @property
+    def sess(self) -> tf.Session:
+        """The session, while training. A run in it is no step, yet takes a datapoint if it needs input."""
+        return self._session.sess
+
+    @property
+    def hooked_sess(self) -> HookedSession:
+        """The session whose runs are steps, while training."""
+        return self._session.hooked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import tensorflow.compat.v1 as tf
 
@@ -25,11 +26,12 @@ _log = logging.getLogger("towerpack_trainers")
 _DEVICES = "towerpack_trainers/devices_of_towers"
 
 
-def choose_devices(devices: Sequence[str] | None, gpus: int | Sequence[int] | None) -> list[str]:
+def choose_devices(devices: int | Sequence[str] | None, gpus: int | Sequence[int] | None) -> list[str]:
     """Returns the devices of the towers, one each, as a user of a trainer names them.
 
     Args:
-        devices: names such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices.
+        devices: names such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices. Or how many devices: GPUs
+            where this host has any, else virtual CPU devices, and a warning is logged.
         gpus: numbers of GPUs, or how many of them to use; instead of `devices`.
 
     Returns:
@@ -42,7 +44,7 @@ def choose_devices(devices: Sequence[str] | None, gpus: int | Sequence[int] | No
     if devices is not None and gpus is not None:
         raise ConfigError(f"Received both devices={devices!r} and gpus={gpus!r}; give one of them.")
     if devices is not None:
-        return check_devices(devices)
+        return check_devices(_first_devices(devices) if isinstance(devices, int) else devices)
     if gpus is not None:
         return check_devices(_gpu_names(gpus))
     present = count_gpus()
@@ -62,7 +64,9 @@ def check_devices(devices: Sequence[str]) -> list[str]:
         ConfigError: they are not.
     """
     if not isinstance(devices, (list, tuple)) or not devices:
-        raise ConfigError(f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"].')
+        raise ConfigError(
+            f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"]; trainers also take how many.'
+        )
     parsed = [_parse(device) for device in devices]
     if len(set(parsed)) != len(parsed):
         raise ConfigError(f"devices={list(devices)!r} names a device twice; one tower per device.")
@@ -112,8 +116,21 @@ def count_gpus() -> int:
     return len(tf.config.list_physical_devices("GPU"))
 
 
+def _first_devices(count: int) -> list[str]:
+    if not _is_count(count) or count == 0:
+        raise ConfigError(f"devices={count!r}: expected a list of devices, or how many, at least 1.")
+    kind = "gpu" if count_gpus() else "cpu"
+    if kind == "cpu" and count > 1:
+        _log.warning(
+            "There is no GPU on this host, so devices=%d trains on virtual CPU devices, which share the "
+            "processor.",
+            count,
+        )
+    return [f"/{kind}:{index}" for index in range(count)]
+
+
 def _gpu_names(gpus: int | Sequence[int]) -> list[str]:
-    numbers = list(range(gpus)) if isinstance(gpus, int) and _is_count(gpus) else gpus
+    numbers = list(range(gpus)) if _is_count(gpus) else gpus
     if (
         not isinstance(numbers, (list, tuple))
         or not numbers
@@ -125,7 +142,7 @@ def _gpu_names(gpus: int | Sequence[int]) -> list[str]:
     return [f"/gpu:{number}" for number in numbers]
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -152,6 +152,11 @@ class InputCheck:
         if tensor.shape.rank is not None:
             self._shape = tensor.shape.as_list()[1:] if without_batch else tensor.shape.as_list()
 
+    @property
+    def takes_one_shape(self) -> bool:
+        """Whether all values have the same shape."""
+        return self._shape is not None and None not in self._shape
+
     def __call__(self, value: Any) -> np.ndarray:
         """Returns the value as an array of the input's type.
 

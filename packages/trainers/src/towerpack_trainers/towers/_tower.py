@@ -135,26 +135,32 @@ class TowerFunc:
         return [tower for tower in self.towers if tower.context.is_training]
 
 
-def check_specs(specs: Sequence[tf.TensorSpec]) -> list[tf.TensorSpec]:
+def check_specs(specs: Sequence[tf.TensorSpec], owner: str = "inputs() must return") -> list[tf.TensorSpec]:
     """Checks that inputs are described by distinct, well-named specs.
+
+    Args:
+        specs: the specs.
+        owner: how messages begin.
 
     Raises:
         ModelError: they are not.
     """
     if not isinstance(specs, (list, tuple)):
-        raise ModelError(f"inputs() must return a list of tf.TensorSpec, received {specs!r}.")
+        raise ModelError(f"{owner} a list of tf.TensorSpec, received {specs!r}.")
     specs = list(specs)
     for spec in specs:
         if not isinstance(spec, tf.TensorSpec):
             raise ModelError(
-                f"inputs() must return a list of tf.TensorSpec, received an element {spec!r}. "
+                f"{owner} a list of tf.TensorSpec, received an element {spec!r}. "
                 'Write tf.TensorSpec([None, 28, 28], tf.float32, "image").'
             )
         if not spec.name or re.search(r"[:/ ]", spec.name):
-            raise ModelError(f"inputs(): {spec!r} needs a name without ':', '/' and spaces.")
+            raise ModelError(
+                f"{owner} tf.TensorSpecs, of which {spec!r} needs a name without ':', '/' and spaces."
+            )
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
-        raise ModelError(f"inputs(): names must be distinct, received {names}.")
+        raise ModelError(f"{owner} distinct specs: names must be distinct, received {names}.")
     return specs
 
 

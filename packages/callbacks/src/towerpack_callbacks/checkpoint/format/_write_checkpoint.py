@@ -12,10 +12,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..._errors import CheckpointWriteError
-from ...writing import sync
+from ...writing import replace_directory, sync
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
 from ._manifest import make_manifest
-from ._publish import put_in_place
 from ._tensor_file import TensorFile
 
 __all__ = ["encode_state", "write_checkpoint", "write_files"]
@@ -86,7 +85,7 @@ def write_files(
         for file in aside.iterdir():
             sync(file)
         sync(aside)
-        put_in_place(aside, path)
+        replace_directory(aside, path)
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(aside, ignore_errors=True)
         raise _not_written(path, _reason(error, aside)) from error

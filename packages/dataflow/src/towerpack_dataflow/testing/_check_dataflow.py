@@ -1,4 +1,4 @@
-"""The conformance kit: checks that a flow keeps the promises that all flows of this package keep."""
+"""Checks that a flow keeps the promises that all flows of this package keep."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-import numpy as np
+from ._compared_values import ConformanceError, same, shortened
 
-__all__ = ["ConformanceError", "check_dataflow", "same"]
+__all__ = ["check_dataflow"]
 
 _SEED = 20_000
 _STATE_BYTES = 1024
@@ -20,10 +20,6 @@ _REUSED = (
     "A datapoint must not change later: does the flow, or a function in it, write each one into the same "
     "array? Make a new array, or hand out a copy; workers send datapoints some time after they are made."
 )
-
-
-class ConformanceError(AssertionError):
-    """A flow broke a promise; the message names the promise and the usual reason."""
 
 
 def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
@@ -66,30 +62,6 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
     _check_random_access(make, expected)
     if not _is_factory(flow):
         _check_copy_in_mid_pass(make, expected, limit)
-
-
-def same(one: Any, other: Any) -> bool:
-    """Tells whether two datapoints are equal in structure, types, dtypes, shapes and values; NaN equals NaN.
-
-    Example:
-        >>> same([np.float32(1), "a"], [np.float32(1), "a"]), same([1], [1.0])
-        (True, False)
-    """
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, (np.ndarray, np.generic)):
-        return one.dtype == other.dtype and one.shape == other.shape and _same_values(one, other)
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other) or one != one
-
-
-def _same_values(one: Any, other: Any) -> bool:
-    if one.dtype.kind in "fc":
-        return bool(np.array_equal(one, other, equal_nan=True))
-    return bool(np.array_equal(one, other))
 
 
 Make = Callable[[], Any]
@@ -141,7 +113,7 @@ def _expect(received: list[Any], expected: list[Any], what: str, why: str) -> No
     for number, (one, other) in enumerate(zip(received, expected)):
         if not same(one, other):
             raise ConformanceError(
-                f"{what}: datapoint {number} differs: {_short(one)} instead of {_short(other)}. {why}"
+                f"{what}: datapoint {number} differs: {shortened(one)} instead of {shortened(other)}. {why}"
             )
     if len(received) != len(expected):
         raise ConformanceError(f"{what}: {len(received)} datapoints instead of {len(expected)}. {why}")
@@ -274,8 +246,3 @@ def _check_copy_in_mid_pass(make: Make, expected: Passes, limit: int) -> None:
     what = "the rest of a pass, read from a copy made in the middle of it"
     why = "A pickled flow keeps seed and position."
     _expect(_read(iter(copied), len(expected[0]) - half), expected[0][half:], what, why)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else text[:117] + "..."

@@ -1,0 +1,45 @@
+"""Writes arrays to a NumPy archive, under any names."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._atomic_write import atomic_write
+
+__all__ = ["write_archive"]
+
+
+def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Writes a `.npz` archive, which replaces the one at `path` in one step; `np.load` reads it.
+
+    Types that NumPy does not have, such as bfloat16, become float32.
+
+    Args:
+        path: the archive to make.
+        arrays: arrays by name.
+
+    Raises:
+        TypeError: an array holds Python objects, such as text.
+        OSError: the file cannot be written; the one at `path` is as it was.
+    """
+    objects = sorted(name for name, array in arrays.items() if array.dtype.kind == "O")
+    if objects:
+        raise TypeError(
+            f"A NumPy archive holds numbers, received objects or text: {', '.join(objects)}. Leave them out."
+        )
+    with atomic_write(path, durable=True) as aside:
+        _write(aside, arrays)
+
+
+def _write(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    # Not by np.savez, which takes names as keyword arguments: a variable may be called "file".
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            kept = array if array.dtype.isbuiltin == 1 else array.astype(np.float32)
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, kept, allow_pickle=False)

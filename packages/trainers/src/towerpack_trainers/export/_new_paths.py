@@ -1,0 +1,74 @@
+"""Files and directories that appear whole or not at all, and never in place of something by accident."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from towerpack_callbacks.writing import atomic_write, replace_directory, sync
+
+__all__ = ["new_directory", "new_file", "refuse_existing"]
+
+
+@contextlib.contextmanager
+def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Gives the path of a file to write, which gets its name at the end of the block.
+
+    Args:
+        path: the name.
+        overwrite: whether a file of this name may be replaced.
+
+    Raises:
+        FileExistsError: there is something at `path`, or a directory.
+        OSError: the file cannot be written.
+    """
+    refuse_existing(path, overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path, durable=True) as aside:
+        yield aside
+
+
+@contextlib.contextmanager
+def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Gives the path of a directory to fill, which gets its name at the end of the block.
+
+    Args:
+        path: the name.
+        overwrite: whether a SavedModel of this name may be replaced.
+
+    Raises:
+        FileExistsError: there is something at `path`, or something else than a SavedModel.
+        OSError: the directory cannot be written.
+    """
+    if path.exists() and not (overwrite and (path / "saved_model.pb").is_file()):
+        raise FileExistsError(_existing(path, "a SavedModel" if overwrite else ""))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.writing")
+    shutil.rmtree(aside, ignore_errors=True)  # what a killed process has left
+    aside.mkdir()
+    try:
+        yield aside
+        for part in [*aside.rglob("*"), aside]:
+            sync(part)
+        replace_directory(aside, path)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Checks that a file may be made.
+
+    Raises:
+        FileExistsError: there is something at `path`, or a directory.
+    """
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise FileExistsError(_existing(path, "a file" if overwrite else ""))
+
+
+def _existing(path: Path, replaceable: str) -> str:
+    if replaceable:
+        return f"{path} exists and is not {replaceable}, so it is not replaced. Give another path."
+    return f"{path} exists. Give another path, or allow to replace it (overwrite=True; --overwrite)."

@@ -1,0 +1,232 @@
+"""Processes that predict, as their parent controls them."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from multiprocessing import connection
+from typing import Any, final
+
+import cloudpickle
+
+from .._errors import ConfigError, PredictorProcessError
+from ._predict_config import PredictConfig
+from ._predict_worker import Failure
+
+__all__ = ["PredictProcess", "PredictProcesses"]
+
+_PROGRAM = "from towerpack_trainers.predict._predict_worker import main; main()"
+# How many datapoints a process has at a time: one that it computes, and one that waits for it.
+_DATAPOINTS_AHEAD = 2
+# How long a process that was told to end may take, in seconds, before it is killed.
+_SECONDS_TO_END = 5.0
+
+
+@final
+class PredictProcess:
+    """One process, which has received some datapoints.
+
+    Args:
+        name: names it in messages.
+        config: the pickled `PredictConfig`.
+        processes: how many there are.
+        gpu: the only GPU that it sees; None: it sees none.
+
+    Attributes:
+        pipe: this process's end of the connection.
+    """
+
+    def __init__(self, name: str, config: bytes, processes: int, gpu: int | None) -> None:
+        self._name, self._ready = name, False
+        self._tasks: list[int] = []
+        self.pipe, theirs = multiprocessing.Pipe()
+        visible = "-1" if gpu is None else _visible_gpu(gpu)
+        path = os.pathsep.join(filter(None, sys.path))
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, str(theirs.fileno()), str(processes)],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, "CUDA_VISIBLE_DEVICES": visible, "PYTHONPATH": path},
+            )
+        with self._noticing_death():
+            self.pipe.send_bytes(config)
+
+    @property
+    def load(self) -> int:
+        """How many datapoints it has."""
+        return len(self._tasks)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it may be sent one more datapoint."""
+        return self.load < _DATAPOINTS_AHEAD
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is to come."""
+        return bool(self._tasks) or not self._ready
+
+    def send(self, number: int, datapoint: Any) -> None:
+        """Sends it a datapoint.
+
+        Raises:
+            PredictorProcessError: the process died.
+        """
+        self._tasks.append(number)
+        with self._noticing_death():
+            self.pipe.send((number, datapoint))
+
+    def receive(self) -> tuple[int | None, Any]:
+        """Returns the next answer: the datapoint's number, and the result, or the exception that it raised.
+
+        The first answer has no number; it tells that the model was built.
+
+        Raises:
+            PredictorProcessError: the process died.
+            Exception: what building the model raised.
+        """
+        with self._noticing_death():
+            number, result = self.pipe.recv()
+        if isinstance(result, Failure):
+            result = self._rebuilt(number, result)
+        if number is not None:
+            self._tasks.remove(number)
+        elif result is not None:
+            raise result
+        self._ready = True
+        return number, result
+
+    def tell_to_end(self) -> None:
+        """Closes the pipe, whose end ends the process."""
+        self.pipe.close()
+
+    def wait(self) -> None:
+        """Waits until the process has ended, and kills it if that takes too long."""
+        try:
+            self._process.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @contextlib.contextmanager
+    def _noticing_death(self) -> Iterator[None]:
+        try:
+            yield
+        except (EOFError, ConnectionResetError, BrokenPipeError):
+            self._process.wait()
+            raise PredictorProcessError(
+                f"{self._name} {_describe_end(self._process.returncode)} {self._occupation()}. The processes "
+                "of this predictor are ended; a new pass starts new ones."
+            ) from None
+
+    def _occupation(self) -> str:
+        if not self._ready:
+            return "before it had built the model; what it wrote to its standard error says more"
+        return f"while it predicted datapoint {self._tasks[0]}" if self._tasks else "between two datapoints"
+
+    def _rebuilt(self, number: int | None, failure: Failure) -> BaseException:
+        at = "while it built the model" if number is None else f"for datapoint {number}"
+        if not failure.pickled:
+            return PredictorProcessError(f"{self._name} raised an error {at}:\n{failure.trace}")
+        error: BaseException = pickle.loads(failure.pickled)
+        error.add_note(f"{self._name} raised this {at}:\n{failure.trace}")
+        return error
+
+
+@final
+class PredictProcesses:
+    """Several processes with the same model.
+
+    Args:
+        config: what each of them predicts.
+        gpus: the GPU of each of them; None: it computes on the CPU.
+
+    Raises:
+        ConfigError: `config` cannot be sent to a process.
+    """
+
+    def __init__(self, config: PredictConfig, gpus: Sequence[int | None]) -> None:
+        pickled, count = _pickled(config), len(gpus)
+        self._processes: list[PredictProcess] = []
+        try:
+            for number, gpu in enumerate(gpus):
+                name = f"Process {number} of {count}"
+                self._processes.append(PredictProcess(name, pickled, count, gpu))
+        except BaseException:
+            self.close()
+            raise
+
+    def have_room(self) -> bool:
+        """Returns whether a process may be sent a datapoint."""
+        return any(process.has_room for process in self._processes)
+
+    def send(self, number: int, datapoint: Any) -> None:
+        """Sends a datapoint to the process with the fewest of them.
+
+        Raises:
+            PredictorProcessError: that process died.
+        """
+        min(self._processes, key=lambda process: process.load).send(number, datapoint)
+
+    def receive(self) -> dict[int, Any]:
+        """Waits for answers, and returns those that are there: results or exceptions by datapoints' numbers.
+
+        Raises:
+            PredictorProcessError: a process died.
+            Exception: what building the model raised.
+        """
+        by_pipe = {process.pipe: process for process in self._processes if process.is_busy}
+        answers = [by_pipe[pipe].receive() for pipe in connection.wait(list(by_pipe))]  # type: ignore[index]
+        return {number: result for number, result in answers if number is not None}
+
+    def drain(self) -> None:
+        """Waits for all answers that are to come, and drops them."""
+        while any(process.load for process in self._processes):
+            self.receive()
+
+    def close(self) -> None:
+        """Ends all processes. A second call does nothing."""
+        for process in self._processes:
+            process.tell_to_end()
+        for process in self._processes:
+            process.wait()
+        self._processes.clear()
+
+
+def _visible_gpu(number: int) -> str:
+    """Returns what the environment calls a GPU: this process may itself see some of the host's GPUs alone."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = None if visible is None else visible.split(",")
+    if names is not None and number not in range(len(names)):
+        raise ConfigError(
+            f"gpus=[...] names GPU {number}, but CUDA_VISIBLE_DEVICES={visible!r} lets this process see "
+            f"{len(names)}."
+        )
+    return str(number) if names is None else names[number]
+
+
+def _pickled(config: PredictConfig) -> bytes:
+    try:
+        pickled: bytes = cloudpickle.dumps(config)
+        return pickled
+    except Exception as error:  # whatever pickling a user's objects raises
+        raise ConfigError(
+            f"The PredictConfig cannot be sent to a process: {type(error).__name__}: {error}. Let the model "
+            "keep what cannot be pickled, such as open files and sessions, out of itself."
+        ) from error
+
+
+def _describe_end(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was killed by {name}"

@@ -1,0 +1,103 @@
+"""What a process that predicts does: it builds the model, then answers datapoints until its pipe ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any, final
+
+import attrs
+
+from ..session import default_session_config
+from ._dataset_predictor import arguments_of
+from ._offline_predictor import OfflinePredictor
+from ._predict_config import PredictConfig
+
+__all__ = ["Failure", "main"]
+
+
+@final
+@attrs.frozen
+class Failure:
+    """An error of a worker, ready to travel.
+
+    Attributes:
+        pickled: the exception; empty if it cannot be sent.
+        trace: its traceback, as text.
+    """
+
+    pickled: bytes
+    trace: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Packs an exception, if its pickle makes the same one again."""
+        pickled = b""
+        try:
+            pickled = pickle.dumps(error)
+            if type(pickle.loads(pickled)) is not type(error):
+                pickled = b""
+        except Exception:  # whatever pickling a user's exception raises: the text goes alone then
+            pickled = b""
+        return cls(pickled, "".join(traceback.format_exception(error)))
+
+
+def main() -> None:
+    """Answers the datapoints of a pipe, whose number is the first argument, until the pipe ends."""
+    # Ctrl-C reaches all processes of a terminal; the parent ends this one by its pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    pipe = Connection(int(sys.argv[1]))
+    # Where the parent has closed the pipe, or has died.
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        _serve(pipe, int(sys.argv[2]))
+    # Without TensorFlow's threads, which may still run, being waited for.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+def _serve(pipe: Connection, processes: int) -> None:
+    try:
+        config: PredictConfig = pickle.loads(pipe.recv_bytes())
+        predict = OfflinePredictor(_with_threads(config, processes))
+    except (EOFError, ConnectionResetError):
+        raise
+    except Exception as error:  # whatever a model or a checkpoint raises
+        pipe.send((None, Failure.of(error)))
+        return
+    names = [tensor.op.name for tensor in predict.inputs]
+    pipe.send((None, None))
+    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, tasks), daemon=True).start()
+    while (task := tasks.get()) is not None:
+        number, datapoint = task
+        try:
+            result: Any = predict(*arguments_of(datapoint, names))
+        except Exception as error:
+            result = Failure.of(error)
+        pipe.send((number, result))
+
+
+def _receive(pipe: Connection, tasks: queue.SimpleQueue[Any]) -> None:
+    """Reads at all times, so that the parent never waits for this process while this one waits for it."""
+    try:
+        while True:
+            tasks.put(pipe.recv())
+    except (EOFError, ConnectionResetError):
+        tasks.put(None)
+
+
+def _with_threads(config: PredictConfig, processes: int) -> PredictConfig:
+    """Shares the cores among the processes, unless options of the session are given."""
+    if config.session_config is not None:
+        return config
+    options = default_session_config()
+    options.inter_op_parallelism_threads = max(1, (os.cpu_count() or 1) // processes)
+    return attrs.evolve(config, session_config=options)

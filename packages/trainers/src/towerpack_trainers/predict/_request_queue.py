@@ -1,0 +1,71 @@
+"""A bounded queue of requests, from which a worker takes all that wait. Pure."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from typing import Generic, TypeVar, final
+
+__all__ = ["ClosedError", "RequestQueue"]
+
+T = TypeVar("T")
+
+
+@final
+class ClosedError(Exception):
+    """A request was put into a queue that is closed."""
+
+
+@final
+class RequestQueue(Generic[T]):
+    """Requests of many threads, for one thread or several that take them in batches.
+
+    Args:
+        size: how many requests may wait; `put` waits for room.
+
+    Example:
+        >>> requests = RequestQueue(10)
+        >>> for number in range(3):
+        ...     requests.put(number)
+        >>> requests.take(2), requests.take(2)
+        ([0, 1], [2])
+        >>> requests.close()
+        >>> requests.take(2)
+        []
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size, self._closed = size, False
+        self._requests: deque[T] = deque()
+        lock = threading.RLock()
+        self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
+
+    def put(self, request: T) -> None:
+        """Adds a request, and waits for room before that.
+
+        Raises:
+            ClosedError: the queue is closed, or is closed while this waits.
+        """
+        with self._filled:
+            while len(self._requests) >= self._size and not self._closed:
+                self._emptied.wait()
+            if self._closed:
+                raise ClosedError
+            self._requests.append(request)
+            self._filled.notify()
+
+    def take(self, most: int) -> list[T]:
+        """Waits for a request, and returns all that are there, but at most `most`; none once it is closed."""
+        with self._filled:
+            while not self._requests and not self._closed:
+                self._filled.wait()
+            taken = [self._requests.popleft() for _ in range(min(most, len(self._requests)))]
+            self._emptied.notify(len(taken))
+            return taken
+
+    def close(self) -> None:
+        """Refuses new requests; those that wait are still taken."""
+        with self._filled:
+            self._closed = True
+            self._filled.notify_all()
+            self._emptied.notify_all()

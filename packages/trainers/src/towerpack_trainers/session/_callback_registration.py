@@ -1,0 +1,51 @@
+"""Callbacks that whoever builds a trainer adds to it, besides those of its configuration."""
+
+from __future__ import annotations
+
+import abc
+import functools
+
+from towerpack_callbacks import Callback, Callbacks
+
+from .._errors import TrainerStateError
+
+__all__ = ["CallbackRegistration"]
+
+
+class CallbackRegistration(abc.ABC):
+    """Lets callbacks be added to a trainer, until the callbacks are set up."""
+
+    _fixed = False
+
+    @functools.cached_property
+    def _registered(self) -> list[Callback]:
+        return []  # here, as a subclass of a trainer may register before its base's `__init__`
+
+    def register_callback(self, callback: Callback) -> None:
+        """Adds a callback that runs after the trainer's own ones and before the user's.
+
+        In a process that is not the chief, one that is `chief_only` is left out, as the user's are.
+
+        Args:
+            callback: the callback; those of several calls run in the order of the calls.
+
+        Raises:
+            TrainerStateError: the callbacks are set up already.
+            TypeError: it is no callback.
+        """
+        if self._fixed:
+            raise TrainerStateError(
+                f"{type(self).__name__}.register_callback({callback}) came after the callbacks were set up, "
+                "which explain() and train() do. Register it before, or give TrainConfig(callbacks=...)."
+            )
+        self._registered.extend(Callbacks([callback]))
+
+    def _all_own_callbacks(self) -> list[Callback]:
+        """Returns the trainer's own callbacks and the registered ones, to which none can be added then."""
+        own = self._own_callbacks()  # it may register some
+        self._fixed = True
+        return [*own, *self._registered]
+
+    @abc.abstractmethod
+    def _own_callbacks(self) -> list[Callback]:
+        """Returns the callbacks that the trainer needs itself."""

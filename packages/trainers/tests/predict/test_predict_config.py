@@ -1,0 +1,86 @@
+"""What a predictor may be made of."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_trainers import ConfigError, DictRestore, ModelError, OfflinePredictor, PredictConfig
+
+X = np.array([1, 2], np.float32)
+SPECS = [tf.TensorSpec([None], tf.float32, "x")]
+
+
+def line(x):
+    slope = tf.get_variable("slope", [], initializer=tf.ones_initializer())
+    return tf.multiply(slope, x, name="y")
+
+
+def config(**changes):
+    return PredictConfig(**{"tower_func": line, "input_signature": SPECS, "output_names": ["y"], **changes})
+
+
+def test_a_function_instead_of_a_model(kit):
+    with OfflinePredictor(config(session_init=DictRestore({"slope": np.float32(3)}))) as predict:
+        np.testing.assert_array_equal(predict(X)[0], 3 * X)
+
+
+def test_without_values_the_initializers_count():
+    with OfflinePredictor(config()) as predict:
+        np.testing.assert_array_equal(predict(X)[0], X)
+
+
+def test_inputs_are_returned_as_they_were_fed():
+    with OfflinePredictor(config(return_input=True)) as predict:
+        [fed], [y] = predict([1, 2])
+    assert fed.dtype == np.float32
+    np.testing.assert_array_equal(fed, X)
+    np.testing.assert_array_equal(y, X)
+
+
+def test_graph_and_session_can_be_used():
+    with OfflinePredictor(config()) as predict:
+        assert predict.session is predict.sess
+        assert predict.sess.graph is predict.graph and predict.graph.finalized
+        assert predict.sess.run("slope/Read/ReadVariableOp:0") == 1
+
+
+def test_options_of_the_session_are_used_as_they_are():
+    options = tf.ConfigProto(device_count={"CPU": 3})
+    with OfflinePredictor(config(session_config=options)) as predict:
+        assert len(predict.sess.list_devices()) == 3
+
+
+def test_in_the_calling_thread_the_same_is_computed():
+    with OfflinePredictor(config()) as predict:
+        np.testing.assert_array_equal(predict.in_calling_thread()(X)[0], predict(X)[0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tower_func": None, "input_signature": None}, r"either model=.* or tower_func=.* received neither"),
+        ({"input_signature": None}, r"belong together; received tower_func=<function line"),
+        ({"tower_func": 3}, r"received 3 of type int; expected a function of one tensor per input"),
+        ({"ema": True}, r"ema=True\) takes averages from a checkpoint, but received no session_init"),
+        ({"ema": "yes"}, r"ema=...\) received 'yes' of type str; expected True or False"),
+        ({"return_input": 1}, r"return_input=...\) received 1 of type int; expected True or False"),
+        (
+            {"session_config": {}},
+            r"session_config=...\) received \{\} of type dict; expected a tf.ConfigProto",
+        ),
+    ],
+    ids=["neither", "no signature", "no function", "no averages", "ema", "return_input", "options"],
+)
+def test_wrong_arguments(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        config(**changes)
+
+
+def test_a_model_and_a_function_are_one_too_many(kit):
+    with pytest.raises(ConfigError, match="received both"):
+        config(model=kit.Line())
+
+
+def test_a_wrong_signature():
+    with pytest.raises(ModelError, match="received an element 'x'"):
+        OfflinePredictor(config(input_signature=["x"]))
