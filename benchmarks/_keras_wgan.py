@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from _screen import on_screen
 from _wgan import BETA1, BETA2, EPOCHS, PENALTY, RATE, Setting
 
@@ -46,6 +47,8 @@ def adversaries(setting: Setting, jit_compile: str | bool) -> Any:
     import tensorflow as tf
 
     generator, critic = networks(setting)
+    weights = [*generator.trainable_weights, *critic.trainable_weights]
+    assert sum(np.size(each) for each in weights) == setting.weights
 
     class Adversaries(keras.Model):
         """Two networks, each with an optimizer of its own."""

@@ -39,6 +39,11 @@ class Setting(NamedTuple):
         return 8 if self.name == "small" else 28
 
     @property
+    def weights(self) -> int:
+        """Trainable numbers of both networks."""
+        return 108_386 if self.name == "small" else 5_207_491
+
+    @property
     def z(self) -> int:
         """Numbers of noise for each picture."""
         return 32 if self.name == "small" else 128
@@ -192,6 +197,8 @@ def bare(setting: Setting) -> Callable[[], float]:
         TowerContext("", is_training=True),
     ):
         op = _round(setting)
+        weights = sum(variable.shape.num_elements() for variable in tf.trainable_variables())
+        assert weights == setting.weights, weights
         session = tf.Session(config=config)
         session.run(tf.global_variables_initializer())
         step = session.make_callable(op)

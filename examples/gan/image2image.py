@@ -117,7 +117,9 @@ def evaluate(log_dir) -> Verdict:
 
 
 if __name__ == "__main__":
-    options = picture_options("a folder with train and test, of files with two pictures side by side")
+    options = picture_options(
+        "a folder with train and test, of files with two pictures side by side", size=16
+    )
     options.add_argument(
         "--mode", choices=["AtoB", "BtoA"], default="AtoB", help="the right one is made if AtoB"
     )

@@ -13,17 +13,16 @@ ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 HELD_OUT, MOST_HELD_OUT = "held_out.npz", 360
 
 
-def picture_options(data: str) -> argparse.ArgumentParser:
+def picture_options(data: str, size: int) -> argparse.ArgumentParser:
     """Returns a command line with the folder of pictures and their size.
 
     Args:
         data: what the folder must have, for `--help`.
+        size: pixels of a side, unless the command line has another number.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, help=f"{data}; pictures of digits if not given")
-    parser.add_argument(
-        "--size", type=int, default=16, help="pixels of a side, a multiple of 4; 16 by default"
-    )
+    parser.add_argument("--size", type=int, default=size, help=f"pixels of a side, a multiple of 4; {size}")
     return parser
 
 
