@@ -74,6 +74,7 @@ COMBINATIONS = {
             "test_image_examples.py",
             "test_gan_callbacks.py",
             "test_gan_examples.py",
+            "test_gan_picture_examples.py",
             "test_golden_checkpoints.py",
         ],
     ),

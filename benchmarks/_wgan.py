@@ -99,7 +99,7 @@ def tutorial_generator(z):
     x = FullyConnected("fc", z, 4 * 4 * 256, use_bias=False)
     x = tf.reshape(tf.nn.leaky_relu(BatchNorm("bn", x)), [-1, 4, 4, 256])
     for index, filters in enumerate((128, 64, 1)):
-        x = tf.image.resize_nearest_neighbor(x, [2 * int(x.shape[1])] * 2)
+        x = tf.image.resize(x, [2 * int(x.shape[1])] * 2, method="nearest")
         x = BatchNorm(f"bn{index}", Conv2D(f"conv{index}", x, filters, 3, use_bias=False))
         x = tf.nn.leaky_relu(x) if filters > 1 else tf.tanh(x)
     return x[:, 2:-2, 2:-2]

@@ -37,7 +37,7 @@ def run_here(gan_example, monkeypatch, capsys, tmp_path):
     return to_the_end
 
 
-def write_pictures(folder, width, count=40):
+def write_pictures(folder, width, count=80):
     rng = np.random.default_rng(0)
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
@@ -75,7 +75,7 @@ def test_a_folder_without_pictures(script, run_here, tmp_path):
 
 def test_a_file_that_is_no_picture(gan_example, tmp_path):
     (tmp_path / "broken.png").write_bytes(b"\x89PNG")
-    with pytest.raises(ValueError, match=r"broken\.png is no picture that OpenCV can read"):
+    with pytest.raises(ValueError, match=r"broken\.png is no picture that Pillow can read"):
         gan_example("pictures").read_picture(tmp_path / "broken.png", (8, 8))
 
 

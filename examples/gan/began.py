@@ -33,7 +33,7 @@ from towerpack_trainers import TrainConfig
 from towerpack_trainers.gan import GANCosts, GANModelDesc, GANTrainer
 
 # GAMMA is how varied the pictures are, from 0 to 1; RATE, by how much the balance moves in a step.
-Z, BATCH, ROUNDS, GAMMA, RATE = 16, 32, 50, 0.7, 0.1
+Z, BATCH, ROUNDS, GAMMA, RATE = 16, 32, 50, 0.9, 0.1
 CHANNELS, APART = 16, 0.1
 
 
@@ -89,7 +89,7 @@ class BEGAN(GANModelDesc):
         x = tf.reshape(FullyConnected("fc", code, side * side * 2 * CHANNELS), [-1, side, side, 2 * CHANNELS])
         for index in range(3):
             if index:
-                x = tf.image.resize_nearest_neighbor(x, [2 * int(x.shape[1])] * 2)
+                x = tf.image.resize(x, [2 * int(x.shape[1])] * 2, method="nearest")
             x = Conv2D(f"conv{index}", x, CHANNELS, 3, activation=tf.nn.elu)
         return Conv2D("picture", x, 3, 3)
 
