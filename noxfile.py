@@ -85,6 +85,7 @@ EXAMPLE_TESTS = (
     "test_examples.py",
     "test_image_examples.py",
     "test_gan_examples.py",
+    "test_gan_picture_examples.py",
     "test_replication.py::test_the_example_trains_on_two_virtual_devices",
     "test_replication.py::test_a_loop_of_ones_own",
     "test_distributed.py::test_the_example",

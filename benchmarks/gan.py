@@ -28,7 +28,9 @@ import _wgan
 
 ROUNDS = _rounds.shorter(3)
 TRAINER, BARE, KERAS = "GANTrainer", "the bare round", "Keras fit"
-WAYS = dict([(f"{KERAS}, no XLA", False), (f"{KERAS}, XLA", "auto")][: _rounds.shorter(2)])
+WAYS: dict[str, str | bool] = {f"{KERAS}, no XLA": False}
+if not _rounds.SMOKE:
+    WAYS[f"{KERAS}, XLA"] = "auto"
 SETTINGS = [*_wgan.SMALL, _wgan.TUTORIAL][: _rounds.shorter(3)]
 
 
@@ -40,8 +42,7 @@ def subjects(setting: _wgan.Setting) -> Iterator[dict[str, _processes.Function]]
         BARE: functools.partial(_wgan.bare, setting),
     } | {name: functools.partial(_keras_wgan.fit, setting, jit) for name, jit in WAYS.items()}
     with _processes.running(makers) as functions:
-        for run in functions.values():
-            run()
+        _rounds.warm_up(functions)
         yield functions
 
 
