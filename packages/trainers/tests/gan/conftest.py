@@ -45,9 +45,9 @@ def parabola_data(number=24, batch=4, seed=0):
     return BatchData(DataFromList([list(row) for row in numbers], shuffle=False), batch)
 
 
-def play(batches, rounds, d_steps, g_steps):
-    """Returns w, a and b after rounds of `Parabola`, computed by hand."""
-    w, a, b = 0.5, 0.3, -0.2
+def play(batches, rounds, d_steps, g_steps, limit=np.inf):
+    """Returns w, a and b after rounds of `Parabola`, computed by hand; a and b are clipped to a limit."""
+    w, a, b = 0.5, *np.clip([0.3, -0.2], -limit, limit)
     batches = iter(batches)
     for _ in range(rounds):
         before = (a, b)
@@ -56,7 +56,7 @@ def play(batches, rounds, d_steps, g_steps):
             fake = w * z
             slope_a = fake.mean() - real.mean() + a
             slope_b = (fake**2).mean() - (real**2).mean() + b
-            a, b = a - RATE_OF_D * slope_a, b - RATE_OF_D * slope_b
+            a, b = np.clip([a - RATE_OF_D * slope_a, b - RATE_OF_D * slope_b], -limit, limit)
         seen = before if d_steps == g_steps == 1 else (a, b)
         for _ in range(g_steps):
             w += RATE_OF_G * (seen[0] * z + 2 * seen[1] * w * z**2).mean()

@@ -8,6 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
     Callback,
+    CallbackFactory,
+    ClipWeights,
     Every,
     HookToCallback,
     ModelSaver,
@@ -18,7 +20,13 @@ from towerpack_callbacks import (
 )
 from towerpack_inputsource import FeedInput, QueueInput, StagingInput
 from towerpack_layers import BatchNorm, random_normal
-from towerpack_trainers import ConfigError, ModelError, SimpleTrainer, TrainerStateError
+from towerpack_trainers import (
+    ConfigError,
+    ModelError,
+    SimpleTrainer,
+    SyncMultiGPUTrainerReplicated,
+    TrainerStateError,
+)
 from towerpack_trainers.gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer
 
 ROUNDS = [(1, 1), (3, 1), (1, 2), (2, 3)]
@@ -46,6 +54,39 @@ def test_a_round_by_hand(kit, gan, configure, d_steps, g_steps):
     names = ("gen/w", "discrim/a", "discrim/b")
     np.testing.assert_allclose([found[name] for name in names], expected, rtol=1e-12)
     assert found["global_step"] == 10
+
+
+@pytest.mark.parametrize(("d_steps", "g_steps"), ROUNDS)
+def test_a_critic_is_clipped_after_each_of_its_steps(kit, gan, configure, d_steps, g_steps):
+    def config(weights):
+        callbacks = [ClipWeights(0.25, scope="discrim"), weights]
+        flow = gan.parabola_data()
+        return configure(
+            model=gan.Parabola(), dataflow=flow, callbacks=callbacks, steps_per_epoch=10, max_epoch=1
+        )
+
+    found = weights_of(kit, config, d_steps=d_steps, g_steps=g_steps)
+    expected = gan.play(itertools.cycle(gan.parabola_data()), 10, d_steps, g_steps, limit=0.25)
+    names = ("gen/w", "discrim/a", "discrim/b")
+    np.testing.assert_allclose([found[name] for name in names], expected, rtol=1e-12)
+    assert 0.25 in np.abs(expected[1:])
+
+
+def test_replicas_are_clipped_alike(configure):
+    seen = []
+
+    def look(callback):
+        variables = [
+            v for key in ("variables", "local_variables") for v in callback.graph.get_collection(key)
+        ]
+        named = {v.op.name: v for v in variables if v.op.name.endswith("slope")}
+        seen.append(callback.trainer.sess.run(named))
+
+    config = configure(callbacks=[ClipWeights(0.5), CallbackFactory(before_train=look, trigger=look)])
+    SyncMultiGPUTrainerReplicated(config, CPUS).train()
+    for values in seen:
+        assert values["slope"] == values["tower1/slope"]
+    assert seen[-1]["slope"] == 0.5
 
 
 @pytest.mark.parametrize("every", [None, Every(steps=2)])

@@ -51,12 +51,11 @@ class Gate:
 @contextlib.contextmanager
 def served(gate, specs=SPECS, output_names=("y", "sum"), **options):
     config = PredictConfig(tower_func=gate, input_signature=specs, output_names=list(output_names))
-    with OfflinePredictor(config) as offline:
+    with OfflinePredictor(config) as offline, MultiThreadAsyncPredictor(offline, **options) as predict:
         try:
-            with MultiThreadAsyncPredictor(offline, **options) as predict:
-                yield predict
+            yield predict
         finally:
-            gate.opened.set()
+            gate.opened.set()  # or else closing waits for ever
 
 
 def example(number):
@@ -201,6 +200,15 @@ def test_a_callback_may_ask_for_the_result():
     assert found == [2]
 
 
+@pytest.fixture
+def ctrl_c():
+    """Raises `KeyboardInterrupt` at Ctrl-C; a process that runs tests for another one may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_one_client_leaves_the_others_alone():
     gate, answers = Gate(closed=True), []
     with served(gate) as predict:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import final
 
 import tensorflow.compat.v1 as tf
 
 from ..callback import EVERY_STEP, Callback, Every, check_number_above_zero
-from ..graph import floating_variables
+from ..graph import find_applied_gradients, floating_variables
 
 __all__ = ["ClipWeights"]
 
 
 @final
 class ClipWeights(Callback):
-    """Clips the weights of a scope to [-limit, limit] after each step, and before the first.
+    """Clips the weights of a scope to [-limit, limit] after each of their updates, and before the first step.
 
     So the critic of a Wasserstein GAN stays Lipschitz (Arjovsky et al. 2017, arXiv:1701.07875, whose limit is
-    0.01). Clipping is a session call of its own after the step: in the step, it would come before the update
-    or after it, by chance. Where one step updates the critic several times, only its last update is followed
-    by clipping. An optimizer that clips after each of its updates, such as `VariableAssignmentOptimizer` of
-    towerpack-trainers, is exact there, and spares the call.
+    0.01). Clipping is a part of the update, also where one step updates the critic several times. Weights
+    that an optimizer updates by other ops than TensorFlow's fused ones are clipped in a session call of their
+    own after each step.
 
     Args:
         limit: the largest absolute value of a weight.
@@ -44,18 +45,49 @@ class ClipWeights(Callback):
 
     def _setup_graph(self) -> None:
         weights = floating_variables(self.graph, self._scope)
-        clipped = [tf.clip_by_value(w.read_value(), -self._limit, self._limit) for w in weights]
-        self._clip_op = tf.group(*[tf.assign(weight, value) for weight, value in zip(weights, clipped)])
+        weights += list(_copies_in_towers(self.graph, weights))
+        self._clip_op = tf.group(*map(self._clipped, weights))
+        clipped = {id(weight) for weight in weights if self._clip_in_updates(weight)}
+        rest = [weight for weight in weights if id(weight) not in clipped]
+        self._clip_after_step = tf.group(*map(self._clipped, rest)) if rest else None
+
+    def _clip_in_updates(self, weight: tf.Variable) -> bool:
+        """Lets whatever waits for an update of a weight wait until it is clipped; returns if there is one."""
+        found = False
+        for update in find_applied_gradients(self.graph, [weight]):
+            waiting = list(update.op._control_outputs)
+            with tf.control_dependencies([update.op]):
+                clipped = self._clipped(weight)
+            for op in waiting:
+                op._add_control_input(clipped)
+                found = True
+        return found
+
+    def _clipped(self, weight: tf.Variable) -> tf.Operation:
+        with tf.device(weight.device):
+            value = tf.clip_by_value(weight.read_value(), -self._limit, self._limit)
+            return tf.assign(weight, value).op
 
     def _before_train(self) -> None:
-        self._clip = self.trainer.sess.make_callable(self._clip_op)
-        self._clip()
+        sess = self.trainer.sess
+        sess.run(self._clip_op)
+        if self._clip_after_step is not None:
+            self._clip = sess.make_callable(self._clip_after_step)
 
     def step_period(self) -> Every | None:
-        return EVERY_STEP
+        return None if self._clip_after_step is None else EVERY_STEP
 
     def _trigger_step(self) -> None:
-        self._clip()
+        if self._clip_after_step is not None:
+            self._clip()
 
     def __str__(self) -> str:
         return f"ClipWeights({self._limit}, scope={self._scope!r})"
+
+
+def _copies_in_towers(graph: tf.Graph, weights: list[tf.Variable]) -> Iterator[tf.Variable]:
+    """Finds the copies of weights that replicas have of their own, which must stay equal to them."""
+    names = {weight.op.name for weight in weights}
+    for variable in graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES):
+        if re.sub(r"^tower\d+/", "", variable.op.name) in names:
+            yield variable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import final
 
 import attrs
@@ -32,13 +32,20 @@ class AppliedGradient:
     op: tf.Operation
 
 
-def find_applied_gradients(graph: tf.Graph) -> Sequence[AppliedGradient]:
-    """Looks for the ops by which optimizers update trainable variables.
+def find_applied_gradients(
+    graph: tf.Graph, among: Iterable[tf.Variable] | None = None
+) -> Sequence[AppliedGradient]:
+    """Looks for the ops by which optimizers update variables.
 
     Found are TensorFlow's own fused updates. Not found are updates that an optimizer makes out of assignments
     (such as Adam's sparse one), and those inside a `tf.cond` or a function.
+
+    Args:
+        graph: the graph.
+        among: the variables; None: the trainable ones.
     """
-    variables = {_handle_name(variable): variable for variable in graph.get_collection("trainable_variables")}
+    wanted = graph.get_collection("trainable_variables") if among is None else among
+    variables = {_handle_name(variable): variable for variable in wanted}
     found = []
     for op in graph.get_operations():
         if _APPLIES.match(op.type) and op.inputs[0].op.name in variables:
