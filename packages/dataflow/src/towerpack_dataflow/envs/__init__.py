@@ -1,7 +1,7 @@
 """Environments of gymnasium in worker processes, and their exact state; needs the extra `[gym]`."""
 
 try:
-    import gymnasium as _gymnasium  # noqa: F401 (only whether it is there)
+    import gymnasium as _gymnasium  # noqa: F401
 except ImportError as error:
     raise ImportError(
         "towerpack_dataflow.envs needs gymnasium: pip install 'towerpack-dataflow[gym]'"
