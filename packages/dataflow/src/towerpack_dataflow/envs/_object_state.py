@@ -37,7 +37,7 @@ def attributes_of(value: Any, where: str = "") -> dict[str, Any]:
     name = where or type(value).__name__
     found = {}
     for key, part in vars(value).items():
-        if not isinstance(part, _CONSTANT):
+        if not _is_constant(part):
             found[key] = _encoded(part, f"{name}.{key}")
     return found
 
@@ -80,6 +80,8 @@ def _encoded(value: Any, where: str) -> Any:
 
 
 def _is_constant(value: Any) -> bool:
+    if isinstance(value, types.GeneratorType):
+        return value.gi_frame is None  # read to its end: what older releases keep of their functions
     return isinstance(value, _CONSTANT)
 
 

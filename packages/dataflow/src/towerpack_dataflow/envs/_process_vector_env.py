@@ -84,6 +84,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         start_method: str = "spawn",
     ) -> None:
         """Starts the workers, and makes the environments."""
+        self.closed = True  # gymnasium's older releases close whatever dies open, even if it was never made
         count = len(make_envs) if isinstance(make_envs, Sequence) else 0
         if not count or not all(map(callable, make_envs)):
             raise ArgumentError(
@@ -117,6 +118,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._episodes = ResumableEpisodes(self._workers, places, base, mode)
         self._arrived: deque[int] = deque()
         self._next = np.arange(count)
+        self.closed = False
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
