@@ -174,7 +174,8 @@ class _Recording:
             )
 
     def _last(self, env: int, infos: Mapping[str, Any]) -> Any:
-        if "final_obs" not in infos or not infos.get("_final_obs", np.zeros(env + 1))[env]:
+        mask = infos.get("_final_obs")  # ale-py's has none
+        if "final_obs" not in infos or not (mask is None or mask[env]):
             raise ConformanceError(
                 f"environment {env} ended its episode in mode SameStep, and infos have no final_obs for it; "
                 f"they have {sorted(infos)}. Without it, a truncated episode cannot be bootstrapped"
