@@ -150,7 +150,8 @@ def trainer(setting: Setting, all_threads: bool = False) -> Callable[[], float]:
 
     Args:
         setting: what is trained.
-        all_threads: give each op all threads, as TensorFlow does by itself, and not one as trainers do on CPUs.
+        all_threads: give each op all threads, as TensorFlow does by itself, and not one as trainers do on
+            CPUs.
     """
     import tensorflow.compat.v1 as tf
     from _trainer_epochs import EpochTimes

@@ -9,9 +9,9 @@ started anew for each round of measurements. The first epoch of each training is
 pruned and functions traced.
 
 The tutorial gives all critic steps of a round the same real batch, while ours, and the paper's, draw one for
-each. Ours is judged in the faster of two ways, with one thread for each op (a trainer's default) and with all,
-which Keras has; Keras in the faster of its two, with XLA (as installed) and without. What `GANTrainer` can
-reach at most is the bare round: one session call on batches that are in the graph, with a thread for each op.
+each. Ours is judged in the faster of two ways, with one thread for each op, a trainer's default, and with
+all, as Keras has; Keras in the faster of its two, with XLA (as installed) and without. What `GANTrainer` by
+default can reach at most is the bare round: one session call on batches that are in the graph.
 """
 
 from __future__ import annotations
