@@ -73,10 +73,22 @@ COMBINATIONS = {
             "test_examples.py",
             "test_image_examples.py",
             "test_gan_callbacks.py",
+            "test_gan_examples.py",
+            "test_gan_picture_examples.py",
             "test_golden_checkpoints.py",
         ],
     ),
 }
+
+# The tests that run each script of examples/ with small settings.
+EXAMPLE_TESTS = (
+    "test_examples.py",
+    "test_image_examples.py",
+    "test_gan_examples.py",
+    "test_replication.py::test_the_example_trains_on_two_virtual_devices",
+    "test_replication.py::test_a_loop_of_ones_own",
+    "test_distributed.py::test_the_example",
+)
 
 # pyenv's commands exist for all its Pythons, and start those alone that this names.
 if shutil.which("pyenv"):
@@ -327,6 +339,22 @@ def demo(session: nox.Session) -> None:
     """Trains LeNet on handwritten digits, through the five installed wheels."""
     install(session, ["dataflow[datasets]", "trainers"])
     session.run("python", "examples/digits_lenet.py", *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Runs every script of examples/ with small settings. Not among the usual sessions: minutes."""
+    install(session, COMBINATIONS["full"][0], *pinned("test", "examples"))
+    run_copied_tests(session, ROOT / "integration_tests", list(EXAMPLE_TESTS), also=[ROOT / "examples"])
+
+
+@nox.session
+def gan(session: nox.Session) -> None:
+    """Trains the adversarial networks of examples/gan/ and prints their figures; `-- dcgan` one. Minutes."""
+    install(session, ["dataflow[datasets]", "trainers"], *pinned("examples"))
+    script = ROOT / "examples" / "gan" / "table.py"
+    session.chdir(session.create_tmp())
+    session.run("python", str(script), *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
 
 @nox.session

@@ -40,6 +40,15 @@ def resnet_example():
 
 
 @pytest.fixture(scope="session")
+def gan_example():
+    """The modules of the examples of adversarial networks, by name; they import one another."""
+    folder = str(EXAMPLES / "gan")
+    sys.path.insert(0, folder)
+    yield importlib.import_module
+    sys.path.remove(folder)
+
+
+@pytest.fixture(scope="session")
 def training():
     """The module of the training that other processes run too."""
     return load(HERE / "training.py")

@@ -18,7 +18,7 @@ from features import load_classifier
 from networks import digit_features, digit_generator
 from sampling import evaluation_draws, generate
 
-from towerpack_callbacks import EMA, ModelSaver, add_moving_summary
+from towerpack_callbacks import EMA, ModelSaver, SampleGrid, add_moving_summary
 from towerpack_layers import Embedding, FullyConnected, random_normal
 from towerpack_trainers import TrainConfig
 from towerpack_trainers.gan import (
@@ -69,12 +69,19 @@ class ConditionalGAN(GANModelDesc):
         return tf.train.AdamOptimizer(1e-3, beta1=0.5), tf.train.AdamOptimizer(5e-4, beta1=0.5)
 
 
+def draw_noise(rng: np.random.Generator, shape) -> np.ndarray:
+    """Draws what the generator starts from."""
+    return rng.normal(size=shape).astype(np.float32)
+
+
 def train(options) -> None:
-    """Trains on the digits and their labels."""
+    """Trains on the digits and their labels; pictures in `images/samples` have a row for each class."""
+    ema = EMA(0.99, scope="gen")
+    wanted = {"z": draw_noise, "label": np.repeat(np.arange(CLASSES), 8)}
     config = TrainConfig(
         model=ConditionalGAN(),
         dataflow=digit_batches(BATCH, with_labels=True),
-        callbacks=[EMA(0.99, scope="gen"), ModelSaver(keep_last=1)],
+        callbacks=[ema, ema.applied_to(SampleGrid("fake", wanted, rows=CLASSES)), ModelSaver(keep_last=1)],
         steps_per_epoch=ROUNDS,
         max_epoch=options.epochs,
         log_dir=options.log_dir,
@@ -86,7 +93,7 @@ def train(options) -> None:
 def evaluate(log_dir) -> Verdict:
     """Asks for 200 digits of each class."""
     labels = np.repeat(np.arange(CLASSES, dtype=np.int32), 200)
-    z = evaluation_draws().normal(size=(len(labels), Z)).astype(np.float32)
+    z = draw_noise(evaluation_draws(), [len(labels), Z])
     images = generate(ConditionalGAN(), log_dir, {"z": z, "label": labels})
     return judge_labels(images, labels, load_classifier(log_dir))
 

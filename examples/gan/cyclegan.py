@@ -140,5 +140,5 @@ if __name__ == "__main__":
         evaluate,
         __doc__,
         epochs=12,
-        parser=picture_options("a folder with trainA, trainB, testA, testB"),
+        parser=picture_options("a folder with trainA, trainB, testA, testB", size=16),
     )

@@ -18,7 +18,7 @@ from features import load_classifier
 from networks import digit_features, digit_generator
 from sampling import UNTRAINED, KeepUntrained, evaluation_draws, generate
 
-from towerpack_callbacks import EMA, ModelSaver, add_moving_summary
+from towerpack_callbacks import EMA, BatchVariance, CollapseAlarm, ModelSaver, SampleGrid, add_moving_summary
 from towerpack_layers import FullyConnected, random_normal
 from towerpack_trainers import TrainConfig
 from towerpack_trainers.gan import GANModelDesc, GANTrainer, every_k_steps, non_saturating_costs, r1_penalty
@@ -57,12 +57,19 @@ class DCGAN(GANModelDesc):
 
 
 def train(options) -> None:
-    """Trains on the digits."""
+    """Trains on the digits; pictures of samples, always of the same noise, go to `images/samples`."""
     ema = EMA(0.99, scope="gen")
     config = TrainConfig(
         model=DCGAN(),
         dataflow=digit_batches(BATCH),
-        callbacks=[KeepUntrained(), ema, ModelSaver(keep_last=1)],
+        callbacks=[
+            KeepUntrained(),
+            ema,
+            ema.applied_to(SampleGrid("fake")),
+            BatchVariance("fake"),
+            CollapseAlarm("fake_variance", below=0.01),
+            ModelSaver(keep_last=1),
+        ],
         steps_per_epoch=ROUNDS,
         max_epoch=options.epochs,
         log_dir=options.log_dir,

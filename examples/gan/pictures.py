@@ -3,9 +3,9 @@
 import argparse
 from pathlib import Path
 
-import cv2
 import numpy as np
 from digits import digit_arrays
+from PIL import Image, UnidentifiedImageError
 
 from towerpack_dataflow import DataFlow, DataFromArrays, DataFromList, MapData
 
@@ -13,24 +13,24 @@ ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".webp"}
 HELD_OUT, MOST_HELD_OUT = "held_out.npz", 360
 
 
-def picture_options(data: str) -> argparse.ArgumentParser:
+def picture_options(data: str, size: int) -> argparse.ArgumentParser:
     """Returns a command line with the folder of pictures and their size.
 
     Args:
         data: what the folder must have, for `--help`.
+        size: pixels of a side, unless the command line has another number.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, help=f"{data}; pictures of digits if not given")
-    parser.add_argument(
-        "--size", type=int, default=16, help="pixels of a side, a multiple of 4; 16 by default"
-    )
+    parser.add_argument("--size", type=int, default=size, help=f"pixels of a side, a multiple of 4; {size}")
     return parser
 
 
 def digit_pictures(split: str, size: int) -> np.ndarray:
     """Returns the handwritten digits as pictures of shape [n, size, size, 3]."""
     images, _ = digit_arrays(split)
-    enlarged = [cv2.resize(image, (size, size), interpolation=cv2.INTER_LINEAR) for image in images]
+    bilinear = Image.Resampling.BILINEAR
+    enlarged = [np.asarray(Image.fromarray(image[..., 0]).resize((size, size), bilinear)) for image in images]
     return np.repeat(np.stack(enlarged)[..., None], 3, -1)
 
 
@@ -66,11 +66,14 @@ def read_picture(path: Path, shape: tuple[int, int]) -> np.ndarray:
     Raises:
         ValueError: the file is no picture.
     """
-    pixels = cv2.imread(str(path), cv2.IMREAD_COLOR)
-    if pixels is None:
-        raise ValueError(f"{path} is no picture that OpenCV can read. Remove it, or write it anew.")
-    pixels = cv2.resize(pixels[..., ::-1], shape[::-1], interpolation=cv2.INTER_AREA)
-    return pixels.astype(np.float32) / 127.5 - 1
+    try:
+        with Image.open(path) as image:
+            pixels = image.convert("RGB").resize(shape[::-1], Image.Resampling.BOX)
+    except UnidentifiedImageError as error:
+        raise ValueError(
+            f"{path} is no picture that Pillow can read. Remove it, or write it anew."
+        ) from error
+    return np.asarray(pixels, np.float32) / 127.5 - 1
 
 
 def read_pictures(files: list[Path], shape: tuple[int, int]) -> np.ndarray:

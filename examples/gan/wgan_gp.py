@@ -22,7 +22,7 @@ from towerpack_layers import FullyConnected, random_normal
 from towerpack_trainers import TrainConfig
 from towerpack_trainers.gan import GANModelDesc, GANTrainer, gradient_penalty, wasserstein_costs
 
-Z, BATCH, CRITIC_STEPS, ROUNDS = 32, 64, 3, 250
+Z, BATCH, CRITIC_STEPS, ROUNDS = 32, 64, 3, 50
 
 
 class WGAN(GANModelDesc):
@@ -78,4 +78,4 @@ def evaluate(log_dir) -> Verdict:
 
 
 if __name__ == "__main__":
-    run(train, evaluate, __doc__, epochs=6)
+    run(train, evaluate, __doc__, epochs=30)

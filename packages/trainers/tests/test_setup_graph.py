@@ -23,6 +23,7 @@ from towerpack_trainers import (
     TrainConfig,
     TrainerStateError,
 )
+from towerpack_trainers.distributed import Cluster
 
 SIGNATURE = [tf.TensorSpec([None, 4], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
 QUIET = {"extra_callbacks": [], "monitors": []}
@@ -59,7 +60,7 @@ TRAINERS = {
     "shared": lambda *config: SyncMultiGPUTrainer(*config, devices=2),
     "shared by name": lambda *config: SyncMultiGPUTrainerParameterServer(*config, devices=2),
     "copies": lambda *config: SyncMultiGPUTrainerReplicated(*config, devices=["/cpu:0", "/cpu:1"]),
-    "processes": lambda *config: DistributedTrainer(*config),
+    "processes": lambda *config: DistributedTrainer(*config, cluster=Cluster.of(["127.0.0.1:1"], 0)),
 }
 
 

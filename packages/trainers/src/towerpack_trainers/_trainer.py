@@ -222,9 +222,9 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration):
     def _prepare(self) -> TrainingSteps:
         if self._steps is not None:
             return self._steps
-        takes = self._train_op.takes
-        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source, takes)
-        self.callbacks = resolve_callbacks(self.config, self._all_own_callbacks(), self.monitors)
+        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source, self._train_op.takes)
+        ours = self._with_registered(self._own_callbacks())
+        self.callbacks = resolve_callbacks(self.config, ours, self.monitors)
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)

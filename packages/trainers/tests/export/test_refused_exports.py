@@ -1,5 +1,6 @@
 """What cannot be exported is an error that says why, and leaves everything as it was."""
 
+import contextlib
 import os
 import resource
 import sys
@@ -100,19 +101,22 @@ def test_what_a_killed_export_has_left_is_removed_by_the_next(kit, tmp_path):
     assert sorted(os.listdir(tmp_path / "1")) == ["saved_model.pb", "variables"]
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def little_room():
-    """No file of this process may grow beyond a few bytes."""
+    """Lets no file of this process grow beyond a few bytes; no fixture: pytest writes a log, too."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("method", ["export_serving", "export_compact", "export_variables"])
-def test_a_disk_without_room_leaves_nothing_half(kit, tmp_path, little_room, method):
-    with pytest.raises(OSError, match="File too large"):
-        getattr(exporter_of(kit), method)(tmp_path / "model")
+def test_a_disk_without_room_leaves_nothing_half(kit, tmp_path, method):
+    exporter = exporter_of(kit)
+    with pytest.raises(OSError, match="File too large"), little_room():
+        getattr(exporter, method)(tmp_path / "model")
     assert os.listdir(tmp_path) == []
 
 

@@ -96,6 +96,13 @@ def test_a_config_that_cannot_be_sent():
         predictor.get_all_result()
 
 
+def test_gpus_are_those_that_this_process_sees(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    predictor = MultiProcessDatasetPredictor(config(), FLOW, processes=1, gpus=[1])
+    with predictor, pytest.raises(ConfigError, match="names GPU 1, but CUDA_VISIBLE_DEVICES='5' lets"):
+        predictor.get_all_result()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

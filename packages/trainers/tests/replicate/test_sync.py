@@ -149,7 +149,7 @@ def test_a_summary_of_the_batches_is_logged(configure, caplog):
     [
         ([], r"devices=\[\]: expected a list such as"),
         ("/gpu:0", r"devices='/gpu:0': expected a list such as"),
-        (2, r"devices=2: expected a list such as"),
+        ({2}, r"devices=\{2\}: expected a list such as"),
         ([0, 1], r"received 0; expected strings such as \"/gpu:0\""),
         (["gpu0"], r"received 'gpu0'; expected strings such as"),
         (["/job:worker"], r"received '/job:worker'; expected strings such as"),

@@ -46,7 +46,7 @@ class PredictProcess:
         self._name, self._ready = name, False
         self._tasks: list[int] = []
         self.pipe, theirs = multiprocessing.Pipe()
-        visible = "-1" if gpu is None else str(gpu)
+        visible = "-1" if gpu is None else _visible_gpu(gpu)
         path = os.pathsep.join(filter(None, sys.path))
         with theirs:
             self._process = subprocess.Popen(
@@ -197,6 +197,18 @@ class PredictProcesses:
         for process in self._processes:
             process.wait()
         self._processes.clear()
+
+
+def _visible_gpu(number: int) -> str:
+    """Returns what the environment calls a GPU: this process may itself see some of the host's GPUs alone."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = None if visible is None else visible.split(",")
+    if names is not None and number not in range(len(names)):
+        raise ConfigError(
+            f"gpus=[...] names GPU {number}, but CUDA_VISIBLE_DEVICES={visible!r} lets this process see "
+            f"{len(names)}."
+        )
+    return str(number) if names is None else names[number]
 
 
 def _pickled(config: PredictConfig) -> bytes:

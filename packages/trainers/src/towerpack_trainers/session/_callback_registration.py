@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import abc
 import functools
+from collections.abc import Iterable
 
 from towerpack_callbacks import Callback, Callbacks
 
@@ -12,7 +12,7 @@ from .._errors import TrainerStateError
 __all__ = ["CallbackRegistration"]
 
 
-class CallbackRegistration(abc.ABC):
+class CallbackRegistration:
     """Lets callbacks be added to a trainer, until the callbacks are set up."""
 
     _fixed = False
@@ -40,12 +40,7 @@ class CallbackRegistration(abc.ABC):
             )
         self._registered.extend(Callbacks([callback]))
 
-    def _all_own_callbacks(self) -> list[Callback]:
-        """Returns the trainer's own callbacks and the registered ones, to which none can be added then."""
-        own = self._own_callbacks()  # it may register some
+    def _with_registered(self, own: Iterable[Callback]) -> list[Callback]:
+        """Returns the trainer's own callbacks and the registered ones, of which there are no more then."""
         self._fixed = True
         return [*own, *self._registered]
-
-    @abc.abstractmethod
-    def _own_callbacks(self) -> list[Callback]:
-        """Returns the callbacks that the trainer needs itself."""
