@@ -1,4 +1,4 @@
-"""`MappedRing`: files mapped side by side, so that rows of all of them are one array."""
+"""`MappedRing`: files or memory mapped side by side, so that the rows of all parts are one array."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NOTHING = 0  # PROT_NONE
 
 @final
 class MappedRing:
-    """A stretch of addresses, each part of which shows a file of its own.
+    """A stretch of addresses, each part of which shows a file, or memory, of its own.
 
-    One `numpy.take` then gathers rows of all files, without asking which file a row lies in. A part that
-    shows no file must not be touched.
+    One `numpy.take` then gathers rows of all parts, without asking which one a row lies in. A part that
+    shows nothing must not be touched.
 
     Args:
-        parts: how many files there are room for.
+        parts: how many there are.
         size: bytes of each; a multiple of the page size.
     """
 
@@ -31,6 +31,7 @@ class MappedRing:
     _libc.mmap.restype = ctypes.c_void_p
     _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
     _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    _libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
     def __init__(self, parts: int, size: int) -> None:
@@ -48,6 +49,18 @@ class MappedRing:
         """
         access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else _NOTHING)
         self._map(self._at(part), self._size, access, mmap.MAP_SHARED | _MAP_FIXED, descriptor, offset)
+
+    def hold(self, part: int) -> None:
+        """Gives a part memory of its own, with zeros, in place of what it has shown.
+
+        Raises:
+            OSError: there is no memory.
+        """
+        access, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        self._map(self._at(part), self._size, access, flags | _MAP_FIXED, -1, 0)
+        # Rows are read in random order: with small pages, finding their addresses takes as long as reading.
+        # A system without large ones refuses, which costs nothing but speed.
+        self._libc.madvise(self._at(part), self._size, mmap.MADV_HUGEPAGE)
 
     def protect(self, part: int) -> None:
         """Makes a part read-only.

@@ -19,7 +19,6 @@ from typing import final
 import numpy as np
 
 from .._errors import ArgumentError
-from ..storage import anonymous_file
 from ._array_specs import ArraySpec
 from ._mapped_ring import MappedRing
 
@@ -46,14 +45,14 @@ class Segment:
     """One file, with the columns of its rows one after another.
 
     Attributes:
-        descriptor: of the file.
-        path: where it is; None in anonymous memory.
+        descriptor: of the file; None in anonymous memory.
+        path: where it is; None likewise.
         checksum: CRC-32 of all its columns; None before it is sealed.
         failure: why it could not be sealed.
         sealing: the thread that seals it.
     """
 
-    def __init__(self, descriptor: int, path: Path | None, checksum: int | None = None) -> None:
+    def __init__(self, descriptor: int | None, path: Path | None, checksum: int | None = None) -> None:
         """Takes a file."""
         self.descriptor, self.path, self.checksum = descriptor, path, checksum
         self.failure: OSError | None = None
@@ -145,6 +144,9 @@ class Segments:
         """Takes a segment in, sealed or not."""
         self.files[number] = segment
         for ring, offset in zip(self._rings.values(), self.offsets):
+            if segment.descriptor is None:
+                ring.hold(number % self._parts)
+                continue
             ring.show(number % self._parts, segment.descriptor, offset, segment.checksum is None)
 
     def parts_of(self, number: int, rows: int) -> list[np.ndarray]:
@@ -196,10 +198,10 @@ class Segments:
             return False
         return True
 
-    def _new_file(self, number: int) -> tuple[int, Path | None]:
+    def _new_file(self, number: int) -> tuple[int | None, Path | None]:
         path = self.path_of(number)
         if path is None:
-            return anonymous_file(self.file_size), None
+            return None, None
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
             # Or a write through the mapping would end the process by SIGBUS on a full disk.
@@ -232,7 +234,7 @@ def _seal(segment: Segment, parts: list[np.ndarray], rings: list[MappedRing], pl
     try:
         for ring in rings:
             ring.protect(place)
-        if segment.path is not None:
+        if segment.descriptor is not None:
             os.fsync(segment.descriptor)
             os.fchmod(segment.descriptor, 0o444)
         segment.checksum = checksum(parts)
@@ -258,7 +260,8 @@ def _claim(directory: Path) -> int:
 
 
 def _remove(segment: Segment) -> None:
-    os.close(segment.descriptor)
+    if segment.descriptor is not None:
+        os.close(segment.descriptor)
     if segment.path is not None:
         segment.path.unlink(missing_ok=True)
 

@@ -85,10 +85,13 @@ class BatchArrays:
 
 
 def _check_target(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-    expected = f"{name} is a writable C-contiguous array of shape {shape} and dtype {dtype}"
-    if not isinstance(array, np.ndarray):
-        raise ArgumentError(f"{expected}; received {type(array).__name__}")
-    if array.shape != shape or array.dtype != dtype:
-        raise ArgumentError(f"{expected}; received shape {array.shape} and dtype {array.dtype}")
-    if not (array.flags.c_contiguous and array.flags.writeable):
-        raise ArgumentError(f"{expected}; received one that is read-only or has gaps")
+    is_array = isinstance(array, np.ndarray)
+    if not is_array or array.shape != shape or array.dtype != dtype:
+        received = f"shape {array.shape} and dtype {array.dtype}" if is_array else type(array).__name__
+    elif not (array.flags.c_contiguous and array.flags.writeable):
+        received = "one that is read-only or has gaps"
+    else:
+        return
+    raise ArgumentError(
+        f"{name} is a writable C-contiguous array of shape {shape} and dtype {dtype}; received {received}"
+    )
