@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -148,7 +149,29 @@ def test_a_directory_belongs_to_one_memory_and_ends_with_it(tmp_path):
     assert len(files(tmp_path)) == 3
     buffer.close()
     assert files(tmp_path) == []
+    with pytest.raises(ArgumentError, match="the memory is closed"):
+        fill(buffer, 0, 50)
+    with pytest.raises(ArgumentError, match="the memory is closed"):
+        buffer.sample(1)
     memory(tmp_path).close()
+
+
+def test_a_disk_without_room_is_an_error_and_nothing_is_lost(tmp_path):
+    one, other = memory(tmp_path), memory()
+    for buffer in (one, other):
+        fill(buffer, 0, 500)  # 24 rows are left in the segment
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
+    try:
+        for _ in range(3):
+            with pytest.raises(OSError, match="File too large"):
+                fill(one, 500, 550)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    expect_same(one, other)
+    for buffer in (one, other):
+        fill(buffer, 500, 9000)
+    expect_same(one, other)
 
 
 def test_uniform_sampling_goes_on_from_where_no_directory_is_needed():

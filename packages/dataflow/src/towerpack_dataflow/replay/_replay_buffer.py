@@ -103,6 +103,7 @@ class ReplayBuffer:
         self._state = MemoryState(self._layout, self._links, self._segments, self._sampling)
         self._sampling.prepare(self._layout.slots)
         self._lock = threading.RLock()
+        self._closed = False
 
     def __len__(self) -> int:
         """Returns how many transitions can be sampled."""
@@ -159,6 +160,7 @@ class ReplayBuffer:
             observation, action, reward, terminated, truncated, next_observation, environments
         )
         with self._lock:
+            self._check_open()
             # A segment is longer than its share of the capacity, so no row that is looked at is overwritten.
             for part in step.parts(max(self._layout.segment_rows // 2, 1)):
                 starts = self._rows.starts(part, self._links, self._segments.columns)
@@ -186,6 +188,7 @@ class ReplayBuffer:
             )
         batch = self._arrays.allocate(size) if out is None else self._arrays.check(out, size)
         with self._lock:
+            self._check_open()
             if self._links.count < size:
                 raise TooFewTransitionsError(
                     f"the memory holds {self._links.count} transitions; received a request for {size}. "
@@ -246,6 +249,7 @@ class ReplayBuffer:
             OSError: the directory cannot be written to.
         """
         with self._lock:
+            self._check_open()
             self._state.save(Path(directory))
 
     def load_state_dict(
@@ -262,6 +266,7 @@ class ReplayBuffer:
             SegmentError: a file is missing or damaged; the error names it.
         """
         with self._lock:
+            self._check_open()
             self._state.load(state, None if directory is None else Path(directory))
 
     def close(self) -> None:
@@ -270,8 +275,14 @@ class ReplayBuffer:
         What `link_into()` has put elsewhere stays. A memory that is garbage does so by itself.
         """
         with self._lock:
-            self._links = EpisodeLinks(self._layout.slots, 1, 1)
+            self._closed = True
             self._segments.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ArgumentError(
+                "the memory is closed; received another call. Make a new one, and load a state"
+            )
 
 
 def _stacked(spec: ArraySpec, frames: int) -> ArraySpec:

@@ -114,16 +114,17 @@ class Segments:
         self.files.clear()
 
     def write(self, row: int, values: Mapping[str, np.ndarray]) -> None:
-        """Writes rows from the number `row` on, which is that behind the last one.
+        """Writes rows from the number `row` on, which is that behind the last one; as many as a segment has.
 
         Raises:
-            OSError: there is no room for another segment, or an earlier one could not be sealed.
+            OSError: there is no room for another segment, or an earlier one could not be sealed; nothing was
+                written.
         """
         count, done = len(next(iter(values.values()))), 0
+        if (last := (row + count - 1) // self._rows) not in self.files:
+            self.open(last)
         while done < count:
             number, begin = divmod(row + done, self._rows)
-            if begin == 0:
-                self.open(number)
             part = min(count - done, self._rows - begin)
             slot = number % self._parts * self._rows + begin
             for name, array in values.items():
@@ -134,10 +135,12 @@ class Segments:
 
     def open(self, number: int) -> None:
         """Makes a segment, in the place of the oldest one."""
-        for old in [old for old in self.files if old <= number - self._parts]:
+        oldest = [old for old in self.files if old <= number - self._parts]
+        for old in oldest:
             self.files[old].sealed()
-            _remove(self.files.pop(old))
         descriptor, path = self._new_file(number)
+        for old in oldest:
+            _remove(self.files.pop(old))
         self.show(number, Segment(descriptor, path))
 
     def show(self, number: int, segment: Segment) -> None:
