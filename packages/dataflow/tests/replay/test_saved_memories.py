@@ -1,5 +1,6 @@
 """What a checkpoint has of a memory: linked and copied files, damaged ones, and a process that is killed."""
 
+import gc
 import json
 import logging
 import os
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import zlib
 
 import numpy as np
@@ -172,6 +174,22 @@ def test_a_disk_without_room_is_an_error_and_nothing_is_lost(tmp_path):
     for buffer in (one, other):
         fill(buffer, 500, 9000)
     expect_same(one, other)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_a_memory_may_end_while_segments_are_sealed(tmp_path, on_disk):
+    for number in range(30):
+        buffer = memory(tmp_path / str(number) if on_disk else None)
+        fill(buffer, 0, 1100)
+        cycle = [buffer]
+        cycle.append(cycle)
+        del buffer, cycle
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("seal-"):
+            thread.join()
+    gc.collect()
+    assert list(tmp_path.glob("*/segment-*.bin")) == []
 
 
 def test_uniform_sampling_goes_on_from_where_no_directory_is_needed():

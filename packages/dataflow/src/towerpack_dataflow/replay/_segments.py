@@ -190,8 +190,7 @@ class Segments:
                 raise
             if not self._copies:
                 _log.warning(
-                    "%s cannot be linked to %s (%s), so segments are copied, which takes time and disk "
-                    "space. "
+                    "%s cannot be linked to %s (%s), so segments are copied, which takes time and room. "
                     "Put the directory of the memory on the file system of the checkpoints.",
                     source,
                     target.parent,
@@ -217,12 +216,23 @@ class Segments:
 
     def seal(self, number: int) -> None:
         """Begins to seal a full segment, in the background."""
-        segment, rings = self.files[number], list(self._rings.values())
-        parts, place = self.parts_of(number, self._rows), number % self._parts
+        segment = self.files[number]
+        # The thread holds this object, which must not end, and close the file, before the thread does.
         segment.sealing = threading.Thread(
-            target=_seal, args=(segment, parts, rings, place), name=f"seal-{number}", daemon=True
+            target=self._seal, args=(number, segment), name=f"seal-{number}", daemon=True
         )
         segment.sealing.start()
+
+    def _seal(self, number: int, segment: Segment) -> None:
+        try:
+            for ring in self._rings.values():
+                ring.protect(number % self._parts)
+            if segment.descriptor is not None:
+                os.fsync(segment.descriptor)
+                os.fchmod(segment.descriptor, 0o444)
+            segment.checksum = checksum(self.parts_of(number, self._rows))
+        except OSError as error:
+            segment.failure = error
 
 
 def checksum(parts: list[np.ndarray]) -> int:
@@ -231,18 +241,6 @@ def checksum(parts: list[np.ndarray]) -> int:
     for part in parts:
         value = zlib.crc32(part.data, value)
     return value
-
-
-def _seal(segment: Segment, parts: list[np.ndarray], rings: list[MappedRing], place: int) -> None:
-    try:
-        for ring in rings:
-            ring.protect(place)
-        if segment.descriptor is not None:
-            os.fsync(segment.descriptor)
-            os.fchmod(segment.descriptor, 0o444)
-        segment.checksum = checksum(parts)
-    except OSError as error:
-        segment.failure = error
 
 
 def _claim(directory: Path) -> int:
@@ -273,7 +271,8 @@ def _remove_all(files: dict[int, Segment], lock: int | None, owner: int) -> None
     if os.getpid() != owner:  # a forked process has a copy of the object, and no right to the files
         return
     for segment in files.values():
-        if segment.sealing is not None:
+        # The last reference may have been that of a thread that has just sealed a segment.
+        if segment.sealing not in (None, threading.current_thread()):
             segment.sealing.join()
         _remove(segment)
     files.clear()
