@@ -6,6 +6,7 @@ import pytest
 
 import towerpack_dataflow
 import towerpack_dataflow.datasets
+import towerpack_dataflow.envs
 import towerpack_dataflow.interop.arrays
 import towerpack_dataflow.replay
 import towerpack_dataflow.testing
@@ -16,6 +17,7 @@ import towerpack_dataflow.testing
     [
         towerpack_dataflow,
         towerpack_dataflow.datasets,
+        towerpack_dataflow.envs,
         towerpack_dataflow.interop.arrays,
         towerpack_dataflow.replay,
         towerpack_dataflow.testing,
@@ -28,7 +30,8 @@ def test_all_is_sorted_and_every_name_is_documented(module):
 
 
 @pytest.mark.parametrize(
-    "module", [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.replay]
+    "module",
+    [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.envs, towerpack_dataflow.replay],
 )
 def test_all_is_exactly_the_public_names(module):
     public = {

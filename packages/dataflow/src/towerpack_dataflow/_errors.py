@@ -12,6 +12,9 @@ __all__ = [
     "DataFlowError",
     "DatapointTimeoutError",
     "EmptyFlowError",
+    "EnvCallError",
+    "EnvError",
+    "EnvTimeoutError",
     "ExhaustedError",
     "FlowDefinitionError",
     "NotAddressableError",
@@ -37,6 +40,8 @@ class DataFlowError(Exception):
         ├── BatchError           (ValueError)    datapoints that do not stack into one batch
         ├── ComponentError       (LookupError)   a datapoint lacks the component asked for
         ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
+        ├── EnvCallError         (RuntimeError)  a vector environment's method, called out of turn
+        ├── EnvError             (ValueError)    an environment does not keep to its own spaces
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
@@ -48,6 +53,7 @@ class DataFlowError(Exception):
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
             ├── DatapointTimeoutError  (TimeoutError)  a datapoint took longer than it may
+            ├── EnvTimeoutError        (TimeoutError)  a call of an environment took longer than it may
             └── WorkerDiedError                  a worker process is gone
 
     Example:
@@ -74,6 +80,14 @@ class ComponentError(DataFlowError, LookupError):
 
 class EmptyFlowError(DataFlowError, ValueError):
     """A flow that is repeated endlessly has no datapoints, so that the repetition would never yield one."""
+
+
+class EnvCallError(DataFlowError, RuntimeError):
+    """A method of a vector environment was called when it cannot work, such as `step()` before `reset()`."""
+
+
+class EnvError(DataFlowError, ValueError):
+    """An environment does not keep to its own spaces, or its spaces are not supported."""
 
 
 class ExhaustedError(DataFlowError, RuntimeError):
@@ -128,6 +142,10 @@ class WorkerError(DataFlowError, RuntimeError):
 
 class DatapointTimeoutError(WorkerError, TimeoutError):
     """A worker took longer for a datapoint than `timeout` allows."""
+
+
+class EnvTimeoutError(WorkerError, TimeoutError):
+    """A call of an environment took longer than `timeout` allows."""
 
 
 class WorkerDiedError(WorkerError):

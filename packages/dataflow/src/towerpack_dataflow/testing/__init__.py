@@ -2,6 +2,7 @@
 
 from ._check_dataflow import check_dataflow
 from ._check_memory import check_memory
+from ._check_vector_env import check_vector_env
 from ._compared_values import ConformanceError, same
 
-__all__ = ["ConformanceError", "check_dataflow", "check_memory", "same"]
+__all__ = ["ConformanceError", "check_dataflow", "check_memory", "check_vector_env", "same"]

@@ -3,7 +3,18 @@
 from ._active_pass import ActivePass, Chunk
 from ._dispatcher import Dispatcher, Pace
 from ._inline_pool import InlinePool
-from ._worker_handle import PoolOptions
+from ._worker_group import WorkerGroup
+from ._worker_handle import PoolOptions, WorkerHandle
 from ._worker_pool import WorkerPool
 
-__all__ = ["ActivePass", "Chunk", "Dispatcher", "InlinePool", "Pace", "PoolOptions", "WorkerPool"]
+__all__ = [
+    "ActivePass",
+    "Chunk",
+    "Dispatcher",
+    "InlinePool",
+    "Pace",
+    "PoolOptions",
+    "WorkerGroup",
+    "WorkerHandle",
+    "WorkerPool",
+]

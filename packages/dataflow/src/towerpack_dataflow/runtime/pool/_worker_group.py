@@ -11,7 +11,7 @@ from typing import Any, final
 
 from ..._errors import WorkerError
 from ..transport import WorkerPayload
-from ..worker._task_handler import TaskHandler
+from ..worker._task_handler import TaskHandler, WorkerService
 from ..worker._worker_process import WorkerProcess, end_all
 from ..worker._worker_thread import WorkerThread
 from ._worker_handle import PoolOptions, WorkerHandle, start_worker
@@ -44,7 +44,7 @@ class WorkerGroup:
         self._owner = os.getpid()
         self.workers: list[WorkerHandle] = []
         self.poll: WorkerPoll | None = None
-        self.handler: TaskHandler | None = None
+        self.handler: TaskHandler | WorkerService | None = None
         self._late: list[WorkerProcess | WorkerThread] = []  # threads that were given up, and still run
 
     @property
@@ -52,7 +52,7 @@ class WorkerGroup:
         """Whether this process is not a fork of the one that started the workers."""
         return self._owner == os.getpid()
 
-    def start(self, handler: TaskHandler) -> None:
+    def start(self, handler: TaskHandler | WorkerService) -> None:
         """Starts all workers, which get `handler`; or none, if that fails.
 
         Raises:
@@ -137,7 +137,7 @@ class WorkerGroup:
 
     def in_place_of_skipped(self) -> list[Any] | None:
         """Returns what takes the place of a datapoint that is left out; `None` if none is."""
-        if self.handler is None or self._options.on_error != "skip":
+        if not isinstance(self.handler, TaskHandler) or self._options.on_error != "skip":
             return None
         return self.handler.in_place_of_skipped()
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 
 from ..._errors import DatapointTimeoutError, WorkerDiedError
 from ..transport import Channel, WorkerPayload, pack_error
-from ..worker._task_handler import TaskHandler
+from ..worker._task_handler import TaskHandler, WorkerService
 from ..worker._task_messages import PassSpec
 from ..worker._worker_info import WorkerInfo, set_thread_info
 from ..worker._worker_loop import WorkerLoop, WorkerStart, main_forked
@@ -182,7 +182,7 @@ class WorkerHandle:
 def start_worker(
     options: PoolOptions,
     number: int,
-    handler: TaskHandler,
+    handler: TaskHandler | WorkerService,
     payload: WorkerPayload | None,
     others: Sequence[WorkerHandle],
 ) -> WorkerHandle:
@@ -195,7 +195,7 @@ def start_worker(
         payload: the handler for a fresh interpreter; `None` for other start methods.
         others: the workers that run already, whose connections a fork must not keep open.
     """
-    if options.start_method == "thread":
+    if options.start_method == "thread" and isinstance(handler, TaskHandler):
         return _thread(options, number, handler)
     ours, theirs = socket.socketpair()
     try:
@@ -216,7 +216,11 @@ def start_worker(
 
 
 def _forked(
-    options: PoolOptions, number: int, handler: TaskHandler, end: socket.socket, foreign: list[int]
+    options: PoolOptions,
+    number: int,
+    handler: TaskHandler | WorkerService,
+    end: socket.socket,
+    foreign: list[int],
 ) -> WorkerProcess:
     start = WorkerStart(WorkerInfo(number, options.num_workers), options.worker_init_fn, handler)
     return fork(end, foreign, lambda parent, alive: main_forked(end, parent, alive, start))

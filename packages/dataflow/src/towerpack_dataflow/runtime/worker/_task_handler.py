@@ -1,4 +1,4 @@
-"""The interface of `ReadTaskHandler` and `MapTaskHandler`, the two kinds of tasks that workers have."""
+"""The interfaces of what workers do: the two kinds of tasks, and services that take no tasks."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 from ...batch import BatchAllocator
 from ...flow._flow import DataFlow
-from ..transport import Failure, pack_error
+from ..transport import Channel, Failure, pack_error
 from ._task_messages import PassSpec, TaskResult
 
-__all__ = ["ATTEMPTS", "TaskHandler"]
+__all__ = ["ATTEMPTS", "TaskHandler", "WorkerService"]
 
 ATTEMPTS = 3  # with on_error="retry", in all
 
@@ -60,3 +60,26 @@ class TaskHandler(ABC):
     @abstractmethod
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
         """Makes the datapoints of a stretch, or the first of them."""
+
+
+class WorkerService(ABC):
+    """Works in all workers of one owner by messages of its own, where no pass is divided into tasks.
+
+    A service travels to the workers once, as a `TaskHandler` does.
+    """
+
+    @abstractmethod
+    def contents(self) -> dict[str, Any]:
+        """Returns the parts that travel to the workers, under the names that a user knows them by."""
+
+    @abstractmethod
+    def prepare(self, memory: BatchAllocator) -> None:
+        """Called once in the worker, before it reports that it has started."""
+
+    @abstractmethod
+    def serve(self, channel: Channel) -> None:
+        """Works until the parent closes the connection.
+
+        Raises:
+            PeerGoneError: the parent has closed the connection.
+        """

@@ -31,7 +31,7 @@ from ..transport import (
     restore_environment,
 )
 from ._single_sends import SingleSends
-from ._task_handler import TaskHandler
+from ._task_handler import TaskHandler, WorkerService
 from ._task_messages import PassSpec, TaskResult
 from ._worker_info import WorkerInfo, set_worker_info
 from ._worker_thread import InProcessMessage, ThreadChannel
@@ -51,12 +51,12 @@ class WorkerStart(NamedTuple):
     Attributes:
         info: its number, and how many workers there are.
         init: called before the handler is prepared.
-        handler: does the tasks.
+        handler: does the tasks, or what a service does.
     """
 
     info: WorkerInfo
     init: Callable[[int], Any] | None
-    handler: TaskHandler
+    handler: TaskHandler | WorkerService
 
 
 def main(
@@ -91,7 +91,11 @@ def _run(channel: Channel, arrive: Callable[[], WorkerStart]) -> None:
     """Does tasks until the parent closes the connection, then ends the process."""
     code = 0
     try:
-        WorkerLoop(channel, _prepared(channel, arrive), _Logs().take).run()
+        handler = _prepared(channel, arrive)
+        if isinstance(handler, WorkerService):
+            handler.serve(channel)
+        else:
+            WorkerLoop(channel, handler, _Logs().take).run()
     except PeerGoneError:
         pass
     except SystemExit as request:
@@ -103,7 +107,7 @@ def _run(channel: Channel, arrive: Callable[[], WorkerStart]) -> None:
         _leave(code)
 
 
-def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandler:
+def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandler | WorkerService:
     try:
         start = arrive()
         set_worker_info(start.info)

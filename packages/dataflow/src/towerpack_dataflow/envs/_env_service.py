@@ -1,0 +1,183 @@
+"""What a worker does for a vector environment: it makes its environments, steps and resets them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import EnvError
+from ..batch import BatchAllocator
+from ..runtime import get_worker_info
+from ..runtime.transport import Channel, PeerGoneError, pack_error
+from ..runtime.worker._task_handler import WorkerService
+from ._episodes import Episodes
+from ._space_arrays import SpaceArrays
+from ._step_memory import IDLE, StepMemory
+from ._worker_link import WorkerLink
+
+__all__ = ["EnvService", "stretch"]
+
+
+def stretch(number: int, workers: int, envs: int) -> range:
+    """Returns the numbers of the environments of worker `number`."""
+    return range(number * envs // workers, (number + 1) * envs // workers)
+
+
+@final
+class EnvService(WorkerService):
+    """Runs the environments of each worker, and answers the parent's messages.
+
+    Args:
+        make_envs: a function for each environment of all workers.
+        mode: the name of the autoreset mode.
+        in_turn: whether the parent waits for all environments of a step, and needs one answer for them.
+    """
+
+    def __init__(self, make_envs: Sequence[Callable[[], Any]], mode: str, in_turn: bool) -> None:
+        """Makes nothing yet."""
+        self._make_envs, self._mode, self._in_turn = list(make_envs), mode, in_turn
+
+    def contents(self) -> dict[str, Any]:
+        """Returns the functions, under the numbers of their environments."""
+        return {f"the function of environment {number}": make for number, make in enumerate(self._make_envs)}
+
+    def prepare(self, memory: BatchAllocator) -> None:
+        """Does nothing: environments are made in `serve`, which can say which one is at fault."""
+
+    def serve(self, channel: Channel) -> None:
+        """Makes the environments, then answers one message after the other.
+
+        Raises:
+            PeerGoneError: the parent has closed the connection.
+        """
+        info = get_worker_info()
+        assert info is not None
+        numbers = stretch(info.number, info.num_workers, len(self._make_envs))
+        envs = [self._made(channel, number) for number in numbers]
+        spaces = [(env.observation_space, env.action_space) for env in envs]
+        channel.send(("made", dict(envs[0].metadata), envs[0].render_mode), spaces)
+        received = channel.receive()
+        assert received is not None
+        observation, action = SpaceArrays(spaces[0][0], "observation"), SpaceArrays(spaces[0][1], "action")
+        memory = StepMemory(received[1].open()[0], len(envs), observation, action)
+        episodes = [
+            Episodes(env, number, row, memory, self._mode, observation, action)
+            for row, (number, env) in enumerate(zip(numbers, envs))
+        ]
+        channel.send(("attached",))
+        _Answers(WorkerLink(channel.socket), envs, episodes, memory, self._in_turn).run()
+
+    def _made(self, channel: Channel, number: int) -> Any:
+        channel.send(("making", number))
+        try:
+            env = self._make_envs[number]()
+            for name in ("observation_space", "action_space", "step", "reset"):
+                if not hasattr(env, name):
+                    raise EnvError(
+                        f"the function of environment {number} returned {type(env).__name__}, which has no "
+                        f"{name!r}; expected a gymnasium.Env"
+                    )
+        except Exception as error:
+            channel.send(("failed", f"in environment {number}, while it was made", pack_error(error)))
+            raise PeerGoneError from error  # the parent closes the connection now
+        return env
+
+
+@final
+class _Answers:
+    """The loop of a worker, once its environments are made."""
+
+    def __init__(
+        self,
+        link: WorkerLink,
+        envs: Sequence[Any],
+        episodes: Sequence[Episodes],
+        memory: StepMemory,
+        in_turn: bool,
+    ) -> None:
+        self._link, self._envs, self._episodes, self._memory = link, envs, episodes, memory
+        self._in_turn = in_turn
+        self._called = episodes[0]
+
+    def run(self) -> None:
+        """Goes on until the parent closes the connection, or an environment fails."""
+        while True:
+            for message in self._link.receive():
+                try:
+                    if message is None:
+                        self._step()
+                    else:
+                        name, arguments = message
+                        self._link.send(("done", getattr(self, f"_{name}")(*arguments)))
+                except PeerGoneError:
+                    raise
+                except Exception as error:
+                    self._link.send(("failed", self._called.place, pack_error(error)))
+                finally:
+                    self._memory.current[0] = IDLE
+
+    def _step(self) -> None:
+        memory, infos = self._memory, []
+        for row in np.flatnonzero(memory.wanted).tolist():
+            self._call(row)
+            memory.wanted[row] = False
+            info = self._episodes[row].advance()
+            memory.ready[row] = True
+            if info:
+                infos.append((row, info))
+            if not self._in_turn:
+                self._report(infos)
+                infos = []
+        if self._in_turn:
+            self._report(infos)
+
+    def _report(self, infos: list[tuple[int, dict[str, Any]]]) -> None:
+        if infos:
+            self._link.send(("infos", infos))
+        else:
+            self._link.ring()
+
+    def _call(self, row: int) -> None:
+        self._called = self._episodes[row]
+        self._memory.since[0] = monotonic()
+        self._memory.current[0] = row
+
+    def _reset(self, orders: Sequence[tuple[int, int, int, Any]]) -> list[tuple[int, dict[str, Any]]]:
+        infos = []
+        for row, seed, episode, options in orders:
+            self._call(row)
+            infos.append((row, self._episodes[row].begin(seed, episode, options)))
+        return infos
+
+    def _replay(self, orders: Sequence[tuple[int, Any]]) -> None:
+        for row, what in orders:
+            self._call(row)
+            self._episodes[row].replay(*what)
+
+    def _call_envs(self, name: str, rows: Sequence[tuple[Sequence[Any], dict[str, Any]]]) -> list[Any]:
+        results = []
+        for row, (arguments, keywords) in enumerate(rows):
+            self._call(row)
+            found = _attribute(self._envs[row], name)
+            results.append(found(*arguments, **keywords) if callable(found) else found)
+        return results
+
+    def _set(self, name: str, values: Sequence[Any]) -> None:
+        for env, value in zip(self._envs, values):
+            if hasattr(env, "set_wrapper_attr"):
+                env.set_wrapper_attr(name, value)
+            else:
+                setattr(env, name, value)
+
+    def _close_envs(self) -> None:
+        for row, env in enumerate(self._envs):
+            self._call(row)
+            if hasattr(env, "close"):
+                env.close()
+
+
+def _attribute(env: Any, name: str) -> Any:
+    return env.get_wrapper_attr(name) if hasattr(env, "get_wrapper_attr") else getattr(env, name)

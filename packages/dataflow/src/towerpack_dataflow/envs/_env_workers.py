@@ -1,0 +1,299 @@
+"""The workers of a vector environment, on the parent's side."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Callable, Iterator, Sequence
+from math import inf
+from time import monotonic
+from typing import Any, NamedTuple, NoReturn, final
+
+import numpy as np
+
+from .._errors import EnvCallError, EnvError, EnvTimeoutError, WorkerDiedError
+from ..runtime.pool import PoolOptions, WorkerGroup, WorkerHandle
+from ..runtime.transport import Failure, PeerGoneError, unpack_error
+from ..runtime.worker._worker_process import interrupts_blocked
+from ._env_service import EnvService, stretch
+from ._space_arrays import SpaceArrays
+from ._step_memory import IDLE, StepMemory
+from ._worker_link import WorkerLink
+
+__all__ = ["EnvFacts", "EnvWorkers"]
+
+_USUAL_WAIT = 0.05  # seconds
+_LONGEST_WAIT = 1e5  # seconds; the system accepts no infinity
+
+
+@final
+class EnvFacts(NamedTuple):
+    """What the environments are, which must be the same for all.
+
+    Attributes:
+        metadata: of the first one.
+        render_mode: of the first one.
+        observation, action: their spaces.
+    """
+
+    metadata: dict[str, Any]
+    render_mode: str | None
+    observation: SpaceArrays
+    action: SpaceArrays
+
+
+@final
+class EnvWorkers:
+    """Starts the workers, exchanges messages with them, and ends them.
+
+    Whatever fails ends all of them: an environment that has lost a step cannot be trusted with the next one.
+
+    Args:
+        make_envs: a function for each environment.
+        num_workers: how many processes.
+        start_method: "spawn" or "fork".
+        timeout: seconds that one call of an environment may take.
+        mode: the name of the autoreset mode.
+        in_turn: whether each step waits for all environments.
+
+    Attributes:
+        facts: what the environments are.
+        memories: the shared memory of each worker.
+        stretches: the numbers of the environments of each worker.
+    """
+
+    def __init__(
+        self,
+        make_envs: Sequence[Callable[[], Any]],
+        num_workers: int,
+        start_method: str,
+        timeout: float | None,
+        mode: str,
+        in_turn: bool,
+    ) -> None:
+        """Starts the workers, and waits until all environments are made."""
+        self._timeout = inf if timeout is None else timeout
+        self.stretches = [stretch(number, num_workers, len(make_envs)) for number in range(num_workers)]
+        self.memories: list[StepMemory] = []
+        self._links: list[WorkerLink] = []
+        self._poll = select.poll()
+        self._by_descriptor: dict[int, int] = {}
+        self._group = WorkerGroup(PoolOptions(num_workers, start_method, None, 2**28, inf))
+        self._making = [f"in environment {numbers[0]}, while it was made" for numbers in self.stretches]
+        self._asked: set[int] = set()  # the workers that owe an answer to a request
+        self._last_message = 0.0  # when it came, while the workers start
+        self._why_closed = "close() was called"
+        with self._closing():
+            self._group.start(EnvService(make_envs, mode, in_turn))
+            for worker in self._group.workers:
+                for descriptor in worker.descriptors:
+                    self._poll.register(descriptor, select.POLLIN)
+                    self._by_descriptor[descriptor] = worker.number
+            self.facts = self._facts(list(self._handshake("made")))
+            self._share_memory()
+
+    @property
+    def running(self) -> bool:
+        """Whether there are workers, and this process has started them."""
+        return bool(self._group.workers) and self._group.is_ours
+
+    def check_running(self) -> None:
+        """Checks that there are workers.
+
+        Raises:
+            EnvCallError: they were ended.
+        """
+        if not self.running:
+            raise EnvCallError(
+                f"this vector environment has no workers any more: {self._why_closed}; make a new one"
+            )
+
+    def ring(self, number: int) -> None:
+        """Says to a worker that `wanted` has changed."""
+        memory = self.memories[number]
+        if memory.current[0] == IDLE:
+            memory.since[0] = monotonic()
+        try:
+            self._links[number].ring()
+        except PeerGoneError:
+            with self._closing():
+                self._raise_death(number)
+
+    def news(self) -> list[tuple[int, Any]]:
+        """Waits for messages; returns them with the numbers of their workers.
+
+        Raises:
+            WorkerDiedError: a worker has ended.
+            EnvTimeoutError: a call of an environment takes too long.
+        """
+        with self._closing():
+            found = []
+            for number in self._ready_workers(self._deadline):
+                try:
+                    found += [(number, message) for message in self._links[number].receive()]
+                except PeerGoneError:
+                    self._raise_death(number)
+            for number, message in found:
+                if message is not None and message[0] == "failed":
+                    self._raise_failure(number, *message[1:])
+            return found
+
+    def request(self, name: str, arguments: Sequence[tuple[Any, ...] | None]) -> list[Any]:
+        """Sends each worker a request, unless its arguments are `None`; returns all answers.
+
+        Raises:
+            Exception: whatever an environment raises.
+            WorkerDiedError: a worker has ended.
+            EnvTimeoutError: a call of an environment takes too long.
+        """
+        answers: list[Any] = [None] * len(arguments)
+        self._asked = {number for number, given in enumerate(arguments) if given is not None}
+        with self._closing():
+            for number in self._asked:
+                self.memories[number].since[0] = monotonic()
+                try:
+                    self._links[number].send((name, arguments[number]))
+                except PeerGoneError:
+                    self._raise_death(number)
+            while self._asked:
+                for number, message in self.news():
+                    if message is not None and message[0] == "done":
+                        answers[number] = message[1]
+                        self._asked.discard(number)
+        return answers
+
+    def close(self, why: str = "close() was called") -> None:
+        """Ends all workers."""
+        if self._group.is_ours:  # a fork of this process does not own them
+            with interrupts_blocked():
+                if self._group.workers:
+                    self._why_closed = why
+                self._group.close()
+
+    def _closing(self) -> _Closing:
+        return _Closing(self)
+
+    def _ready_workers(self, deadline: Callable[[int], float]) -> list[int]:
+        """Waits for workers that have sent something, or have ended."""
+        wait = _USUAL_WAIT  # a step rarely takes longer, and needs no look at the clock then
+        while not (events := self._poll.poll(wait * 1000)):
+            due = [deadline(number) for number in range(len(self.stretches))]
+            for number, when in enumerate(due):
+                if when < monotonic():
+                    self._raise_timeout(number)
+            wait = min(max(min(due) - monotonic(), 0.0) + 0.001, _LONGEST_WAIT)
+        sockets = {worker.channel.socket.fileno() for worker in self._group.workers}
+        found = {self._by_descriptor[descriptor] for descriptor, _ in events if descriptor in sockets}
+        for descriptor, _ in events:
+            if (
+                self._by_descriptor[descriptor] not in found
+            ):  # ended, and a process of its own keeps the socket
+                self._raise_death(self._by_descriptor[descriptor])
+        return sorted(found)
+
+    def _deadline(self, number: int) -> float:
+        memory = self.memories[number]
+        busy = number in self._asked or memory.current[0] != IDLE or memory.wanted.any()
+        return float(memory.since[0]) + self._timeout if busy else inf
+
+    def _handshake(self, last: str) -> Iterator[tuple[Any, Any]]:
+        """Reads what the workers say until each has sent the message `last`; yields these, in their order."""
+        found: dict[int, tuple[Any, Any]] = {}
+        self._last_message = monotonic()
+        while len(found) < len(self.stretches):
+            for number in self._ready_workers(
+                lambda number: inf if number in found else self._last_message + self._timeout
+            ):
+                self._last_message = monotonic()
+                worker = self._group.workers[number]
+                try:
+                    while (
+                        number not in found and (received := worker.channel.receive(wait=False)) is not None
+                    ):
+                        head, message = received
+                        if isinstance(head, Failure):
+                            self._raise_failure(number, "while the worker started", head)
+                        if head is None:
+                            continue
+                        if head[0] == "making":
+                            self._making[number] = f"in environment {head[1]}, while it was made"
+                        elif head[0] == "failed":
+                            self._raise_failure(number, *head[1:])
+                        elif head[0] == last:
+                            found[number] = (head, message)
+                except PeerGoneError:
+                    self._raise_death(number)
+        for number in range(len(self.stretches)):
+            yield found[number]
+
+    def _facts(self, made: Sequence[tuple[Any, Any]]) -> EnvFacts:
+        (_, metadata, render_mode), _ = made[0]
+        spaces = [pair for _, message in made for pair in message.open()]
+        for number, pair in enumerate(spaces):
+            for name, first, this in zip(("observation_space", "action_space"), spaces[0], pair):
+                if this != first:
+                    raise EnvError(
+                        f"environment {number} has {name} {this}, and environment 0 has {first}; all "
+                        "environments of a vector environment have the same spaces"
+                    )
+        return EnvFacts(
+            metadata,
+            render_mode,
+            SpaceArrays(spaces[0][0], "observation"),
+            SpaceArrays(spaces[0][1], "action"),
+        )
+
+    def _share_memory(self) -> None:
+        for worker, numbers in zip(self._group.workers, self.stretches):
+            spaces = (self.facts.observation, self.facts.action)
+            size = max(StepMemory(None, len(numbers), *spaces).size, 2**16)  # what a slot has at least
+            (flat,) = worker.channel.slots.allocate([((size,), np.dtype(np.uint8))])
+            memory = StepMemory(flat, len(numbers), *spaces)
+            memory.clear()
+            self.memories.append(memory)
+            worker.channel.send(("memory",), [flat])
+            self._links.append(WorkerLink(worker.channel.socket))
+        list(self._handshake("attached"))
+
+    def _raise_failure(self, number: int, where: str, failure: Failure) -> NoReturn:
+        error = unpack_error(failure)
+        if not isinstance(error, EnvError):
+            error.add_note(f"{where} (worker {number}, {self._group.workers[number].process})")
+        raise error
+
+    def _raise_death(self, number: int) -> NoReturn:
+        worker = self._group.workers[number]
+        worker.process.ended(1.0)
+        worker.process.kill()
+        raise WorkerDiedError(
+            f"worker {number} ({worker.process}) {worker.process.how_it_ended()}, {self._doing(number)}"
+        )
+
+    def _raise_timeout(self, number: int) -> NoReturn:
+        worker: WorkerHandle = self._group.workers[number]
+        raise EnvTimeoutError(
+            f"a call took more than timeout={self._timeout:g} seconds {self._doing(number)}; worker {number} "
+            f"({worker.process}) was killed. Give the environment more time, or see what it waits for"
+        )
+
+    def _doing(self, number: int) -> str:
+        if number >= len(self._links):
+            return self._making[number]
+        return self.memories[number].doing(self.stretches[number][0])
+
+
+@final
+class _Closing:
+    """Ends all workers if what is inside fails; also at Ctrl-C, which may come anywhere."""
+
+    def __init__(self, workers: EnvWorkers) -> None:
+        self._workers = workers
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            summary = str(error).partition("\n")[0]
+            self._workers.close(
+                f"they were ended by {type(error).__name__}" + (f": {summary}" if summary else "")
+            )

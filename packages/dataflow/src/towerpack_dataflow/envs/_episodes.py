@@ -1,0 +1,184 @@
+"""One environment, episode after episode, each with a seed of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import EnvError
+from ._space_arrays import Part, SpaceArrays
+from ._step_memory import StepMemory, call_text
+
+__all__ = ["Episodes", "episode_seed"]
+
+
+def episode_seed(seed: int, environment: int, episode: int) -> int:
+    """Returns the seed that an environment is reset with for an episode.
+
+    Args:
+        seed: of the vector environment.
+        environment: number of the environment in it.
+        episode: number of the episode.
+
+    Returns:
+        An integer of 31 bits, mixed by NumPy's `SeedSequence`.
+
+    Example:
+        >>> episode_seed(7, environment=0, episode=0) == episode_seed(7, environment=0, episode=1)
+        False
+    """
+    return int(np.random.SeedSequence((seed, environment, episode)).generate_state(1)[0]) >> 1
+
+
+@final
+class Episodes:
+    """Steps and resets one environment in a worker, and writes the results into its row of the memory.
+
+    Args:
+        env: the environment.
+        number: among all environments.
+        row: in the memory.
+        memory: of the worker.
+        mode: the name of the autoreset mode.
+        observation, action: the spaces of the environment.
+    """
+
+    def __init__(
+        self,
+        env: Any,
+        number: int,
+        row: int,
+        memory: StepMemory,
+        mode: str,
+        observation: SpaceArrays,
+        action: SpaceArrays,
+    ) -> None:
+        """Resets nothing yet."""
+        self._env, self._number, self._row, self._memory = env, number, row, memory
+        self._same_step, self._next_step = mode == "SAME_STEP", mode == "NEXT_STEP"
+        self._observation, self._action = observation, action
+        self._spaces = (env.observation_space, env.action_space)
+        self._seed, self._episode, self._steps, self._ended = 0, -1, -1, False
+
+    @property
+    def place(self) -> str:
+        """Which call of the environment is under way, or was the last one, for messages."""
+        return f"in environment {self._number}, {call_text(self._episode, self._steps)}"
+
+    def begin(self, seed: int, episode: int, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Begins an episode, and returns the environment's info."""
+        self._seed, self._episode = seed, episode
+        info, memory, row = self._reset(options), self._memory, self._row
+        memory.rewards[row] = 0.0
+        memory.terminated[row] = memory.truncated[row] = False
+        return info
+
+    def replay(
+        self,
+        seed: int,
+        episode: int,
+        options: Mapping[str, Any] | None,
+        actions: Sequence[np.ndarray],
+        last: int,
+    ) -> None:
+        """Begins an episode, and repeats its first `last` actions."""
+        self.begin(seed, episode, options)
+        for step in range(last):
+            self._advance([part[step] for part in actions])
+
+    def advance(self) -> dict[str, Any]:
+        """Does what one step of the vector environment means for this one; returns its info."""
+        row = self._row
+        return self._advance([part[row] for part in self._memory.actions])
+
+    def _advance(self, action: Sequence[Any]) -> dict[str, Any]:
+        memory, row = self._memory, self._row
+        if self._next_step and self._ended:
+            return self.begin(self._seed, self._episode + 1, None)
+        self._steps += 1
+        memory.step[row] = self._steps
+        parts = [part.copy() if isinstance(part, np.ndarray) else part for part in action]
+        observation, reward, terminated, truncated, info = self._stepped(self._action.together(parts))
+        memory.rewards[row] = reward
+        memory.terminated[row] = terminated
+        memory.truncated[row] = truncated
+        self._ended = terminated or truncated
+        if self._same_step and self._ended:
+            last = {"final_obs": observation, "final_info": info}
+            self._write(observation)  # for its checks
+            self._episode += 1
+            return {**last, **self._reset(None)}
+        self._write(observation)
+        return info
+
+    def _stepped(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        made = self._env.step(action)
+        if not isinstance(made, tuple) or len(made) != 5:
+            received = f"{len(made)} values" if isinstance(made, tuple) else type(made).__name__
+            raise self._error(
+                f"step() returned {received}", "observation, reward, terminated, truncated, info"
+            )
+        observation, reward, terminated, truncated, info = made
+        try:
+            number = float(reward)
+        except (TypeError, ValueError):
+            raise self._error(f"the reward is {reward!r}", "a number") from None
+        if not math.isfinite(number):
+            raise self._error(f"the reward is {number}", "a finite number")
+        for name, value in (("terminated", terminated), ("truncated", truncated)):
+            if not isinstance(value, (bool, np.bool_)):
+                raise self._error(f"{name} is {value!r}", "True or False")
+        return observation, number, bool(terminated), bool(truncated), self._checked(info)
+
+    def _reset(self, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        memory, row = self._memory, self._row
+        self._steps, self._ended = -1, False
+        memory.step[row], memory.episode[row] = -1, self._episode
+        chosen = {} if options is None else {"options": dict(options)}
+        made = self._env.reset(seed=episode_seed(self._seed, self._number, self._episode), **chosen)
+        if not isinstance(made, tuple) or len(made) != 2:
+            raise self._error(f"reset() returned {type(made).__name__}", "a tuple of observation and info")
+        self._check_spaces()
+        self._write(made[0])
+        return self._checked(made[1])
+
+    def _check_spaces(self) -> None:
+        names = ("observation_space", "action_space")
+        for name, before, now in zip(
+            names, self._spaces, (self._env.observation_space, self._env.action_space)
+        ):
+            if now is not before and now != before:
+                raise self._error(f"{name} is {now} now", f"{before}, as at the start")
+
+    def _write(self, observation: Any) -> None:
+        row = self._row
+        for target, part in zip(self._memory.observations, self._fitting(observation)):
+            target[row] = part
+
+    def _fitting(self, observation: Any) -> Sequence[Any]:
+        parts = self._observation.parts
+        plain = type(observation) is np.ndarray and len(parts) == 1  # most of them; quickly
+        if plain and observation.shape == parts[0].shape and observation.dtype == parts[0].dtype:
+            return (observation,)
+        try:
+            return self._observation.fit(observation, _own_shape)
+        except ValueError as error:
+            raise self._error(f"the observation has {error}", "a value of its observation space") from None
+
+    def _checked(self, info: Any) -> dict[str, Any]:
+        if not isinstance(info, dict):
+            raise self._error(f"info is {type(info).__name__}", "a dict")
+        return info
+
+    def _error(self, received: str, expected: str) -> EnvError:
+        return EnvError(
+            f"environment {self._number} broke its own interface {call_text(self._episode, self._steps)}: "
+            f"{received}; expected {expected}. gymnasium.utils.env_checker.check_env(env) looks for more"
+        )
+
+
+def _own_shape(part: Part) -> tuple[int, ...]:
+    return part.shape

@@ -1,0 +1,319 @@
+"""`ProcessVectorEnv`: environments in worker processes, stepped together."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, EnvCallError
+from ..runtime import available_cpus
+from ._env_workers import EnvWorkers
+from ._result_batches import Batch, ResultBatches, info_rows
+from ._resumable_episodes import ResumableEpisodes
+
+__all__ = ["ProcessVectorEnv"]
+
+
+@final
+class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
+    """Runs environments in worker processes, several in each, and steps them together.
+
+    Observations, actions and rewards lie in shared memory; a step sends each worker four bytes. What a step
+    returns is the caller's own: later steps do not write to it.
+
+    **Seeds.** An episode's seed is `episode_seed(seed, environment, episode)`, and each reset gets one. So an
+    environment whose transitions depend on its seed and actions alone can be resumed exactly: `state_dict()`
+    has the number of each environment's episode and the actions taken in it, which `load_state_dict()`
+    repeats.
+
+    **Order.** `step` is `send` and `recv`. By default, `recv` returns all environments in their order. With
+    `batch_size` below the number of environments it returns those that are ready first; `infos["env_id"]`
+    has their numbers, and the next `send` is for them.
+
+    **Failures.** Errors arrive with their type, the worker's traceback, the environment's number and the
+    step; a worker that dies or a call that takes longer than `timeout` is an error, too. All of them end the
+    workers.
+
+    Args:
+        make_envs: a function for each environment, called in its worker.
+        num_workers: how many processes; by default one for each processor, if there are as many environments.
+        batch_size: how many environments `recv` waits for.
+        autoreset_mode: when an environment whose episode has ended is reset: in the next step, in the same
+            one (the last observation is in `infos["final_obs"]`), or by
+            `reset(options={"reset_mask": mask})`.
+        seed: of all episodes; drawn at random if `None`, and part of the state.
+        timeout: seconds that one call of an environment may take, its construction included; `None` for any.
+        start_method: "spawn" for fresh interpreters, "fork" for copies of this process.
+
+    Attributes:
+        exact: True, since a loaded state continues the very same episodes.
+
+    Raises:
+        ArgumentError: an argument has a value that cannot work.
+        SendError: a function cannot be pickled; the text says which part of which one.
+        EnvError: the environments differ in their spaces, or these have no fixed shapes.
+
+    Example:
+        >>> import gymnasium
+        >>> envs = ProcessVectorEnv([lambda: gymnasium.make("CartPole-v1")] * 4, num_workers=2, seed=7)
+        >>> observations, infos = envs.reset()
+        >>> observations, rewards, terminated, truncated, infos = envs.step([0, 1, 0, 1])
+        >>> observations.shape, rewards
+        ((4, 4), array([1., 1., 1., 1.]))
+        >>> envs.close()
+    """
+
+    exact = True
+
+    def __init__(
+        self,
+        make_envs: Sequence[Callable[[], Any]],
+        *,
+        num_workers: int | None = None,
+        batch_size: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        seed: int | None = None,
+        timeout: float | None = 300.0,
+        start_method: str = "spawn",
+    ) -> None:
+        """Starts the workers, and makes the environments."""
+        count = len(make_envs) if isinstance(make_envs, Sequence) else 0
+        if not count or not all(map(callable, make_envs)):
+            raise ArgumentError(
+                f"make_envs is a list of functions that make an environment each; received {make_envs!r}"
+            )
+        most = f", at most the {count} environments"
+        self.num_envs = count
+        workers = min(int(available_cpus()), count) if num_workers is None else num_workers
+        workers = arguments.count("num_workers", workers, instead=most, most=count)
+        self.batch_size = arguments.count(
+            "batch_size", count if batch_size is None else batch_size, instead=most, most=count
+        )
+        mode = _checked_mode(autoreset_mode)
+        limit = None if timeout is None else arguments.seconds("timeout", timeout)
+        method = arguments.one_of("start_method", start_method, ("spawn", "fork"))
+        base = np.random.SeedSequence().generate_state(1)[0] if seed is None else seed
+        base = arguments.count("seed", int(base) if seed is None else base, least=0)
+        self._in_turn = self.batch_size == count
+        self._workers = EnvWorkers(make_envs, workers, method, limit, mode.name, self._in_turn)
+        self._end = weakref.finalize(self, EnvWorkers.close, self._workers)
+        facts = self._workers.facts
+        self.metadata = {**facts.metadata, "autoreset_mode": mode}
+        self.render_mode = facts.render_mode
+        self.autoreset_mode = mode
+        self.single_observation_space, self.single_action_space = facts.observation.space, facts.action.space
+        self.observation_space = batch_space(self.single_observation_space, count)
+        self.action_space = batch_space(self.single_action_space, count)
+        stretches = enumerate(self._workers.stretches)
+        places = [(number, row) for number, numbers in stretches for row in range(len(numbers))]
+        self._results = ResultBatches(self._workers, places, self._in_turn)
+        self._episodes = ResumableEpisodes(self._workers, places, base, mode)
+        self._arrived: deque[int] = deque()
+        self._next = np.arange(count)
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begins the next episode of all environments, or of those in `options["reset_mask"]`.
+
+        Args:
+            seed: begins again with episode 0 of this seed; one for each environment is possible.
+            options: for the environments; a `reset_mask` is taken out.
+
+        Returns:
+            The observations of all environments, and the infos of those that were reset.
+
+        Raises:
+            EnvCallError: steps are under way.
+            Exception: whatever an environment raises.
+        """
+        self._check_quiet("reset()")
+        given = dict(options or {})
+        mask = self._checked_mask(given.pop("reset_mask", None))
+        infos = self._episodes.reset(np.flatnonzero(mask).tolist(), self._checked_seeds(seed), given or None)
+        self._next = np.arange(self.num_envs)
+        return self.observations, info_rows(sorted(infos.items()), self.num_envs)
+
+    def step(self, actions: Any) -> Batch:
+        """Sends actions, and returns what comes back; see `recv`.
+
+        Raises:
+            ArgumentError: the actions do not fit the action space.
+            EnvCallError: `reset()` is missing, or a step is under way.
+            Exception: whatever an environment raises.
+        """
+        self.send(actions)
+        return self.recv()
+
+    def send(self, actions: Any) -> None:
+        """Sends actions to the environments that `recv` has returned last, in that order.
+
+        Args:
+            actions: a batch of the action space; after `reset()`, of all environments.
+
+        Raises:
+            ArgumentError: the actions do not fit the action space.
+            EnvCallError: `reset()` is missing, or the last actions' results were not received.
+        """
+        self._workers.check_running()
+        if not len(self._next):
+            raise EnvCallError(
+                "send() was called twice; recv() returns the environments that can be stepped next"
+            )
+        envs = self._next
+        space = self._workers.facts.action
+        try:
+            arrays = space.fit(actions, lambda part: (len(envs), *part.shape))
+        except ValueError as error:
+            raise ArgumentError(
+                f"the actions of {len(envs)} environments have {error}, by the action space {space.space}"
+            ) from None
+        self._episodes.check_can_step(envs)
+        self._next = envs[:0]
+        self._episodes.send(envs, arrays)
+
+    def recv(self) -> Batch:
+        """Waits for results: of all environments in order, or of the first `batch_size` that are ready.
+
+        Returns:
+            Observations, rewards (float64), terminated, truncated, and infos as gymnasium has them: for each
+            key an array, and a mask under the key with an underscore. Rows stand in the order of
+            `infos["env_id"]`, which is there if `batch_size` is below the number of environments.
+
+        Raises:
+            EnvCallError: nothing was sent.
+            Exception: whatever an environment raises.
+        """
+        self._workers.check_running()
+        if self._episodes.pending < self.batch_size:
+            raise EnvCallError(
+                f"recv() waits for {self.batch_size} environments, and {self._episodes.pending} were "
+                "sent actions; call send() first"
+            )
+        while len(self._arrived) < self.batch_size:
+            self._wait()
+        envs = np.array([self._arrived.popleft() for _ in range(self.batch_size)])
+        if self._in_turn:
+            envs.sort()
+        self._next = envs
+        self._episodes.receive(envs)
+        return self._results.batch(envs)
+
+    @property
+    def observations(self) -> Any:
+        """The newest observations of all environments, for one who goes on after `load_state_dict`."""
+        return self._results.observations(np.arange(self.num_envs))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns seeds, episodes and the actions of the episodes under way, as JSON values.
+
+        Steps that were sent and not received are part of it: after `load_state_dict`, `recv` returns them.
+        """
+        self._workers.check_running()
+        return {**self._episodes.state_dict(), "next": self._next.tolist()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues where `state` was taken: repeats the actions of the episodes that were under way.
+
+        Raises:
+            StateError: the state is not of such a vector environment.
+            EnvCallError: steps are under way.
+            Exception: whatever an environment raises.
+        """
+        self._check_quiet("load_state_dict()")
+        self._episodes.load_state_dict(state)
+        self._next = np.array(state["next"], np.int64)
+
+    def render(self) -> tuple[Any, ...] | None:
+        """Returns what `render()` of each environment returns."""
+        return self.call("render")
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method of each environment, or reads an attribute; returns the results in order.
+
+        What it changes in an environment is not part of `state_dict()`.
+        """
+        self._check_quiet(f"call({name!r})")
+        rows = [(name, [(args, kwargs)] * len(numbers)) for numbers in self._workers.stretches]
+        return tuple(found for part in self._workers.request("call_envs", rows) for found in part)
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Returns an attribute of each environment, in order."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment: to its value of a list or tuple, or all to the same.
+
+        Raises:
+            ArgumentError: the list has another length than there are environments.
+        """
+        self._check_quiet(f"set_attr({name!r})")
+        each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
+        if len(each) != self.num_envs:
+            raise ArgumentError(
+                f"values has one value for each of {self.num_envs} environments; received {each!r}"
+            )
+        self._workers.request(
+            "set", [(name, each[part.start : part.stop]) for part in self._workers.stretches]
+        )
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the environments, and ends the workers; called by `close()`."""
+        try:
+            if self._workers.running and not self._episodes.pending:
+                self._workers.request("close_envs", [()] * len(self._workers.stretches))
+        finally:
+            self._workers.close()
+
+    def _wait(self) -> None:
+        for number, message in self._workers.news():
+            first, memory = self._workers.stretches[number][0], self._workers.memories[number]
+            rows = np.flatnonzero(memory.ready)
+            memory.ready[rows] = False
+            self._arrived.extend((first + rows).tolist())
+            if message is not None:
+                self._results.add_infos((first + row, info) for row, info in message[1])
+
+    def _check_quiet(self, what: str) -> None:
+        self._workers.check_running()
+        if self._episodes.pending:
+            raise EnvCallError(
+                f"{what} was called while {self._episodes.pending} environments are at a step; "
+                "call recv() first"
+            )
+
+    def _checked_mask(self, mask: Any) -> np.ndarray:
+        if mask is None:
+            return np.ones(self.num_envs, np.bool_)
+        array = np.asarray(mask)
+        if array.dtype != np.bool_ or array.shape != (self.num_envs,) or not array.any():
+            raise ArgumentError(
+                f'options["reset_mask"] has a boolean for each of {self.num_envs} environments, one of them '
+                f"True; received {mask!r}"
+            )
+        return array
+
+    def _checked_seeds(self, seed: Any) -> list[int | None]:
+        given = list(seed) if isinstance(seed, (Sequence, np.ndarray)) else [seed] * self.num_envs
+        if len(given) != self.num_envs:
+            raise ArgumentError(
+                f"seed has one seed for each of {self.num_envs} environments; received {seed!r}"
+            )
+        return [None if one is None else arguments.count("seed", one, least=0) for one in given]
+
+
+def _checked_mode(mode: AutoresetMode | str) -> AutoresetMode:
+    try:
+        return AutoresetMode(mode)
+    except ValueError:
+        allowed = ", ".join(repr(known.value) for known in AutoresetMode)
+        raise ArgumentError(
+            f"autoreset_mode is one of {allowed}, or an AutoresetMode; received {mode!r}"
+        ) from None

@@ -1,0 +1,196 @@
+"""Which episode each environment is in, and what it takes to get there again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from .._errors import EnvCallError, StateError
+from ._action_log import ActionLog, packed_actions, unpacked_actions
+from ._env_workers import EnvWorkers
+
+__all__ = ["ResumableEpisodes"]
+
+
+@final
+class ResumableEpisodes:
+    """Resets and steps environments in their workers, and remembers what a state needs.
+
+    Args:
+        workers: of the environments.
+        places: the worker and the row of each environment.
+        seed: of all environments.
+        mode: when environments are reset.
+
+    Attributes:
+        pending: how many environments were sent an action whose result was not received.
+    """
+
+    def __init__(
+        self, workers: EnvWorkers, places: Sequence[tuple[int, int]], seed: int, mode: AutoresetMode
+    ) -> None:
+        """Begins before the first episode of all."""
+        self._workers, self._places, self._mode = workers, places, mode
+        count = len(places)
+        self._seeds = [seed] * count
+        self._episode = np.full(count, -1)
+        self._options: list[Any] = [None] * count
+        self._is_pending = np.zeros(count, np.bool_)
+        self._ended = np.zeros(count, np.bool_)
+        self._log = ActionLog(workers.facts.action.parts, count)
+        self.pending = 0
+
+    def reset(
+        self, envs: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any] | None
+    ) -> dict[int, dict[str, Any]]:
+        """Begins new episodes, and returns the infos of the environments.
+
+        Args:
+            envs: their numbers.
+            seeds: new seeds of all environments; `None` for one that goes on with the episode after its last.
+            options: for the environments.
+        """
+        orders: list[list[Any]] = [[] for _ in self._workers.stretches]
+        for env in envs:
+            worker, row = self._places[env]
+            seed = seeds[env]
+            episode = int(self._episode[env]) + 1 if seed is None else 0
+            self._seeds[env] = self._seeds[env] if seed is None else seed
+            orders[worker].append((row, self._seeds[env], episode, options))
+            self._options[env] = None if options is None else dict(options)
+        answers = self._workers.request("reset", [(order,) if order else None for order in orders])
+        self._note_begun(list(envs))
+        stretches = self._workers.stretches
+        return {
+            stretches[worker][0] + row: info
+            for worker, part in enumerate(answers)
+            for row, info in part or ()
+        }
+
+    def check_can_step(self, envs: np.ndarray) -> None:
+        """Checks that these environments are in an episode.
+
+        Raises:
+            EnvCallError: one was never reset, or its episode has ended and autoreset is disabled.
+        """
+        if (self._episode[envs] < 0).any():
+            raise EnvCallError("environments are stepped after reset(), which was not called")
+        if self._mode is AutoresetMode.DISABLED and self._ended[envs].any():
+            over = envs[self._ended[envs]].tolist()
+            raise EnvCallError(
+                f"the episodes of environments {over} have ended, and autoreset is disabled; reset these "
+                'environments by reset(options={"reset_mask": mask}), or choose another autoreset_mode'
+            )
+
+    def send(self, envs: np.ndarray, arrays: Sequence[np.ndarray]) -> None:
+        """Writes actions where the workers read them, and has these step."""
+        whole = len(envs) == len(self._places) and bool((envs == np.arange(len(envs))).all())
+        self._log.append(slice(None) if whole else envs, arrays)
+        self._is_pending[envs] = True
+        self.pending += len(envs)
+        for number, (numbers, memory) in enumerate(zip(self._workers.stretches, self._workers.memories)):
+            rows: Any = slice(None)
+            here: Any = slice(numbers.start, numbers.stop)
+            if not whole:
+                here = np.flatnonzero((envs >= numbers.start) & (envs < numbers.stop))
+                if not len(here):
+                    continue
+                rows = envs[here] - numbers.start
+            for target, array in zip(memory.actions, arrays):
+                target[rows] = array[here]
+            memory.wanted[rows] = True
+            self._workers.ring(number)
+
+    def receive(self, envs: np.ndarray) -> None:
+        """Notes that the results of these environments were received."""
+        self._is_pending[envs] = False
+        self.pending -= len(envs)
+        memories = self._workers.memories
+        ended = np.concatenate([memory.terminated | memory.truncated for memory in memories])
+        self._ended[envs] = ended[envs]
+        episode = np.concatenate([memory.episode for memory in memories])
+        begun = envs[episode[envs] != self._episode[envs]]
+        if len(begun):
+            self._note_begun(begun.tolist())
+            for env in begun.tolist():
+                self._options[env] = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state, as JSON values."""
+        return {
+            "version": 1,
+            "autoreset_mode": self._mode.value,
+            "action_space": str(self._workers.facts.action.space),
+            "seeds": list(self._seeds),
+            "episodes": self._episode.tolist(),
+            "options": list(self._options),
+            "pending": self._is_pending.tolist(),
+            "actions": [packed_actions(self._log.actions(env)) for env in range(len(self._places))],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Repeats the episodes of a state, as far as they were; what was pending is under way again.
+
+        Raises:
+            StateError: the state is of other environments.
+        """
+        self._check(state)
+        parts = self._workers.facts.action.parts
+        actions = [unpacked_actions(texts, parts) for texts in state["actions"]]
+        lasts = [len(given[0]) - waits for given, waits in zip(actions, state["pending"])]
+        self._seeds, self._options = list(state["seeds"]), list(state["options"])
+        orders: list[list[Any]] = [[] for _ in self._workers.stretches]
+        self._log = ActionLog(parts, len(self._places))
+        for env, (worker, row) in enumerate(self._places):
+            if state["episodes"][env] >= 0:
+                begin = (self._seeds[env], state["episodes"][env], self._options[env])
+                orders[worker].append((row, (*begin, actions[env], lasts[env])))
+        self._workers.request("replay", [(order,) if order else None for order in orders])
+        self._note_begun(range(len(self._places)))
+        self._log.fill([[array[:last] for array in given] for given, last in zip(actions, lasts)])
+        waiting = np.flatnonzero(state["pending"])
+        if len(waiting):
+            self.send(
+                waiting, [np.stack([actions[env][at][-1] for env in waiting]) for at in range(len(parts))]
+            )
+
+    def _note_begun(self, envs: Sequence[int]) -> None:
+        for env in envs:
+            worker, row = self._places[env]
+            memory = self._workers.memories[worker]
+            self._episode[env] = memory.episode[row]
+            self._ended[env] = memory.terminated[row] or memory.truncated[row]
+        self._log.restart(list(envs))
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        known = {
+            "version",
+            "autoreset_mode",
+            "action_space",
+            "seeds",
+            "episodes",
+            "options",
+            "pending",
+            "actions",
+        }
+        if not known <= set(state) or state["version"] != 1:
+            raise StateError(
+                f"this is not the state of a ProcessVectorEnv; received the keys {sorted(state)}"
+            )
+        here = {
+            "number of environments": len(self._places),
+            "autoreset_mode": self._mode.value,
+            "action space": str(self._workers.facts.action.space),
+        }
+        there = (len(state["seeds"]), state["autoreset_mode"], state["action_space"])
+        differences = {
+            name: (value, mine) for (name, mine), value in zip(here.items(), there) if value != mine
+        }
+        if differences:
+            text = "; ".join(
+                f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items()
+            )
+            raise StateError(f"this state is of another ProcessVectorEnv: {text}", differences)

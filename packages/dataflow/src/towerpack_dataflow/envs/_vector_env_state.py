@@ -1,0 +1,148 @@
+"""`VectorEnvState`: the state of any vector environment, as exactly as it can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+from gymnasium.vector import AsyncVectorEnv, VectorEnv, VectorWrapper
+from gymnasium.wrappers.vector import NormalizeObservation, NormalizeReward
+
+from .._errors import ArgumentTypeError, StateError
+from ._object_state import InexactError, attributes_of, set_attributes
+from ._process_vector_env import ProcessVectorEnv
+
+__all__ = ["VectorEnvState"]
+
+# Attributes that change, of wrappers that normalise: running statistics, and discounted returns.
+_STATISTICS = ("obs_rms", "return_rms")
+_ARRAYS = ("accumulated_reward", "_prev_dones", "_update_running_mean")
+_COMPILED = {"ale_py", "envpool"}  # their games live in C++, beyond any attribute
+
+
+@final
+class VectorEnvState:
+    """Saves and restores a vector environment, its wrappers included.
+
+    A `ProcessVectorEnv` has its own state. A vector environment written in Python, such as gymnasium's
+    `CartPoleVectorEnv` or a `SyncVectorEnv` of Python environments, is saved as the object that it is:
+    its numbers, arrays, random generators, pending resets. Of all others the state is not known
+    (ale-py's, EnvPool's, `AsyncVectorEnv`): `exact` is False, and after
+    `load_state_dict` they have to be reset.
+
+    The statistics of gymnasium's `NormalizeObservation` and `NormalizeReward` are part of every state.
+
+    Args:
+        envs: the vector environment, or a wrapper around one.
+
+    Attributes:
+        exact: whether a loaded state continues the very same episodes.
+        reason: why it does not; empty if it does.
+
+    Raises:
+        ArgumentTypeError: `envs` is no vector environment of gymnasium.
+
+    Example:
+        >>> import gymnasium
+        >>> envs = gymnasium.make_vec("CartPole-v1", num_envs=2, vectorization_mode="vector_entry_point")
+        >>> _ = envs.reset(seed=7)
+        >>> kept = VectorEnvState(envs).state_dict()
+        >>> first = envs.step(envs.action_space.sample() * 0)[0]
+        >>> VectorEnvState(envs).load_state_dict(kept)
+        >>> bool((envs.step(envs.action_space.sample() * 0)[0] == first).all())
+        True
+    """
+
+    def __init__(self, envs: Any) -> None:
+        """Looks at what the vector environment consists of."""
+        if not isinstance(envs, VectorEnv):
+            raise ArgumentTypeError(f"envs is a gymnasium.vector.VectorEnv; received {type(envs).__name__}")
+        self._layers = list(_layers(envs))
+        self._base = self._layers[-1]
+        self.reason = self._why_inexact()
+        self.exact = not self.reason
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state, as JSON values; of one that is not exact, that of its wrappers alone."""
+        wrappers = [_wrapper_state(layer) for layer in self._layers[:-1]]
+        return {"classes": self._classes(), "wrappers": wrappers, "envs": self._base_state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores a state.
+
+        Raises:
+            StateError: it is of another vector environment, or of other wrappers.
+        """
+        if state.get("classes") != self._classes():
+            raise StateError(
+                f"this state is of {state.get('classes')}, and was loaded into {self._classes()}; wrap the "
+                f"same "
+                "vector environment by the same wrappers"
+            )
+        for layer, kept in zip(self._layers, state["wrappers"]):
+            _load_wrapper(layer, kept)
+        if state["envs"] is None:
+            return
+        if isinstance(self._base, ProcessVectorEnv):
+            self._base.load_state_dict(state["envs"])
+        else:
+            set_attributes(self._base, state["envs"])
+
+    def _classes(self) -> list[str]:
+        return [type(layer).__name__ for layer in self._layers]
+
+    def _base_state(self) -> dict[str, Any] | None:
+        if not self.exact:
+            return None
+        return (
+            self._base.state_dict() if isinstance(self._base, ProcessVectorEnv) else attributes_of(self._base)
+        )
+
+    def _why_inexact(self) -> str:
+        base = self._base
+        if isinstance(base, ProcessVectorEnv):
+            return ""
+        name = type(base).__name__
+        if isinstance(base, AsyncVectorEnv) or type(base).__module__.partition(".")[0] in _COMPILED:
+            return (
+                f"{name} keeps its environments where their state cannot be read; a ProcessVectorEnv is exact"
+            )
+        try:
+            attributes_of(base)
+        except InexactError as error:
+            return str(error)
+        return ""
+
+
+def _layers(envs: Any) -> Iterator[Any]:
+    while isinstance(envs, VectorWrapper):
+        yield envs
+        envs = envs.env
+    yield envs
+
+
+def _wrapper_state(layer: Any) -> dict[str, Any]:
+    if not isinstance(layer, (NormalizeObservation, NormalizeReward)):
+        return {}
+    parts = vars(layer)
+    state = {name: attributes_of(parts[name]) for name in _STATISTICS if name in parts}
+    kept = attributes_of(_arrays_of(layer))
+    return {**state, "arrays": kept}
+
+
+def _arrays_of(layer: Any) -> Any:
+    """Returns an object with the attributes of a wrapper that are arrays or flags."""
+    return _Attributes({name: vars(layer)[name] for name in _ARRAYS if name in vars(layer)})
+
+
+@final
+class _Attributes:
+    """An object with these attributes alone."""
+
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        vars(self).update(attributes)
+
+
+def _load_wrapper(layer: Any, state: Mapping[str, Any]) -> None:
+    for name, kept in state.items():
+        set_attributes(layer if name == "arrays" else vars(layer)[name], kept)
