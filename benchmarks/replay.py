@@ -3,8 +3,8 @@
     python benchmarks/replay.py [--smoke]
 
 Each ratio is of one round, in which both are measured in turn. A batch of uniform sampling is observations,
-next observations, actions and rewards; fancy indexing has the indices given, and the memory draws them. The
-checkpoint is of a million small frames, all of whose segments but one are sealed.
+next observations, actions and rewards; fancy indexing and `np.take(out=)` have the indices given, and the
+memory draws them. The checkpoint is of a million small frames, all of whose segments but one are sealed.
 """
 
 from __future__ import annotations
@@ -96,16 +96,17 @@ def screens(verdicts: _verdicts.Verdicts) -> None:
 
     memory = ReplayBuffer(SCREEN, ACTION, SCREENS, frame_stack=4, sampling=UniformSampling(seed=0))
     fill(memory, SCREENS, frames)
-    same = stacks(memory, columns["frame"], 256)
+    same = stacks(memory, columns, 256)
     verdicts.at_least("84x84x4, batches of 256: uniform sampling / np.take(out=)", same, 0.95)
-    same = stacks(memory, columns["frame"], 32)
+    same = stacks(memory, columns, 32)
     verdicts.untargeted("84x84x4, batches of 32: uniform sampling / np.take(out=)", same)
     memory.close()
 
 
-def stacks(memory: ReplayBuffer, frames: np.ndarray, size: int) -> list[float]:
+def stacks(memory: ReplayBuffer, columns: dict[str, np.ndarray], size: int) -> list[float]:
     """Prints the bytes a second of a memory, `np.take` and memcpy; returns the ratio of the two first."""
     batch = memory.sample(size)
+    frames = columns["frame"]
     newest = np.random.default_rng(1).integers(3 * TOGETHER, len(frames) - TOGETHER, size=(64, size, 1))
     before = newest + TOGETHER * np.arange(-3, 1)  # as far apart as the frames of an environment are
     rows = np.stack([before, before + TOGETHER], axis=1).reshape(64, 2, -1)
@@ -114,8 +115,11 @@ def stacks(memory: ReplayBuffer, frames: np.ndarray, size: int) -> list[float]:
     source, target = np.ones((2, 2 * size * 4 * 84 * 84), np.uint8)
 
     def take() -> None:
-        for chosen, out in zip(rows[next(turn) % len(rows)], outs):
+        number = next(turn) % len(rows)
+        for chosen, out in zip(rows[number], outs):
             np.take(frames, chosen, axis=0, out=out, mode="clip")
+        np.take(columns["action"], newest[number, :, 0], out=batch.action, mode="clip")
+        np.take(columns["reward"], newest[number, :, 0], out=batch.reward, mode="clip")
 
     amount = len(source)
     subjects = {

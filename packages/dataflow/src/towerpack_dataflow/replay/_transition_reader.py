@@ -47,12 +47,15 @@ class TransitionReader:
         else:
             last, batch.reward[:], batch.discount[:] = self._several_steps(slots)
         batch.discount[(np.take(self._columns["tag"], last) & TERMINATED) > 0] = 0
-        self._take("action", slots, batch.action)
-        self._take("observation", self._stacked(before), batch.observation)
-        self._take("observation", self._stacked(last), batch.next_observation)
-        head = self._links.head
+        newest = self._links.head - 1
         # The row of a slot: the newest one that has it.
-        batch.indices[:] = head - 1 - (head - 1 - slots) % len(self._links.usable)
+        batch.indices[:] = newest - (newest - slots) % len(self._links.usable)
+        self._take("action", slots, batch.action)
+        # All small tables are read before the frames, which leave nothing of them in the caches.
+        stacks = self._stacked(before)
+        following = self._following(stacks, last)
+        self._take("observation", stacks, batch.observation)
+        self._take("observation", following, batch.next_observation)
 
     def _several_steps(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the last slots of n steps, or of fewer, and their discounted rewards and discounts."""
@@ -78,6 +81,12 @@ class TransitionReader:
             # The frame before the first one of an episode is that frame itself.
             stacks[:, :-1][stacks[:, :-1] == stacks[:, 1:]] = -1
         return stacks
+
+    def _following(self, stacks: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Returns the slots of the frames of the observations after those of `stacks`."""
+        if self._frames == 1 or self._n_step > 1:
+            return self._stacked(last)
+        return np.concatenate([stacks[:, 1:], last[:, None]], axis=1)
 
     def _take(self, kind: str, slots: np.ndarray, target: Any) -> None:
         parts = target if isinstance(target, dict) else {"": target}
