@@ -145,8 +145,14 @@ def costs(setting: Setting, real, reuse: bool):
 # ---- the subjects
 
 
-def trainer(setting: Setting) -> Callable[[], float]:
-    """What a user writes: a flow, default callbacks, default monitors."""
+def trainer(setting: Setting, all_threads: bool = False) -> Callable[[], float]:
+    """What a user writes: a flow, default callbacks, default monitors.
+
+    Args:
+        setting: what is trained.
+        all_threads: give each op all threads, as TensorFlow does by itself, and not one as trainers do on
+            CPUs.
+    """
     import tensorflow.compat.v1 as tf
     from _trainer_epochs import EpochTimes
 
@@ -174,6 +180,7 @@ def trainer(setting: Setting) -> Callable[[], float]:
                 steps_per_epoch=setting.rounds,
                 max_epoch=EPOCHS,
                 log_dir=log_dir,
+                session_config=tf.ConfigProto(allow_soft_placement=True) if all_threads else None,
             )
             GANTrainer(config, d_steps=setting.d_steps).train()
         return setting.rate(watch.seconds)

@@ -8,6 +8,7 @@ import towerpack_dataflow
 import towerpack_dataflow.datasets
 import towerpack_dataflow.envs
 import towerpack_dataflow.interop.arrays
+import towerpack_dataflow.replay
 import towerpack_dataflow.testing
 
 
@@ -18,6 +19,7 @@ import towerpack_dataflow.testing
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,
         towerpack_dataflow.interop.arrays,
+        towerpack_dataflow.replay,
         towerpack_dataflow.testing,
     ],
 )
@@ -27,7 +29,10 @@ def test_all_is_sorted_and_every_name_is_documented(module):
         assert getattr(module, name).__doc__, name
 
 
-@pytest.mark.parametrize("module", [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.envs])
+@pytest.mark.parametrize(
+    "module",
+    [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.envs, towerpack_dataflow.replay],
+)
 def test_all_is_exactly_the_public_names(module):
     public = {
         name

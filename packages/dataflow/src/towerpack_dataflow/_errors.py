@@ -19,8 +19,10 @@ __all__ = [
     "FlowDefinitionError",
     "NotAddressableError",
     "ParcelError",
+    "SegmentError",
     "SendError",
     "StateError",
+    "TooFewTransitionsError",
     "UnknownLengthError",
     "WorkerDiedError",
     "WorkerError",
@@ -44,8 +46,10 @@ class DataFlowError(Exception):
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
         ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
+        ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
         ├── SendError            (TypeError)     a part of a flow that cannot be sent to a worker
         ├── StateError           (ValueError)    a state that cannot be restored
+        ├── TooFewTransitionsError (LookupError) a memory holds less than a batch
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
             ├── DatapointTimeoutError  (TimeoutError)  a datapoint took longer than it may
@@ -102,6 +106,10 @@ class ParcelError(DataFlowError, RuntimeError):
     """A flow came from another process, and the shared memory that its list was packed into is gone."""
 
 
+class SegmentError(DataFlowError, RuntimeError):
+    """A file of a saved memory is missing, or is not as it was written."""
+
+
 class SendError(DataFlowError, TypeError):
     """A part of a flow, or a function, cannot be sent to a worker process."""
 
@@ -118,6 +126,10 @@ class StateError(DataFlowError, ValueError):
         """Takes the message, and what differs."""
         super().__init__(message)
         self.differences = dict(differences or {})
+
+
+class TooFewTransitionsError(DataFlowError, LookupError):
+    """A batch was asked of a memory that does not hold as many transitions."""
 
 
 class UnknownLengthError(DataFlowError, TypeError):

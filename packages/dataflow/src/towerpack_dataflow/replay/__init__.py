@@ -1,0 +1,18 @@
+"""Memories of reinforcement learning: transitions kept for sampling, and rollouts with advantages."""
+
+from ._replay_buffer import ReplayBuffer
+from ._rollout_batch import RolloutBatch
+from ._rollout_buffer import RolloutBuffer
+from ._sampling import PrioritizedSampling, UniformSampling
+from ._saved_files import disk_usage
+from ._transition_batch import TransitionBatch
+
+__all__ = [
+    "PrioritizedSampling",
+    "ReplayBuffer",
+    "RolloutBatch",
+    "RolloutBuffer",
+    "TransitionBatch",
+    "UniformSampling",
+    "disk_usage",
+]

@@ -1,0 +1,143 @@
+"""What arrays a memory is for: shapes and dtypes of observations and actions, and the checks against them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._errors import ArgumentError, ArgumentTypeError
+
+__all__ = ["ArraySpec", "Nested", "array_specs", "checked_array", "named", "nested", "rewards", "switches"]
+
+Nested = np.ndarray | dict[str, np.ndarray]
+
+
+class ArraySpec(NamedTuple):
+    """The shape and the dtype of one array, without a batch axis."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of one such array."""
+        return prod(self.shape) * self.dtype.itemsize
+
+
+def array_specs(name: str, space: Any) -> dict[str, ArraySpec]:
+    """Returns the arrays of a space by name; that of a space of one array is "".
+
+    Args:
+        name: of the argument, for messages.
+        space: an object with `shape` and `dtype` (a space of gymnasium, an array), a pair of both, or a
+            mapping of such objects by name (a Dict space).
+
+    Raises:
+        ArgumentTypeError: the space is of another kind, or its arrays hold Python objects.
+    """
+    members = getattr(space, "spaces", space)
+    if not isinstance(members, Mapping):
+        return {"": _spec(name, space)}
+    if not members or not all(isinstance(key, str) and key for key in members):
+        raise ArgumentTypeError(f"{name} names its arrays by strings; received {list(members)!r}")
+    return {key: _spec(f"{name}[{key!r}]", member) for key, member in members.items()}
+
+
+def nested(parts: Mapping[str, Any]) -> Any:
+    """Returns the one array, or the dict of arrays, that `array_specs` has named."""
+    return parts[""] if "" in parts else dict(parts)
+
+
+def named(name: str, value: Any, specs: Mapping[str, ArraySpec]) -> Mapping[str, Any]:
+    """Returns the arrays of a value under the names of their specs.
+
+    Raises:
+        ArgumentError: the value has no such arrays, or others.
+    """
+    if "" in specs:
+        return {"": value}
+    if not isinstance(value, Mapping) or value.keys() != specs.keys():
+        found = sorted(map(str, value)) if isinstance(value, Mapping) else type(value).__name__
+        raise ArgumentError(f"{name} is a dict with the arrays {sorted(specs)}; received {found}")
+    return value
+
+
+def checked_array(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...]) -> np.ndarray:
+    """Returns `value` as an array of shape `lead + spec.shape`, with the dtype of the spec.
+
+    Raises:
+        ArgumentError: the shape is another one, or a number does not fit into the dtype.
+        ArgumentTypeError: the dtype cannot become that of the spec without another meaning.
+    """
+    array = np.asarray(value)
+    if array.shape != lead + spec.shape:
+        raise ArgumentError(
+            f"{name} has shape {lead + spec.shape}; received {array.shape}. "
+            "The memory was made for other arrays, or a batch axis is missing"
+        )
+    if array.dtype == spec.dtype:
+        return array
+    integers = array.dtype.kind in "iu" and spec.dtype.kind in "iu"
+    if not (integers or np.can_cast(array.dtype, spec.dtype, "same_kind")):
+        raise ArgumentTypeError(
+            f"{name} has dtype {spec.dtype}; received {array.dtype}, which does not convert to it. "
+            "Convert it, or make the memory for that dtype"
+        )
+    converted = array.astype(spec.dtype)
+    if integers and not np.array_equal(converted, array):
+        raise ArgumentError(f"{name} has dtype {spec.dtype}; received numbers that do not fit into it")
+    return converted
+
+
+def rewards(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
+    """Returns numbers as a float32 array of this shape.
+
+    Raises:
+        ArgumentError: the shape is another one, or a number is not finite.
+        ArgumentTypeError: the values are no real numbers.
+    """
+    with np.errstate(over="ignore"):
+        array = checked_array(name, value, ArraySpec((), np.dtype(np.float32)), lead)
+    if not np.isfinite(array).all():
+        where = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
+        raise ArgumentError(
+            f"{name} is finite in float32; received {np.asarray(value)[where]!r} at index {where}. "
+            "Look at what the environment computes there"
+        )
+    return array
+
+
+def switches(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
+    """Returns booleans as an array of this shape.
+
+    Raises:
+        ArgumentError: the shape is another one.
+        ArgumentTypeError: the values are no booleans.
+    """
+    return checked_array(name, value, ArraySpec((), np.dtype(bool)), lead)
+
+
+def _spec(name: str, space: Any) -> ArraySpec:
+    parts = space if isinstance(space, tuple) and len(space) == 2 else _attributes(space)
+    try:
+        shape, dtype = tuple(map(int, parts[0])), np.dtype(parts[1])
+    except (TypeError, ValueError) as error:
+        raise _no_spec(name, space) from error
+    if parts[1] is None or dtype.hasobject or min(shape, default=1) < 1:
+        raise _no_spec(name, space)
+    return ArraySpec(shape, dtype)
+
+
+def _attributes(space: Any) -> tuple[Any, Any]:
+    return getattr(space, "shape", None), getattr(space, "dtype", None)
+
+
+def _no_spec(name: str, space: Any) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{name} is a space of arrays: an object with shape and dtype, a pair (shape, dtype), or a dict of "
+        f"these (gymnasium's Box, Discrete, MultiDiscrete, MultiBinary, Dict); received {space!r}. "
+        "Flatten other spaces by a wrapper of the environment"
+    )

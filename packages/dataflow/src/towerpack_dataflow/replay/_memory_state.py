@@ -1,0 +1,115 @@
+"""`MemoryState`: what a replay memory saves, and how it goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import StateError
+from ._episode_links import EpisodeLinks
+from ._memory_layout import STARTED, MemoryLayout
+from ._sampling import Sampling
+from ._saved_files import (
+    check_segments,
+    read_arrays,
+    read_contents,
+    restore_segments,
+    save_segments,
+    write_arrays,
+    write_contents,
+)
+from ._segments import Segments
+
+__all__ = ["MemoryState"]
+
+_FORMAT = 1
+
+
+@final
+class MemoryState:
+    """Saves and restores the parts of a memory: a dict for JSON, and files in a directory."""
+
+    def __init__(
+        self, layout: MemoryLayout, links: EpisodeLinks, segments: Segments, sampling: Sampling
+    ) -> None:
+        """Takes the parts of the memory."""
+        self._layout, self._links, self._segments, self._sampling = layout, links, segments, sampling
+
+    def dump(self) -> dict[str, Any]:
+        """Returns all but the transitions."""
+        return {
+            "version": _FORMAT,
+            "memory": self._layout.facts(),
+            "rows": [self._links.tail, self._links.head],
+            "open": self._links.open_rows(),
+            "sampling": self._sampling.state_dict(),
+        }
+
+    def save(self, directory: Path) -> None:
+        """Puts transitions and priorities into a directory."""
+        directory.mkdir(parents=True, exist_ok=True)
+        rows, length = (self._links.tail, self._links.head), self._layout.segment_rows
+        segments = save_segments(self._segments, rows, length, directory)
+        arrays = write_arrays(self._sampling.arrays(self._slots(rows)), directory)
+        contents = {"version": _FORMAT, "rows": list(rows), "segments": segments, "arrays": arrays}
+        write_contents(contents, directory)
+
+    def load(self, state: Mapping[str, Any], directory: Path | None) -> None:
+        """Restores both; nothing is changed before all of it is found to be right."""
+        self._check(state)
+        rows = int(state["rows"][0]), int(state["rows"][1])
+        if directory is None:
+            if rows[1]:
+                raise StateError(
+                    f"the transitions of this state, rows {rows[0]} to {rows[1]}, lie in files; received no "
+                    "directory. Pass the one that link_into() has filled"
+                )
+            self._restore(state, rows, {}, {}, Path())
+            return
+        contents = read_contents(directory)
+        if contents.get("version") != _FORMAT or contents.get("rows") != list(rows):
+            raise StateError(
+                f"the state is of rows {list(rows)}, and {directory} is of rows {contents.get('rows')}; take "
+                "both at one moment: nothing may be added between state_dict() and link_into()"
+            )
+        check_segments(contents["segments"], self._segments, directory)
+        arrays = read_arrays(contents["arrays"], directory)
+        self._restore(state, rows, contents["segments"], arrays, directory)
+
+    def _restore(
+        self,
+        state: Mapping[str, Any],
+        rows: tuple[int, int],
+        segments: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        directory: Path,
+    ) -> None:
+        self._sampling.load_state_dict(state["sampling"])
+        self._segments.clear()
+        restore_segments(self._segments, segments, self._layout.segment_rows, directory)
+        slots = self._slots(rows)
+        tags = self._segments.columns["tag"][slots] if len(slots) else np.zeros(0, np.int32)
+        self._links.restore(rows, tags // 8, (tags & STARTED) > 0, state["open"])
+        self._sampling.restore(slots, arrays)
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        wanted = {"version", "memory", "rows", "open", "sampling"}
+        if not isinstance(state, Mapping) or not wanted <= state.keys() or state["version"] != _FORMAT:
+            raise StateError(
+                f"a state is what state_dict() of a memory returns, in format {_FORMAT}; received "
+                f"{str(state)[:200]}"
+            )
+        ours, theirs = self._layout.facts(), state["memory"]
+        different = {name: (theirs.get(name), ours[name]) for name in ours if theirs.get(name) != ours[name]}
+        if different:
+            texts = [f"{name} was {old} and is {new}" for name, (old, new) in different.items()]
+            raise StateError(f"the state is of another memory: {'; '.join(texts)}", different)
+        kind = state["sampling"].get("kind")
+        if kind != type(self._sampling).__name__:
+            raise StateError(f"the state is of {kind}, and this memory has {type(self._sampling).__name__}")
+
+    def _slots(self, rows: tuple[int, int]) -> np.ndarray:
+        return np.arange(*rows) % self._layout.slots

@@ -1,0 +1,312 @@
+"""`RolloutBuffer`: the steps between two updates of an agent that learns from its newest experience."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, StateError, TooFewTransitionsError
+from ..flow._epoch import draw_seed
+from ._array_specs import ArraySpec, array_specs, checked_array, named, nested, rewards, switches
+from ._rollout_batch import RolloutBatch, advantages
+from ._saved_files import read_arrays, read_contents, write_arrays, write_contents
+
+__all__ = ["RolloutBuffer"]
+
+_log = logging.getLogger("towerpack_dataflow")
+_NUMBERS = ("reward", "value", "log_probability", "truncation_value")
+_SWITCHES = ("terminated", "truncated", "valid")
+
+
+@final
+class RolloutBuffer:
+    """Collects a number of steps of some environments, computes advantages, and returns batches of the steps.
+
+    In turn: `add` as often as there are steps, `finish`, `minibatches`, and `clear`. Advantages are those of
+    Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation". Behind
+    a termination there is no value; behind a truncation, there is that of the last observation.
+
+    Args:
+        observation_space: of one observation: any object with `shape` and `dtype`, a pair of both, or a dict
+            of these.
+        action_space: of one action, likewise.
+        steps: of each environment.
+        environments: how many there are.
+        gamma: the discount of rewards.
+        lam: the discount of estimates of more steps, lambda in the paper.
+        seed: of the order of minibatches; by default one is drawn and logged.
+
+    Raises:
+        ArgumentError: an argument cannot work.
+        ArgumentTypeError: a space is not one of arrays.
+
+    Example:
+        >>> rollout = RolloutBuffer(((), "float32"), ((), "int64"), steps=2, environments=1, seed=1)
+        >>> for time in range(2):
+        ...     rollout.add([time], [0], [1.0], [False], [False], value=[0.0], log_probability=[-0.7])
+        >>> rollout.finish([0.0])
+        >>> [batch.observation.shape for batch in rollout.minibatches(2)]
+        [(2,)]
+    """
+
+    def __init__(
+        self,
+        observation_space: Any,
+        action_space: Any,
+        steps: int,
+        environments: int,
+        *,
+        gamma: float = 0.99,
+        lam: float = 0.95,
+        seed: int | None = None,
+    ) -> None:
+        """Makes room for all steps."""
+        self._steps = arguments.count("steps", steps)
+        self._lead = (arguments.count("environments", environments),)
+        for name, value in [("gamma", gamma), ("lam", lam)]:
+            if not 0 <= value <= 1:
+                raise ArgumentError(f"{name} is a number from 0 to 1; received {value!r}")
+        self._gamma, self._lam = float(gamma), float(lam)
+        if seed is None:
+            seed = draw_seed()
+            _log.info("RolloutBuffer: drew seed %d", seed)
+        self._random = np.random.default_rng(arguments.count("seed", seed, least=0, most=None))
+        self._specs = {
+            "observation": array_specs("observation_space", observation_space),
+            "action": array_specs("action_space", action_space),
+        }
+        self._columns = {
+            f"{kind}.{key}": np.zeros((self._steps, *self._lead, *spec.shape), spec.dtype)
+            for kind, specs in self._specs.items()
+            for key, spec in specs.items()
+        }
+        self._columns |= {name: np.zeros((self._steps, *self._lead), np.float32) for name in _NUMBERS}
+        self._columns |= {name: np.zeros((self._steps, *self._lead), bool) for name in _SWITCHES}
+        self._advantage: np.ndarray | None = None
+        self._count = 0
+
+    def __len__(self) -> int:
+        """Returns how many steps of each environment were added."""
+        return self._count
+
+    @property
+    def full(self) -> bool:
+        """Whether all steps were added."""
+        return self._count == self._steps
+
+    def add(
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        terminated: Any,
+        truncated: Any,
+        *,
+        value: Any,
+        log_probability: Any,
+        truncation_value: Any = None,
+        valid: Any = None,
+    ) -> None:
+        """Adds one step of all environments, whose axis is the first one of all arguments.
+
+        Args:
+            observation: before the step.
+            action: of the step.
+            reward: finite.
+            terminated: whether the episode has come to its end.
+            truncated: whether it was cut.
+            value: what is estimated for `observation`.
+            log_probability: of the action.
+            truncation_value: the value of the last observation where the episode was cut; other elements do
+                not count. Not needed in gymnasium's autoreset mode `NEXT_STEP`, where the next step has it.
+            valid: False where the step was only a reset, as in mode `NEXT_STEP`; such a step is in no batch.
+                By default all steps are valid.
+
+        Raises:
+            ArgumentError: a shape or a value cannot be, or the rollout is full.
+            ArgumentTypeError: a dtype is another one.
+        """
+        if self.full:
+            raise ArgumentError(
+                f"a rollout has {self._steps} steps; received another one. Call finish(), minibatches(), "
+                f"clear()"
+            )
+        row = {
+            "reward": rewards("reward", reward, self._lead),
+            "value": rewards("value", value, self._lead),
+            "log_probability": rewards("log_probability", log_probability, self._lead),
+            "terminated": switches("terminated", terminated, self._lead),
+            "truncated": switches("truncated", truncated, self._lead),
+            "valid": np.ones(self._lead, bool) if valid is None else switches("valid", valid, self._lead),
+        }
+        row["truncation_value"] = self._truncation_values(truncation_value, row)
+        for kind, given in [("observation", observation), ("action", action)]:
+            parts = named(kind, given, self._specs[kind])
+            for key, spec in self._specs[kind].items():
+                row[f"{kind}.{key}"] = checked_array(kind, parts[key], spec, self._lead)
+        for name, array in row.items():
+            self._columns[name][self._count] = array
+        self._count += 1
+
+    def finish(self, next_value: Any) -> None:
+        """Computes the advantages of all steps.
+
+        Args:
+            next_value: what is estimated for the observations after the last step.
+
+        Raises:
+            ArgumentError: steps are missing, a value cannot be, or that behind a truncation is not known.
+        """
+        if not self.full:
+            raise ArgumentError(
+                f"finish() comes after {self._steps} steps; received {self._count}. Add the others first"
+            )
+        last = rewards("next_value", next_value, self._lead)
+        kept = self._columns
+        after = np.concatenate([kept["value"][1:], last[None]])
+        given = ~np.isnan(kept["truncation_value"])
+        only_reset = np.concatenate([~kept["valid"][1:], np.ones((1, *self._lead), bool)])
+        cut = kept["truncated"] & ~kept["terminated"] & kept["valid"]
+        if (unknown := cut & ~given & ~only_reset).any():
+            step, environment = map(int, np.argwhere(unknown)[0])
+            raise ArgumentError(
+                f"truncation_value is needed where an episode was cut; received none at step {step} of "
+                f"environment {environment}, and the next step there is valid, so it is of another episode"
+            )
+        after = np.where(cut & given, kept["truncation_value"], after)
+        after[kept["terminated"]] = 0
+        ended = kept["terminated"] | kept["truncated"] | ~kept["valid"]
+        self._advantage = advantages(kept["reward"], kept["value"], after, ended, self._gamma, self._lam)
+
+    def minibatches(self, size: int, epochs: int = 1) -> Iterator[RolloutBatch]:
+        """Yields all valid steps in a new order in each epoch; the last batch of an epoch may be smaller.
+
+        Args:
+            size: of a batch.
+            epochs: how often each step comes.
+
+        Raises:
+            ArgumentError: the rollout is smaller than a batch.
+            TooFewTransitionsError: `finish()` was not called.
+        """
+        size = arguments.count("size", size)
+        if size > self._steps * self._lead[0]:
+            raise ArgumentError(
+                f"size is at most {self._steps * self._lead[0]}, the steps of a rollout; received {size}"
+            )
+        if self._advantage is None:
+            raise TooFewTransitionsError("the rollout has no advantages; received no call of finish() yet")
+        return self._batches(size, arguments.count("epochs", epochs), self._advantage.reshape(-1))
+
+    def clear(self) -> None:
+        """Forgets all steps, for the next rollout."""
+        self._count, self._advantage = 0, None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns all but the steps, ready for JSON."""
+        return {
+            "version": 1,
+            "rollout": self._facts(),
+            "count": self._count,
+            "finished": self._advantage is not None,
+            "random": self._random.bit_generator.state,
+        }
+
+    def link_into(self, directory: str | os.PathLike[str]) -> None:
+        """Writes the steps so far into a directory, which is made if it is not there.
+
+        Raises:
+            OSError: the directory cannot be written to.
+        """
+        place = Path(directory)
+        place.mkdir(parents=True, exist_ok=True)
+        arrays = {name: column[: self._count] for name, column in self._columns.items()}
+        if self._advantage is not None:
+            arrays["advantage"] = self._advantage
+        write_contents({"version": 1, "count": self._count, "arrays": write_arrays(arrays, place)}, place)
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Goes on as the rollout did whose state this is; a state that is refused changes nothing.
+
+        Args:
+            state: what `state_dict()` returned.
+            directory: which `link_into()` has filled; None only for the state of a rollout without steps.
+
+        Raises:
+            StateError: the state is of another rollout, or of another moment than the directory.
+            SegmentError: a file is missing or damaged; the error names it.
+        """
+        if (
+            not isinstance(state, Mapping)
+            or state.get("version") != 1
+            or state.get("rollout") != self._facts()
+        ):
+            raise StateError(
+                f"the state is not of such a rollout, {self._facts()}; received {str(state)[:300]}"
+            )
+        arrays: dict[str, np.ndarray] = {}
+        if directory is not None:
+            contents = read_contents(Path(directory))
+            if contents.get("count") != state["count"]:
+                raise StateError(
+                    f"the state is of {state['count']} steps, and {directory} has "
+                    f"{contents.get('count')}; take "
+                    "both at one moment"
+                )
+            arrays = read_arrays(contents["arrays"], Path(directory))
+        elif state["count"]:
+            raise StateError(f"the {state['count']} steps of this state lie in files; received no directory")
+        self._random.bit_generator.state = state["random"]
+        self._count, self._advantage = state["count"], arrays.pop("advantage", None)
+        for name, array in arrays.items():
+            self._columns[name][: self._count] = array
+
+    def _batches(self, size: int, epochs: int, advantage: np.ndarray) -> Iterator[RolloutBatch]:
+        (valid,) = np.nonzero(self._columns["valid"].reshape(-1))
+        for _ in range(epochs):
+            order = self._random.permutation(valid)
+            for begin in range(0, len(order), size):
+                yield self._batch(order[begin : begin + size], advantage)
+
+    def _batch(self, chosen: np.ndarray, advantage: np.ndarray) -> RolloutBatch:
+        flat = {name: column.reshape(-1, *column.shape[2:])[chosen] for name, column in self._columns.items()}
+        parts = {
+            kind: nested({key: flat[f"{kind}.{key}"] for key in specs}) for kind, specs in self._specs.items()
+        }
+        found = advantage[chosen]
+        target = found + flat["value"]
+        return RolloutBatch(
+            **parts,
+            value=flat["value"],
+            log_probability=flat["log_probability"],
+            advantage=found,
+            value_target=target,
+        )
+
+    def _truncation_values(self, given: Any, row: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns the values where episodes were cut, and NaN elsewhere."""
+        values = np.full(self._lead, np.nan, np.float32)
+        if given is not None:
+            cut = row["truncated"]
+            array = checked_array("truncation_value", given, ArraySpec((), np.dtype(np.float32)), self._lead)
+            values[cut] = rewards("truncation_value", array[cut], (int(cut.sum()),))
+        return values
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "steps": self._steps,
+            "environments": self._lead[0],
+            "arrays": {
+                f"{kind}.{key}": [list(spec.shape), spec.dtype.str]
+                for kind, specs in self._specs.items()
+                for key, spec in specs.items()
+            },
+        }

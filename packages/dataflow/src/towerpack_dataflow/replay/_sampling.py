@@ -1,0 +1,193 @@
+"""How transitions are drawn from a memory: all alike, or by their priorities."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, StateError
+from ..flow._epoch import draw_seed
+from ._episode_links import EpisodeLinks
+from ._sum_tree import SumTree
+
+__all__ = ["PrioritizedSampling", "Sampling", "UniformSampling"]
+
+_log = logging.getLogger("towerpack_dataflow")
+_DENSE = 4  # draw again what is not usable, as long as one row in so many is
+
+
+class Sampling(ABC):
+    """Draws the transitions of a batch, for one memory; abstract.
+
+    Args:
+        seed: of the random numbers; by default one is drawn and logged.
+    """
+
+    bytes_per_row = 0
+
+    def __init__(self, seed: int | None = None) -> None:
+        """Makes the generator."""
+        if seed is None:
+            seed = draw_seed()
+            _log.info("%s: drew seed %d", type(self).__name__, seed)
+        self._random = np.random.default_rng(arguments.count("seed", seed, least=0, most=None))
+        self._taken = False
+
+    def prepare(self, slots: int) -> None:
+        """Is told how many slots the memory has, before all other calls.
+
+        Raises:
+            ArgumentError: another memory has the object.
+        """
+        if self._taken:
+            raise ArgumentError(
+                f"sampling belongs to one memory; received a {type(self).__name__} that another memory has. "
+                "Make one for each"
+            )
+        self._taken = True
+
+    def changed(self, added: np.ndarray, removed: np.ndarray) -> None:
+        """Is told which slots have a new transition, and which have none any more."""
+
+    @abstractmethod
+    def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
+        """Returns the slots of a batch, each of them usable."""
+
+    def weights(self, slots: np.ndarray, count: int) -> np.ndarray | float:
+        """Returns what the losses of drawn slots are multiplied by."""
+        return 1.0
+
+    def update(self, slots: np.ndarray, priorities: np.ndarray) -> None:
+        """Sets the priorities of some transitions."""
+
+    def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns what must be saved of some slots."""
+        return {}
+
+    def restore(self, slots: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+        """Sets what `arrays` has returned."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything else that must be saved, ready for JSON."""
+        return {"kind": type(self).__name__, "random": self._random.bit_generator.state}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` has returned.
+
+        Raises:
+            StateError: the state is of another kind of sampling.
+        """
+        if state.get("kind") != type(self).__name__:
+            raise StateError(f"the state is of {state.get('kind')}, and this is {type(self).__name__}")
+        self._random.bit_generator.state = state["random"]
+
+
+@final
+class UniformSampling(Sampling):
+    """Draws each transition with the same probability, with replacement."""
+
+    def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
+        """Returns the slots of a batch, each of them usable."""
+        slots = self._any(links, size)
+        good = links.usable[slots]
+        while not good.all():
+            if links.count * _DENSE < links.head - links.tail:
+                (choice,) = np.nonzero(links.usable)
+                return choice[self._random.integers(len(choice), size=size)]
+            (bad,) = np.nonzero(~good)
+            slots[bad] = self._any(links, len(bad))
+            good = links.usable[slots]
+        return slots
+
+    def _any(self, links: EpisodeLinks, size: int) -> np.ndarray:
+        return self._random.integers(links.tail, links.head, size=size) % len(links.usable)
+
+
+@final
+class PrioritizedSampling(Sampling):
+    """Draws transitions in proportion to their priorities (Schaul et al. 2016, "Prioritized Experience "
+    "Replay").
+
+    The range of all priorities is cut into as many equal pieces as the batch has transitions, and one is
+    drawn from each. The weights make up for the probabilities, and are divided by the largest one of the
+    batch. A new transition has the largest priority that there ever was.
+
+    Args:
+        alpha: the power of priorities, 0 for uniform sampling.
+        beta: the power of the weights, 1 for no bias.
+        epsilon: added to each priority, so that none is 0.
+        seed: of the random numbers; by default one is drawn and logged.
+
+    Attributes:
+        beta: may be changed while training; the paper takes it from 0.4 to 1.
+    """
+
+    bytes_per_row = 9  # 8 and a sixteenth of that, a sixteenth of which, …
+
+    def __init__(
+        self, alpha: float = 0.6, beta: float = 0.4, epsilon: float = 1e-6, seed: int | None = None
+    ) -> None:
+        """Takes the powers."""
+        super().__init__(seed)
+        for name, value in [("alpha", alpha), ("beta", beta), ("epsilon", epsilon)]:
+            if not 0 <= value < np.inf:
+                raise ArgumentError(f"{name} is a finite number from 0 up; received {value!r}")
+        self._alpha, self.beta, self._epsilon = float(alpha), float(beta), float(epsilon)
+        self._largest = 1.0
+
+    def prepare(self, slots: int) -> None:
+        """Makes the tree."""
+        super().prepare(slots)
+        self._tree = SumTree(slots)
+
+    def changed(self, added: np.ndarray, removed: np.ndarray) -> None:
+        """Gives new transitions the largest priority, and forgotten ones none."""
+        weights = np.zeros(len(added) + len(removed))
+        weights[: len(added)] = self._largest
+        self._tree.set(np.concatenate([added, removed]), weights)
+
+    def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
+        """Returns the slots of a batch, each of them usable."""
+        total = self._tree.total
+        points = (np.arange(size) + self._random.random(size)) * (total / size)
+        return self._tree.find(np.minimum(points, np.nextafter(total, 0.0)))
+
+    def weights(self, slots: np.ndarray, count: int) -> np.ndarray:
+        """Returns (N P)^-beta, divided by the largest one."""
+        inverse = (self._tree.get(slots) * (count / self._tree.total)) ** -self.beta
+        return np.asarray(inverse / inverse.max())
+
+    def update(self, slots: np.ndarray, priorities: np.ndarray) -> None:
+        """Sets the priorities of some transitions."""
+        if len(slots):
+            weights = (priorities + self._epsilon) ** self._alpha
+            self._largest = max(self._largest, float(weights.max()))
+            # 0 would be a transition that never comes again, where epsilon is 0 or vanishes beside the sum.
+            self._tree.set(slots, np.maximum(weights, np.finfo(np.float64).tiny))
+
+    def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns the priorities of some slots, to the power of alpha."""
+        return {"priorities": self._tree.get(slots)}
+
+    def restore(self, slots: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
+        """Sets the priorities of these slots, and those of all others to 0."""
+        self._tree.clear()
+        self._tree.set(slots, arrays.get("priorities", 0.0))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the largest priority, beta, and the state of the random numbers."""
+        return {**super().state_dict(), "largest": self._largest, "beta": self.beta}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restores what `state_dict` has returned.
+
+        Raises:
+            StateError: the state is of another kind of sampling.
+        """
+        super().load_state_dict(state)
+        self._largest, self.beta = float(state["largest"]), float(state["beta"])

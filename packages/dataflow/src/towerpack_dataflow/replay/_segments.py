@@ -1,0 +1,280 @@
+"""`Segments`: rows of a memory in files of equal length, sealed when they are full."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import logging
+import mmap
+import os
+import threading
+import weakref
+import zlib
+from collections.abc import Mapping
+from math import gcd, lcm
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from .._errors import ArgumentError
+from ._array_specs import ArraySpec
+from ._mapped_ring import MappedRing
+
+__all__ = ["Segment", "Segments", "checksum", "least_rows", "segment_name"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+# The errors of other file systems, of those without hard links, and of files with too many.
+_CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
+
+
+def segment_name(number: int) -> str:
+    """Returns the file name of a segment."""
+    return f"segment-{number:08d}.bin"
+
+
+def least_rows(specs: Mapping[str, ArraySpec]) -> int:
+    """Returns the number of rows of which all columns fill whole pages."""
+    return lcm(*(mmap.PAGESIZE // gcd(mmap.PAGESIZE, spec.nbytes) for spec in specs.values()))
+
+
+@final
+class Segment:
+    """One file, with the columns of its rows one after another.
+
+    Attributes:
+        descriptor: of the file; None in anonymous memory.
+        path: where it is; None likewise.
+        checksum: CRC-32 of all its columns; None before it is sealed.
+        failure: why it could not be sealed.
+        sealing: the thread that seals it.
+    """
+
+    def __init__(self, descriptor: int | None, path: Path | None, checksum: int | None = None) -> None:
+        """Takes a file."""
+        self.descriptor, self.path, self.checksum = descriptor, path, checksum
+        self.failure: OSError | None = None
+        self.sealing: threading.Thread | None = None
+
+    def sealed(self) -> bool:
+        """Waits until the segment is sealed, if that is under way; tells whether it is.
+
+        Raises:
+            OSError: the segment could not be flushed to the disk.
+        """
+        if self.sealing is not None:
+            self.sealing.join()
+        if self.failure is not None:
+            raise self.failure
+        return self.checksum is not None
+
+
+@final
+class Segments:
+    """Writes rows to the newest segment, and shows the rows of all segments as one array for each column.
+
+    A full segment never changes again: in the background it is flushed to the disk, checksummed, and made
+    read-only. The segment that a new one takes the place of is removed.
+
+    Args:
+        specs: the columns of a row.
+        parts: how many segments are kept.
+        rows: of each segment, a multiple of `least_rows(specs)`.
+        directory: for the files, which end with this object; None for anonymous memory.
+
+    Attributes:
+        columns: arrays of `parts * rows` rows by name. Only rows that were written may be touched.
+        files: the segments that are kept, by number.
+
+    Raises:
+        ArgumentError: a memory that is in use has its files in `directory`.
+    """
+
+    def __init__(self, specs: Mapping[str, ArraySpec], parts: int, rows: int, directory: Path | None) -> None:
+        """Makes room for all segments, and none of them."""
+        self._specs, self._parts, self._rows, self._directory = dict(specs), parts, rows, directory
+        self._rings = {name: MappedRing(parts, rows * spec.nbytes) for name, spec in specs.items()}
+        self.columns = {name: self._rings[name].rows(*spec) for name, spec in specs.items()}
+        self.files: dict[int, Segment] = {}
+        self._copies = False
+        lock = None if directory is None else _claim(directory)
+        self._finalizer = weakref.finalize(self, _remove_all, self.files, lock, os.getpid())
+
+    def close(self) -> None:
+        """Removes all files; the rows must not be touched any more."""
+        self._finalizer()
+
+    def clear(self) -> None:
+        """Removes all files, to begin anew."""
+        for segment in self.files.values():
+            segment.sealed()
+            _remove(segment)
+        self.files.clear()
+
+    def write(self, row: int, values: Mapping[str, np.ndarray]) -> None:
+        """Writes rows from the number `row` on, which is that behind the last one; as many as a segment has.
+
+        Raises:
+            OSError: there is no room for another segment, or an earlier one could not be sealed; nothing was
+                written.
+        """
+        count, done = len(next(iter(values.values()))), 0
+        if (last := (row + count - 1) // self._rows) not in self.files:
+            self.open(last)
+        while done < count:
+            number, begin = divmod(row + done, self._rows)
+            part = min(count - done, self._rows - begin)
+            slot = number % self._parts * self._rows + begin
+            for name, array in values.items():
+                self.columns[name][slot : slot + part] = array[done : done + part]
+            done += part
+            if begin + part == self._rows:
+                self.seal(number)
+
+    def open(self, number: int) -> None:
+        """Makes a segment, in the place of the oldest one."""
+        oldest = [old for old in self.files if old <= number - self._parts]
+        for old in oldest:
+            self.files[old].sealed()
+        descriptor, path = self._new_file(number)
+        for old in oldest:
+            _remove(self.files.pop(old))
+        self.show(number, Segment(descriptor, path))
+
+    def show(self, number: int, segment: Segment) -> None:
+        """Takes a segment in, sealed or not."""
+        self.files[number] = segment
+        for ring, offset in zip(self._rings.values(), self.offsets):
+            if segment.descriptor is None:
+                ring.hold(number % self._parts)
+                continue
+            ring.show(number % self._parts, segment.descriptor, offset, segment.checksum is None)
+
+    def parts_of(self, number: int, rows: int) -> list[np.ndarray]:
+        """Returns the first rows of a segment as bytes, an array for each column."""
+        begin = number % self._parts * self._rows
+        return [column[begin : begin + rows].reshape(-1).view(np.uint8) for column in self.columns.values()]
+
+    def parts_in(self, file: np.ndarray, rows: int) -> list[np.ndarray]:
+        """Returns the first rows of a saved file as bytes, an array for each column."""
+        sizes = (rows * spec.nbytes for spec in self._specs.values())
+        return [file[offset : offset + size] for offset, size in zip(self.offsets, sizes)]
+
+    @property
+    def offsets(self) -> list[int]:
+        """Where in a file each column begins."""
+        sizes = [self._rows * spec.nbytes for spec in self._specs.values()]
+        return [0, *itertools.accumulate(sizes[:-1])]
+
+    @property
+    def file_size(self) -> int:
+        """The bytes of each file."""
+        return self._rows * sum(spec.nbytes for spec in self._specs.values())
+
+    def path_of(self, number: int) -> Path | None:
+        """Returns where a segment's file is, None in anonymous memory."""
+        return None if self._directory is None else self._directory / segment_name(number)
+
+    def linked(self, source: Path, target: Path) -> bool:
+        """Gives a sealed file a second name; returns False, and says so once, where that cannot be done.
+
+        Raises:
+            OSError: the system refuses for another reason than the kind of file system.
+        """
+        try:
+            os.link(source, target)
+        except OSError as error:
+            if error.errno not in _CANNOT_LINK:
+                raise
+            if not self._copies:
+                _log.warning(
+                    "%s cannot be linked to %s (%s), so segments are copied, which takes time and room. "
+                    "Put the directory of the memory on the file system of the checkpoints.",
+                    source,
+                    target.parent,
+                    error.strerror,
+                )
+            self._copies = True
+            return False
+        return True
+
+    def _new_file(self, number: int) -> tuple[int | None, Path | None]:
+        path = self.path_of(number)
+        if path is None:
+            return None, None
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            # Or a write through the mapping would end the process by SIGBUS on a full disk.
+            os.posix_fallocate(descriptor, 0, self.file_size)
+        except OSError:
+            os.close(descriptor)
+            path.unlink()
+            raise
+        return descriptor, path
+
+    def seal(self, number: int) -> None:
+        """Begins to seal a full segment, in the background."""
+        segment = self.files[number]
+        # The thread holds this object, which must not end, and close the file, before the thread does.
+        segment.sealing = threading.Thread(
+            target=self._seal, args=(number, segment), name=f"seal-{number}", daemon=True
+        )
+        segment.sealing.start()
+
+    def _seal(self, number: int, segment: Segment) -> None:
+        try:
+            for ring in self._rings.values():
+                ring.protect(number % self._parts)
+            if segment.descriptor is not None:
+                os.fsync(segment.descriptor)
+                os.fchmod(segment.descriptor, 0o444)
+            segment.checksum = checksum(self.parts_of(number, self._rows))
+        except OSError as error:
+            segment.failure = error
+
+
+def checksum(parts: list[np.ndarray]) -> int:
+    """Returns the CRC-32 of some bytes, one array after another."""
+    value = 0
+    for part in parts:
+        value = zlib.crc32(part.data, value)
+    return value
+
+
+def _claim(directory: Path) -> int:
+    """Locks a directory for one memory, and removes what a killed process has left there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise ArgumentError(
+            f"directory is for the files of one memory; received {str(directory)!r}, which another memory is "
+            "using. Give each memory a directory of its own, or close() the other one"
+        ) from error
+    for left in directory.glob("segment-*.bin"):
+        left.unlink()
+    return lock
+
+
+def _remove(segment: Segment) -> None:
+    if segment.descriptor is not None:
+        os.close(segment.descriptor)
+    if segment.path is not None:
+        segment.path.unlink(missing_ok=True)
+
+
+def _remove_all(files: dict[int, Segment], lock: int | None, owner: int) -> None:
+    if os.getpid() != owner:  # a forked process has a copy of the object, and no right to the files
+        return
+    for segment in files.values():
+        # The last reference may have been that of a thread that has just sealed a segment.
+        if segment.sealing not in (None, threading.current_thread()):
+            segment.sealing.join()
+        _remove(segment)
+    files.clear()
+    if lock is not None:
+        os.close(lock)

@@ -1,0 +1,99 @@
+"""`TransitionReader`: puts sampled transitions together: n steps, and stacks of frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError
+from ._episode_links import EpisodeLinks
+from ._memory_layout import TERMINATED
+from ._transition_batch import TransitionBatch
+
+__all__ = ["TransitionReader"]
+
+
+@final
+class TransitionReader:
+    """Reads transitions out of the columns of a memory, by the slots of their first steps."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, np.ndarray],
+        links: EpisodeLinks,
+        n_step: int,
+        gamma: float,
+        stacking: tuple[int, str],
+    ) -> None:
+        """Takes the columns, and what a transition is made of."""
+        self._columns, self._links = columns, links
+        self._n_step = arguments.count("n_step", n_step)
+        if not 0 <= gamma <= 1:
+            raise ArgumentError(f"gamma is a number from 0 to 1; received {gamma!r}")
+        self._gamma, self._frames = float(gamma), stacking[0]
+        self._zeros = arguments.one_of("padding", stacking[1], ("reset", "zero")) == "zero"
+
+    def read(self, slots: np.ndarray, batch: TransitionBatch) -> None:
+        """Writes the transitions that begin with these slots into a batch; not its weights."""
+        before = self._links.previous[slots]
+        rewards = self._columns["reward"]
+        if self._n_step == 1:
+            last = slots
+            np.take(rewards, slots, out=batch.reward, mode="clip")
+            batch.discount[:] = self._gamma
+        else:
+            last, batch.reward[:], batch.discount[:] = self._several_steps(slots)
+        batch.discount[(np.take(self._columns["tag"], last) & TERMINATED) > 0] = 0
+        newest = self._links.head - 1
+        # The row of a slot: the newest one that has it.
+        batch.indices[:] = newest - (newest - slots) % len(self._links.usable)
+        self._take("action", slots, batch.action)
+        # All small tables are read before the frames, which leave nothing of them in the caches.
+        stacks = self._stacked(before)
+        following = self._following(stacks, last)
+        self._take("observation", stacks, batch.observation)
+        self._take("observation", following, batch.next_observation)
+
+    def _several_steps(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the last slots of n steps, or of fewer, and their discounted rewards and discounts."""
+        rewards, last = self._columns["reward"], slots
+        total, discount = rewards[slots].astype(np.float64), np.full(len(slots), self._gamma)
+        for _ in range(self._n_step - 1):
+            after = self._links.next[last]
+            going = after >= 0
+            last = np.where(going, after, last)
+            total += np.where(going, discount * rewards[last], 0.0)
+            discount = np.where(going, discount * self._gamma, discount)
+        return last, total, discount
+
+    def _stacked(self, slots: np.ndarray) -> np.ndarray:
+        """Returns the slots of the frames of some observations, oldest first; -1 for zeros."""
+        if self._frames == 1:
+            return slots
+        stacks = np.empty((len(slots), self._frames), np.int64)
+        stacks[:, -1] = slots
+        for place in range(self._frames - 2, -1, -1):
+            stacks[:, place] = self._links.previous[stacks[:, place + 1]]
+        if self._zeros:
+            # The frame before the first one of an episode is that frame itself.
+            stacks[:, :-1][stacks[:, :-1] == stacks[:, 1:]] = -1
+        return stacks
+
+    def _following(self, stacks: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Returns the slots of the frames of the observations after those of `stacks`."""
+        if self._frames == 1 or self._n_step > 1:
+            return self._stacked(last)
+        return np.concatenate([stacks[:, 1:], last[:, None]], axis=1)
+
+    def _take(self, kind: str, slots: np.ndarray, target: Any) -> None:
+        parts = target if isinstance(target, dict) else {"": target}
+        for key, array in parts.items():
+            column = self._columns[f"{kind}.{key}"]
+            frames = array.reshape(slots.size, *column.shape[1:])
+            # Any other mode takes a copy in between.
+            np.take(column, slots.reshape(-1), axis=0, out=frames, mode="clip")
+            if self._zeros and slots.ndim == 2:
+                frames[slots.reshape(-1) < 0] = 0
