@@ -162,8 +162,10 @@ def test_spaces_that_differ_or_have_no_fixed_shape():
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_nothing_is_left_when_the_parent_ends(how):
     code = (
-        "import gymnasium, numpy as np\n"
+        "import signal, gymnasium, numpy as np\n"
         "from towerpack_dataflow.envs import ProcessVectorEnv\n"
+        # What shells start in the background ignores Ctrl-C, and so does everything below it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "envs = ProcessVectorEnv([lambda: gymnasium.make('CartPole-v1')] * 2, num_workers=2)\n"
         "envs.reset()\n"
         "print(*(worker.process.pid for worker in envs._workers._group.workers), flush=True)\n"
