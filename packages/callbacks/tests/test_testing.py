@@ -155,7 +155,6 @@ OURS = {
 
 # What acts at every step, and says so.
 NEVER_IDLE = {
-    "ClipWeights",
     "DumpTensors",
     "EMA",
     "EnableCallbackIf",

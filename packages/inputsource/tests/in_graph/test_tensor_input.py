@@ -56,7 +56,9 @@ def test_a_pass_of_a_size_ends_and_begins_again():
 
 
 def test_the_end_of_a_pass_counts_all_towers():
-    source, [first] = tensors(counter(), [N], size=4, infinite=False)
+    # Each number once, also where two towers take at the same moment.
+    numbers = tf.data.make_one_shot_iterator(tf.data.Dataset.range(1, 100))
+    source, [first] = tensors(lambda: [numbers.get_next()], [N], size=4, infinite=False)
     [second] = source.get_input_tensors()
     taken = []
     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
