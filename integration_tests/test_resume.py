@@ -132,7 +132,7 @@ def test_two_networks_that_nothing_can_lose(start, tmp_path):
     pictures = [
         sorted((tmp_path / name / "images/samples").glob("*.png")) for name in ("undisturbed", "killed")
     ]
-    assert len(pictures[0]) == 6
+    assert len(pictures[0]) == 3
     assert [path.name for path in pictures[0]] == [path.name for path in pictures[1]]
     for picture, same in zip(*pictures):
         assert picture.read_bytes() == same.read_bytes()
