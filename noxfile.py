@@ -55,6 +55,8 @@ BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"
 # What ours need to be measured for a moment, without peers.
 SMOKE_TOOLS = ("mpich", "psutil", "opencv-python-headless", "scikit-image")
 # These take longest even for a moment.
+# Of many processes that watch each other, some fall silent too long beside other work.
+ALONE_TO_SHOW = {"many_processes"}
 LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "startup", "replication")
 
 # Which wheels are installed together, and the integration tests that show them at work.
@@ -450,9 +452,13 @@ def measure(session: nox.Session, names: list[str], arguments: list[str]) -> Non
 
 def show(session: nox.Session, names: list[str]) -> None:
     """Runs benchmarks for a moment, in which their figures mean nothing: side by side, the longest first."""
-    longest_first = sorted(names, key=lambda name: (*LONG_TO_SHOW, name).index(name))
+    env = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+    together = [name for name in names if name not in ALONE_TO_SHOW]
+    longest_first = sorted(together, key=lambda name: (*LONG_TO_SHOW, name).index(name))
     commands = [["python", f"benchmarks/{name}.py", "--smoke"] for name in longest_first]
-    run_side_by_side(session, *commands, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    run_side_by_side(session, *commands, env=env)
+    for name in ALONE_TO_SHOW.intersection(names):
+        session.run("python", f"benchmarks/{name}.py", "--smoke", env=env)
 
 
 def run_side_by_side(
