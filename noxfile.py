@@ -54,9 +54,9 @@ OF_TENSORFLOW = (
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 # What ours need to be measured for a moment, without peers.
 SMOKE_TOOLS = ("mpich", "psutil", "opencv-python-headless", "scikit-image")
-# These take longest even for a moment.
 # Of many processes that watch each other, some fall silent too long beside other work.
 ALONE_TO_SHOW = {"many_processes"}
+# These take longest even for a moment.
 LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "startup", "replication")
 
 # Which wheels are installed together, and the integration tests that show them at work.
