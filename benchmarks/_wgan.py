@@ -115,8 +115,8 @@ def tutorial_critic(pictures):
     for index, filters in enumerate((64, 128, 256, 512)):
         x = Conv2D(f"conv{index}", x, filters, 5, strides=2, activation=tf.nn.leaky_relu)
         if index in (1, 2):
-            x = Dropout(x, 0.3)
-    return FullyConnected("linear", Dropout(x, 0.2), 1)
+            x = Dropout(x, rate=0.3)
+    return FullyConnected("linear", Dropout(x, rate=0.2), 1)
 
 
 NETWORKS = {"small": (small_generator, small_critic), "tutorial": (tutorial_generator, tutorial_critic)}
