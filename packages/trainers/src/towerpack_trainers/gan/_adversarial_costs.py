@@ -64,8 +64,8 @@ def minimax_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
         Goodfellow et al., "Generative Adversarial Nets" (2014), arXiv:1406.2661, equation 1.
     """
     _check_outputs("minimax_costs", real, fake)
-    says_fake = _mean(tf.nn.softplus(fake))
-    return _name(-says_fake, _mean(tf.nn.softplus(-real)) + says_fake)
+    says_fake = tf.reduce_mean(tf.nn.softplus(fake))
+    return _name(-says_fake, tf.reduce_mean(tf.nn.softplus(-real)) + says_fake)
 
 
 def non_saturating_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
@@ -82,8 +82,8 @@ def non_saturating_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
         Goodfellow et al., "Generative Adversarial Nets" (2014), arXiv:1406.2661, section 3.
     """
     _check_outputs("non_saturating_costs", real, fake)
-    discriminator = _mean(tf.nn.softplus(-real)) + _mean(tf.nn.softplus(fake))
-    return _name(_mean(tf.nn.softplus(-fake)), discriminator)
+    discriminator = tf.reduce_mean(tf.nn.softplus(-real)) + tf.reduce_mean(tf.nn.softplus(fake))
+    return _name(tf.reduce_mean(tf.nn.softplus(-fake)), discriminator)
 
 
 def hinge_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
@@ -100,7 +100,9 @@ def hinge_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
         Lim and Ye, "Geometric GAN" (2017), arXiv:1705.02894.
     """
     _check_outputs("hinge_costs", real, fake)
-    return _name(-_mean(fake), _mean(tf.nn.relu(1 - real)) + _mean(tf.nn.relu(1 + fake)))
+    return _name(
+        -tf.reduce_mean(fake), tf.reduce_mean(tf.nn.relu(1 - real)) + tf.reduce_mean(tf.nn.relu(1 + fake))
+    )
 
 
 def least_squares_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
@@ -117,8 +119,8 @@ def least_squares_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
         Mao et al., "Least Squares Generative Adversarial Networks" (2017), arXiv:1611.04076, equation 9.
     """
     _check_outputs("least_squares_costs", real, fake)
-    discriminator = (_mean(tf.square(real - 1)) + _mean(tf.square(fake))) / 2
-    return _name(_mean(tf.square(fake - 1)) / 2, discriminator)
+    discriminator = (tf.reduce_mean(tf.square(real - 1)) + tf.reduce_mean(tf.square(fake))) / 2
+    return _name(tf.reduce_mean(tf.square(fake - 1)) / 2, discriminator)
 
 
 def wasserstein_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
@@ -137,12 +139,8 @@ def wasserstein_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
         Arjovsky, Chintala and Bottou, "Wasserstein GAN" (2017), arXiv:1701.07875.
     """
     _check_outputs("wasserstein_costs", real, fake)
-    fake_score = _mean(fake)
-    return _name(-fake_score, fake_score - _mean(real))
-
-
-def _mean(values: tf.Tensor) -> tf.Tensor:
-    return tf.reduce_mean(values)
+    fake_score = tf.reduce_mean(fake)
+    return _name(-fake_score, fake_score - tf.reduce_mean(real))
 
 
 def _name(generator: tf.Tensor, discriminator: tf.Tensor) -> GANCosts:

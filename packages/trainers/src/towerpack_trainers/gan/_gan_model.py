@@ -93,16 +93,16 @@ class GANModelDesc(ModelDesc):
         discriminator: Sequence[tf.Variable],
     ) -> None:
         scopes = f"{self.generator_scope!r} and {self.discriminator_scope!r}, the networks' scopes"
-        owners = collections.Counter(v.op.name for v in [*generator, *discriminator])
-        numbers = {v.op.name: owners[v.op.name] for v in variables}
-        neither = [name for name, number in numbers.items() if not number]
+        names = [variable.op.name for variable in variables]
+        owners = collections.Counter(variable.op.name for variable in [*generator, *discriminator])
+        neither = [name for name in names if not owners[name]]
         if neither:
             raise ModelError(
                 f"{type(self).__name__}: these trainable variables are in neither of {scopes}, so no network "
                 f"has them: {', '.join(neither)}. Make them inside of tf.variable_scope of one of the two, "
                 "or with trainable=False."
             )
-        both = [name for name, number in numbers.items() if number == 2]
+        both = [name for name in names if owners[name] == 2]
         if both:
             raise ModelError(
                 f"{type(self).__name__}: these trainable variables are in both of {scopes}: "
@@ -112,6 +112,6 @@ class GANModelDesc(ModelDesc):
             if not found:
                 raise ModelError(
                     f"{type(self).__name__} has no trainable variable in {scope!r}; there are: "
-                    f"{', '.join(numbers) or 'none'}. Build that network inside of "
+                    f"{', '.join(names) or 'none'}. Build that network inside of "
                     f"tf.variable_scope({scope!r}), or set the attribute to the scope that it is in."
                 )

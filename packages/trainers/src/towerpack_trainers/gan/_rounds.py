@@ -29,8 +29,8 @@ class Rounds:
     callbacks see it; its earlier steps, and the generator's, are copies. The generator's steps compute with
     the batch that the discriminator's last step took and with its new weights; each draws other noise.
 
-    Statistics of batch normalisation move with the steps of the network that has them: those of the
-    generator's update ops are taken out of the collection, and run with its steps.
+    Statistics of batch normalisation move with the steps of the network that has them: the update ops are
+    taken out of their collection, and run with these steps.
 
     Args:
         builder: what has built the towers and the updates of the two objectives.
@@ -91,8 +91,12 @@ def _divide_statistics(scope: str) -> tuple[list[tf.Operation], list[tf.Operatio
     collection = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
     ops = [update if isinstance(update, tf.Operation) else update.op for update in collection]
     del collection[:]
-    inside = [op for op in ops if _assigned(op) and all(n.startswith(f"{scope}/") for n in _assigned(op))]
-    return inside, [op for op in ops if op not in set(inside)]
+    inside, others = [], []
+    for op in ops:
+        names = _assigned(op)
+        is_inside = bool(names) and all(name.startswith(f"{scope}/") for name in names)
+        (inside if is_inside else others).append(op)
+    return inside, others
 
 
 def _assigned(op: tf.Operation) -> list[str]:
