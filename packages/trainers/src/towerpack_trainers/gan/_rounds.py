@@ -91,7 +91,8 @@ def _divide_statistics(scope: str) -> tuple[list[tf.Operation], list[tf.Operatio
     collection = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
     ops = [update if isinstance(update, tf.Operation) else update.op for update in collection]
     del collection[:]
-    inside, others = [], []
+    inside: list[tf.Operation] = []
+    others: list[tf.Operation] = []
     for op in ops:
         names = _assigned(op)
         is_inside = bool(names) and all(name.startswith(f"{scope}/") for name in names)
