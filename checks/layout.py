@@ -16,14 +16,11 @@ from source_files import ROOT, WHEELS, Module, modules, report, test_files
 
 _MOST_ENTRIES = _MOST_FILES = 16
 _FEWEST_LINES, _MOST_LINES = 40, 350
-# What lies at the top of wheels for the same reason in each: it says nothing of what the wheel is for.
 _UNCOUNTED = {
     "__init__.pyi",
     "__init__.py",
     "__main__.py",
-    "_argument_checks.py",
     "_errors.py",
-    "cli",
     "testing.py",
     "testing",
     "py.typed",

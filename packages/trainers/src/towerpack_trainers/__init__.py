@@ -7,7 +7,6 @@ from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
-from ._builder_trainer import BuilderTrainer
 from ._errors import (
     ConfigError,
     EndOfInputError,
@@ -21,9 +20,15 @@ from ._errors import (
     TowerRuleError,
     TrainerStateError,
 )
-from ._single_cost import NoOpTrainer, QueueInputTrainer, SimpleTrainer, SingleCostTrainer
-from ._tower_trainer import TowerTrainer
-from ._trainer import Trainer
+from .base import (
+    BuilderTrainer,
+    NoOpTrainer,
+    QueueInputTrainer,
+    SimpleTrainer,
+    SingleCostTrainer,
+    TowerTrainer,
+    Trainer,
+)
 from .config._rehearsal import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from .._single_cost import SingleCostTrainer
+from ..base import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ._resume_position import Reshard
 from ._synchronous_processes import SynchronousProcesses

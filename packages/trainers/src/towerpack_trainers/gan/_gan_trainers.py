@@ -8,8 +8,8 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._argument_checks import at_least
-from .._builder_trainer import BuilderTrainer
 from .._errors import ConfigError
+from ..base import BuilderTrainer
 from ..config._train_config import TrainConfig
 from ..replicate import choose_builder
 from ..session import ProcessStrategy

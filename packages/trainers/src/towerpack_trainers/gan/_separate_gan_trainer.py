@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_layers import BatchNorm, argscope
 
 from .._argument_checks import at_least
-from .._builder_trainer import BuilderTrainer
 from .._errors import ConfigError
+from ..base import BuilderTrainer
 from ..config._train_config import TrainConfig
 from ._gan_objectives import DISCRIMINATOR, GENERATOR, as_objectives
 

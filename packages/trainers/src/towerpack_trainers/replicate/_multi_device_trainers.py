@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import final
 
 from .._errors import ConfigError
-from .._single_cost import SingleCostTrainer
+from ..base import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ..towers._devices import are_gpus, choose_devices
 from ._allreduce import choose_mode

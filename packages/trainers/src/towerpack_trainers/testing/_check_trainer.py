@@ -12,7 +12,7 @@ import numpy as np
 from towerpack_callbacks import Callback, ModelSaver, PeriodicTrigger, StopTraining
 
 from .._errors import TrainerStateError
-from .._trainer import Trainer
+from ..base import Trainer
 from ..config._train_config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ._expectations import EPOCHS, STEPS, ConformanceError, difference, expect, expect_calls

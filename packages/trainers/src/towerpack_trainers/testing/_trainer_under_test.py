@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, MovingAverageSummary, RunUpdateOps
 
-from .._trainer import Trainer
+from ..base import Trainer
 from ..config._train_config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ._expectations import EPOCHS, STEPS, expect

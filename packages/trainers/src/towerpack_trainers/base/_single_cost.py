@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, final
 
 import tensorflow.compat.v1 as tf
 
+from ..config import RunPlan
+from ..config._config_in_parts import ConfigInParts
+from ..config._resolve_config import resolve_config
+from ..config._train_config import TrainConfig
+from ..towers._function_model import FunctionModel
 from ._builder_trainer import BuilderTrainer
-from .config import RunPlan
-from .config._config_in_parts import ConfigInParts
-from .config._resolve_config import resolve_config
-from .config._train_config import TrainConfig
-from .towers._function_model import FunctionModel
 
 __all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer"]
 

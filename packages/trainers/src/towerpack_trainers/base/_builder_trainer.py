@@ -9,10 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 
-from ._errors import ConfigError
+from .._errors import ConfigError
+from ..towers._builder import Builder
+from ..towers._single_device_builder import SingleDeviceBuilder
 from ._tower_trainer import TowerTrainer
-from .towers._builder import Builder
-from .towers._single_device_builder import SingleDeviceBuilder
 
 __all__ = ["BuilderTrainer"]
 

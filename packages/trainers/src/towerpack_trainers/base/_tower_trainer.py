@@ -13,18 +13,18 @@ from towerpack_callbacks import Callback, InferenceTower
 from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
-from ._errors import ConfigError, TrainerStateError
+from .._errors import ConfigError, TrainerStateError
+from ..config._flow_positions import FlowPositions
+from ..optimize import compile_training_towers, leave_fusion_to_xla
+from ..predict._prediction_towers import PredictionTowers
+from ..session import seed_data
+from ..towers._cross_tower_sum import CrossTowerSum
+from ..towers._devices import are_gpus, check_devices
+from ..towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
+from ..towers._model_desc import ModelDesc
+from ..towers._predictor import Predictor
+from ..towers._tower import TowerFunc, no_moving_summaries
 from ._trainer import Trainer
-from .config._flow_positions import FlowPositions
-from .optimize import compile_training_towers, leave_fusion_to_xla
-from .predict._prediction_towers import PredictionTowers
-from .session import seed_data
-from .towers._cross_tower_sum import CrossTowerSum
-from .towers._devices import are_gpus, check_devices
-from .towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
-from .towers._model_desc import ModelDesc
-from .towers._predictor import Predictor
-from .towers._tower import TowerFunc, no_moving_summaries
 
 __all__ = ["TowerTrainer"]
 

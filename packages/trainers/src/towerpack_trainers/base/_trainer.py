@@ -16,8 +16,8 @@ from towerpack_callbacks import (
     find_tensors,
 )
 
-from ._errors import TrainerStateError
-from .config._resolve_config import (
+from .._errors import TrainerStateError
+from ..config._resolve_config import (
     refuse_dataflow,
     resolve_callbacks,
     resolve_config,
@@ -25,11 +25,11 @@ from .config._resolve_config import (
     resolve_steps,
     resolve_steps_per_epoch,
 )
-from .config._run_plan import RunPlan
-from .config._train_config import TrainConfig
-from .reports._describe_training import describe_trainable_variables, describe_training
-from .restore import RunState
-from .session import (
+from ..config._run_plan import RunPlan
+from ..config._train_config import TrainConfig
+from ..reports._describe_training import describe_trainable_variables, describe_training
+from ..restore import RunState
+from ..session import (
     CallbackRegistration,
     LoopCounters,
     ProcessStrategy,
@@ -48,9 +48,9 @@ from .session import (
     graph_of,
     seed_data,
 )
-from .step import HookedSession, TrainingSteps, check_position
-from .towers._devices import devices_of_towers
-from .towers._predictor import Predictor, make_predictor
+from ..step import HookedSession, TrainingSteps, check_position
+from ..towers._devices import devices_of_towers
+from ..towers._predictor import Predictor, make_predictor
 
 __all__ = ["Trainer"]
 
