@@ -30,7 +30,8 @@ PLANTS = {
     "floors of inputsource": [("inputsource/_source", LAZY, "inputsource.queued")],
     "floors of layers": [("layers/tower/__init__", FOR_TYPES, "layers.nn")],
     "floors of callbacks": [("callbacks/callback/_callback", FOR_TYPES, "callbacks.monitors")],
-    "floors of trainers": [("trainers/_trainer", LAZY, "trainers.replicate")],
+    "floors of trainers": [("trainers/base/_trainer", LAZY, "trainers.replicate")],
+    "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._single_cost")],
     "no two siblings import each other in a circle, at any depth": [
         ("dataflow/flow/_epoch", LAZY, "dataflow.flow._flow"),
         ("inputsource/queued/_queue_ops", FOR_TYPES, "inputsource.queued._queue_input"),
