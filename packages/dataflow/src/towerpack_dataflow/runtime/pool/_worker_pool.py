@@ -89,10 +89,8 @@ class WorkerPool:
             return
         with self._lock, interrupts_blocked():
             self._group.close()
-            self._passes = {}
-            self._left = deque()
-            self._ahead = None
-            self._logged = set()
+            self._passes, self._left = {}, deque()
+            self._ahead, self._logged = None, set()
             self._arrived.notify_all()
 
     def chunks(self, this: ActivePass) -> Iterator[Chunk]:
@@ -194,7 +192,8 @@ class WorkerPool:
             for worker in self._workers:
                 if this.number in worker.open_passes:
                     worker.open_passes.remove(this.number)
-                    self._send(worker, ("close", this.number))
+                    with self._hearing(worker):
+                        worker.channel.send(("close", this.number))
 
     def _hand_out(self, this: ActivePass) -> None:
         self._hand_out_of(this, self._options.prefetch_bytes)
@@ -242,12 +241,17 @@ class WorkerPool:
             return
         worker = self._group.least_busy(this.pinned)
         assert worker is not None
-        if this.number not in worker.open_passes:
-            worker.open_passes.add(this.number)
-            self._send(worker, ("open", this.number, tuple(this.spec)))
+        with self._hearing(worker):
+            if this.number not in worker.open_passes:
+                worker.open_passes.add(this.number)
+                worker.channel.send(("open", this.number, tuple(this.spec)))
+            self._divide(worker, this, begin, end, inputs)
+
+    def _divide(self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: Any) -> None:
+        """Sends a task; if its inputs cannot be sent together, sends each by itself."""
         try:
             self._give(worker, this, begin, end, inputs)
-        except (WorkerDiedError, PeerGoneError):
+        except PeerGoneError:
             raise
         except Exception:  # whatever the pickling of a user's objects raises
             if inputs is None:
@@ -258,24 +262,25 @@ class WorkerPool:
                     return
 
     def _give(self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: Any) -> None:
-        self._send(worker, ("task", this.number, begin, end), inputs)
+        worker.channel.send(("task", this.number, begin, end), inputs)
         worker.begin(this.number, begin, end, this.spec, inputs if self._options.timeout else None)
 
     def _given(self, worker: WorkerHandle, this: ActivePass, number: int, datapoint: Any) -> bool:
         """Sends one input; if it cannot be sent, puts into its place what `on_error` says."""
         try:
             self._give(worker, this, number, number + 1, [datapoint])
-        except (WorkerDiedError, PeerGoneError):
+        except PeerGoneError:
             raise
         except Exception as error:
             return this.fail(number, pack_error(error), self._group.in_place_of_skipped())
         return True
 
-    def _send(self, worker: WorkerHandle, head: Any, value: Any = None) -> None:
+    @contextlib.contextmanager
+    def _hearing(self, worker: WorkerHandle) -> Iterator[None]:
+        """Reads what a worker has sent, if it has gone: perhaps one of its messages says why."""
         try:
-            worker.channel.send(head, value)
+            yield
         except PeerGoneError:
-            # Its earlier messages come first: perhaps one of them says why it has gone.
             self._receive(worker)
 
     def _wait(self, this: ActivePass, poll: WorkerPoll) -> None:
@@ -300,7 +305,8 @@ class WorkerPool:
     def _receive(self, worker: WorkerHandle) -> None:
         """Reads all messages of this worker."""
         try:
-            worker.channel.flush()
+            with contextlib.suppress(PeerGoneError):  # the messages that came before are read below
+                worker.channel.flush()
             while (received := worker.channel.receive(wait=False)) is not None:
                 head, message = received
                 if head is None:
