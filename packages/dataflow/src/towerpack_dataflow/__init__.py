@@ -36,6 +36,7 @@ from .operators._print_data import PrintData
 from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
 from .operators._repeat import FixedSizeData, RepeatedData
 from .operators._shard import ShardData, reshard
+from .planners import BatchByBudget, BucketData, PackData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -54,8 +55,10 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BatchByBudget",
     "BatchData",
     "BatchError",
+    "BucketData",
     "ComponentError",
     "DataFlow",
     "DataFlowError",
@@ -83,6 +86,7 @@ __all__ = [
     "MultiThreadRunner",
     "NotAddressableError",
     "Origin",
+    "PackData",
     "ParcelError",
     "PrintData",
     "ProxyDataFlow",
