@@ -36,7 +36,7 @@ from .operators._print_data import PrintData
 from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
 from .operators._repeat import FixedSizeData, RepeatedData
 from .operators._shard import ShardData, reshard
-from .planners import BatchByBudget, BucketData, PackData
+from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -79,6 +79,7 @@ __all__ = [
     "MapData",
     "MapDataComponent",
     "MessageError",
+    "MixData",
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
@@ -95,6 +96,7 @@ __all__ = [
     "SegmentError",
     "SendError",
     "ShardData",
+    "SkipData",
     "SpeedResult",
     "StateError",
     "Suggestion",

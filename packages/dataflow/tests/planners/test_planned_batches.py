@@ -163,7 +163,7 @@ def test_other_wrong_arguments():
 
 def test_a_dropped_datapoint_is_no_batch_that_is_too_small():
     dropping = MapData(numbered(LENGTHS), lambda dp: None if dp[0] == 3 else dp)
-    with pytest.raises(NotAddressableError, match=r"datapoint 3 of .* was dropped, and the plan of PackData"):
+    with pytest.raises(NotAddressableError, match=r"datapoint 3 of .* was dropped, and PackData"):
         list(PackData(dropping, LENGTHS, 32))
 
 

@@ -2,7 +2,8 @@
 
 from ._batch_by_budget import BatchByBudget
 from ._bucket_data import BucketData
+from ._mix_data import MixData
 from ._pack_data import PackData
-from ._planned_flow import PlannedFlow
+from ._skip_data import SkipData
 
-__all__ = ["BatchByBudget", "BucketData", "PackData", "PlannedFlow"]
+__all__ = ["BatchByBudget", "BucketData", "MixData", "PackData", "SkipData"]

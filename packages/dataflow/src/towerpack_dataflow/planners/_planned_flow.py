@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentTypeError, NotAddressableError
+from .._errors import ArgumentTypeError
 from ..batch import Collator
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
-from ._lengths import checked_lengths, checked_order, digest
+from ._checked_flows import checked_lengths, checked_order, digest, one
 from ._plan import EpochPlan, Plan
 
 __all__ = ["PlannedFlow"]
@@ -67,7 +67,8 @@ class PlannedFlow(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         below = self._below(epoch)
-        made = [self._one(below, number) for number in self._in_epoch(epoch).members(index)]
+        members = self._in_epoch(epoch).members(index)
+        made = [one(self.ds, below, number, self._name()) for number in members]
         try:
             return self._joined(made)
         except Exception as error:
@@ -81,15 +82,6 @@ class PlannedFlow(ProxyDataFlow):
         for datapoint in made:
             collator.add(datapoint)
         return collator.take()
-
-    def _one(self, below: Epoch, number: int) -> Any:
-        datapoint = self.ds._datapoint(below, number)
-        if datapoint is None:
-            raise NotAddressableError(
-                f"datapoint {number} of {self.ds._name()} was dropped, and the plan of {self._name()} counts "
-                "on it; leave it out of the flow and of its lengths"
-            )
-        return datapoint
 
     def _in_epoch(self, epoch: Epoch) -> EpochPlan:
         last = self._last_epoch

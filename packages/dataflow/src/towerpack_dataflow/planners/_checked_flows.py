@@ -1,4 +1,4 @@
-"""Checks of what planners are given: lengths, one for each datapoint, and a flow that they belong to."""
+"""Checks of what planners are given: flows whose datapoints can be had one by one, and their lengths."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError, NotAddressableError
 from ..flow import _flow_state
+from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._tree_facts import tree_facts
 
-__all__ = ["checked_lengths", "checked_order", "digest", "require_addressable"]
+__all__ = ["checked_lengths", "checked_order", "digest", "one", "require_addressable"]
 
 
 def require_addressable(flow: DataFlow, who: str) -> None:
@@ -26,6 +27,21 @@ def require_addressable(flow: DataFlow, who: str) -> None:
             f"{who} reads datapoints in an order of its own, and {flow._name()} is a stream; give it a flow "
             "with datapoint(epoch, index), or cache the stream below it"
         )
+
+
+def one(flow: DataFlow, epoch: Epoch, index: int, who: str) -> Any:
+    """Makes a datapoint that a plan counts on.
+
+    Raises:
+        NotAddressableError: a map drops the datapoint, and nothing had said that it drops any.
+    """
+    datapoint = flow._datapoint(epoch, index)
+    if datapoint is None:
+        raise NotAddressableError(
+            f"datapoint {index} of {flow._name()} was dropped, and {who} counts on it; leave it out of the "
+            "flow below, and of its lengths if it has some"
+        )
+    return datapoint
 
 
 def checked_order(flow: DataFlow, who: str) -> None:
