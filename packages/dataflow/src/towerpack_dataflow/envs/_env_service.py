@@ -54,9 +54,7 @@ class EnvService(WorkerService):
         info = get_worker_info()
         assert info is not None
         numbers = stretch(info.number, info.num_workers, len(self._make_envs))
-        made = make_worker_envs(
-            channel, self._make_envs[numbers.start : numbers.stop], numbers, self._mode
-        )
+        made = make_worker_envs(channel, self._make_envs[numbers.start : numbers.stop], numbers, self._mode)
         _Answers(WorkerLink(channel.socket), made, self._in_turn).run()
 
 

@@ -278,8 +278,7 @@ class EnvWorkers:
 
     def _raise_failure(self, number: int, where: str, failure: Failure) -> NoReturn:
         error = unpack_error(failure)
-        if not isinstance(error, EnvError):
-            error.add_note(f"{where} ({self._member} {number}, {self._group.workers[number].process})")
+        error.add_note(f"{where} ({self._member} {number}, {self._group.workers[number].process})")
         raise error
 
     def _raise_death(self, number: int) -> NoReturn:
@@ -287,14 +286,16 @@ class EnvWorkers:
         worker.process.ended(1.0)
         worker.process.kill()
         raise WorkerDiedError(
-            f"{self._member} {number} ({worker.process}) {worker.process.how_it_ended()}, {self._doing(number)}"
+            f"{self._member} {number} ({worker.process}) {worker.process.how_it_ended()}, "
+            f"{self._doing(number)}"
         )
 
     def _raise_timeout(self, number: int) -> NoReturn:
         worker: WorkerHandle = self._group.workers[number]
         raise EnvTimeoutError(
             f"a call took more than timeout={self._timeout:g} seconds {self._doing(number)}; {self._member} "
-            f"{number} ({worker.process}) was killed. Give the environment more time, or see what it waits for"
+            f"{number} ({worker.process}) was killed. Give the environment more time, or see what it waits "
+            "for"
         )
 
     def _doing(self, number: int) -> str:

@@ -1,4 +1,4 @@
-"""The environments of a worker: they are made in it, and get a row each of the memory shared with the parent."""
+"""The environments of a worker: made in it, with a row each of the memory that it shares with the parent."""
 
 from __future__ import annotations
 
