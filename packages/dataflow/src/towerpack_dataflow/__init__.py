@@ -29,6 +29,7 @@ from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
+from .flow.provenance import Origin, Trace
 from .operators._map_component import MapDataComponent
 from .operators._map_data import MapData
 from .operators._print_data import PrintData
@@ -81,6 +82,7 @@ __all__ = [
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "Origin",
     "ParcelError",
     "PrintData",
     "ProxyDataFlow",
@@ -94,6 +96,7 @@ __all__ = [
     "Suggestion",
     "TestDataSpeed",
     "TooFewTransitionsError",
+    "Trace",
     "UnknownLengthError",
     "WorkerDiedError",
     "WorkerError",
