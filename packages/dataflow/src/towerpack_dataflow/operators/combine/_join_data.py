@@ -50,10 +50,8 @@ class _SideBySide(CombinedFlow):
             raise
 
     def _together(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        put_together = self._put_together
         try:
-            for parts in zip(*self._passes(epoch, [start] * len(self.df_lists))):
-                yield put_together(parts)
+            yield from map(self._put_together, zip(*self._passes(epoch, [start] * len(self.df_lists))))
         except Exception as error:
             blame(error, self)
             raise
