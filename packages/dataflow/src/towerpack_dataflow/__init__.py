@@ -16,6 +16,7 @@ from ._errors import (
     ExhaustedError,
     FlowDefinitionError,
     JoinError,
+    MessageError,
     NotAddressableError,
     ParcelError,
     SegmentError,
@@ -31,6 +32,7 @@ from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
+from .flow.provenance import Origin, Trace
 from .operators._filter_data import FilterData
 from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
@@ -95,12 +97,14 @@ __all__ = [
     "MapData",
     "MapDataComponent",
     "MemoryCache",
+    "MessageError",
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "Origin",
     "PadBatchData",
     "ParcelError",
     "PrintData",
@@ -119,6 +123,7 @@ __all__ = [
     "Suggestion",
     "TestDataSpeed",
     "TooFewTransitionsError",
+    "Trace",
     "UnknownLengthError",
     "WindowData",
     "WorkerDiedError",

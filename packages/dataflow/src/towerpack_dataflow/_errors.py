@@ -20,6 +20,7 @@ __all__ = [
     "ExhaustedError",
     "FlowDefinitionError",
     "JoinError",
+    "MessageError",
     "NotAddressableError",
     "ParcelError",
     "SegmentError",
@@ -50,10 +51,11 @@ class DataFlowError(Exception):
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
+        ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
         ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
         ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
-        ├── SendError            (TypeError)     a part of a flow that cannot be sent to a worker
+        ├── SendError            (TypeError)     something that cannot be sent to another process
         ├── StateError           (ValueError)    a state that cannot be restored
         ├── TooFewTransitionsError (LookupError) a memory holds less than a batch
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
@@ -119,6 +121,10 @@ class JoinError(DataFlowError, ValueError):
     """Datapoints of several flows do not go together: lists and dicts, or dicts with a key in common."""
 
 
+class MessageError(DataFlowError, ValueError):
+    """A message of another machine is garbage, damaged, too large, or of another version."""
+
+
 class NotAddressableError(DataFlowError, TypeError):
     """`datapoint()` was called on a flow that can only be read in order."""
 
@@ -132,7 +138,7 @@ class SegmentError(DataFlowError, RuntimeError):
 
 
 class SendError(DataFlowError, TypeError):
-    """A part of a flow, or a function, cannot be sent to a worker process."""
+    """A part of a flow, a function or a value cannot be sent to a worker process or another machine."""
 
 
 class StateError(DataFlowError, ValueError):

@@ -41,6 +41,7 @@ class LoopState:
     local_step: int = -1
     global_step: int = 0
     evaluation_batches: int | None = None
+    env_steps: int = 0
 
     @property
     def is_last_step(self) -> bool:

@@ -13,6 +13,7 @@ from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._flow import DataFlow
 from ..flow._tree_facts import known_length
+from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..operators._shard import ShardData
 from ._batch_allocator import BatchAllocator
@@ -159,6 +160,11 @@ class BatchData(ProxyDataFlow):
         except Exception as error:
             blame(error, self)
             raise
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of a batch."""
+        below = self._below(epoch)
+        return [Origin(self.ds, number, below) for number in next(self._stretches(index))]
 
     def _own_memory(self) -> BatchAllocator:
         if self._memory is None:

@@ -1,6 +1,7 @@
-"""Sources that a thread fills through a queue in the graph."""
+"""Sources with a queue in the graph, which a thread or the training itself fills."""
 
 from ._batch_queue_input import BatchQueueInput
 from ._queue_input import QueueInput
+from ._rollout_input import RolloutInput
 
-__all__ = ["BatchQueueInput", "QueueInput"]
+__all__ = ["BatchQueueInput", "QueueInput", "RolloutInput"]

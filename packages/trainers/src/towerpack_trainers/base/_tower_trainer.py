@@ -51,6 +51,10 @@ class TowerTrainer(Trainer):
         self._evaluation_towers: list[EvaluationTower] = []
         self._prediction = PredictionTowers(self.tower_func, self.graph, self._evaluation_scope)
         if self.source is None:
+            if self.config.dataflow is None:
+                raise ConfigError(
+                    f"{type(self).__name__} makes no data itself: give dataflow= or data= to the TrainConfig."
+                )
             self.source = self._make_source(self.config.dataflow)
             seed_data(self.source, self.seed, self.processes)
         self._positions = FlowPositions()

@@ -1,0 +1,84 @@
+"""Returns and lengths of episodes, counted while their environments are stepped."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import NamedTuple, final
+
+import numpy as np
+
+__all__ = ["Episode", "FinishedEpisodes"]
+
+_KEPT = 100
+
+
+@final
+class Episode(NamedTuple):
+    """A finished episode.
+
+    Attributes:
+        total: the sum of its rewards, not discounted: its return.
+        length: its steps.
+    """
+
+    total: float
+    length: int
+
+
+@final
+class FinishedEpisodes:
+    """Sums up the rewards of each environment's episode, and keeps the last finished ones.
+
+    Args:
+        environments: how many there are.
+
+    Attributes:
+        last: the last 100 episodes.
+        new: those since `take_new`.
+    """
+
+    def __init__(self, environments: int) -> None:
+        self._totals = np.zeros(environments)
+        self._lengths = np.zeros(environments, np.int64)
+        self.last: deque[Episode] = deque(maxlen=_KEPT)
+        self.new: list[Episode] = []
+
+    def begin_anew(self) -> None:
+        """Drops what was counted of episodes that have not ended."""
+        self._totals[:] = 0
+        self._lengths[:] = 0
+
+    def count(self, reward: np.ndarray, ended: np.ndarray, valid: np.ndarray) -> None:
+        """Counts one step of each environment."""
+        self._totals += reward * valid
+        self._lengths += valid
+        if ended.any():
+            for number in np.flatnonzero(ended & valid):
+                episode = Episode(float(self._totals[number]), int(self._lengths[number]))
+                self.last.append(episode)
+                self.new.append(episode)
+            self._totals[ended] = 0
+            self._lengths[ended] = 0
+
+    def take_new(self) -> list[Episode]:
+        """Returns the episodes that have ended since the last call."""
+        new, self.new = self.new, []
+        return new
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Returns the state, as arrays."""
+        last = np.array([*self.last], np.float64).reshape(-1, 2)
+        new = np.array(self.new, np.float64).reshape(-1, 2)
+        return {"totals": self._totals, "lengths": self._lengths, "last_episodes": last, "new_episodes": new}
+
+    def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Restores what `arrays` returned."""
+        self._totals, self._lengths = arrays["totals"].copy(), arrays["lengths"].copy()
+        self.last.clear()
+        self.last.extend(_episodes(arrays["last_episodes"]))
+        self.new = _episodes(arrays["new_episodes"])
+
+
+def _episodes(rows: np.ndarray) -> list[Episode]:
+    return [Episode(float(total), int(length)) for total, length in rows]
