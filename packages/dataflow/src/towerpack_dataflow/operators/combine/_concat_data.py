@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, final
 
 from ...flow._epoch import Epoch
+from ...flow.provenance import Origin
 from .._repeat import RepeatMark
 from ._combined_flow import CombinedFlow
 
@@ -68,11 +69,21 @@ class ConcatData(CombinedFlow):
             mark.next_epoch()
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        place, number = self._place(index)
+        return self.df_lists[place]._datapoint(self._below(epoch, place), number)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the flow whose turn it is."""
+        place, number = self._place(index)
+        return [Origin(self.df_lists[place], number, self._below(epoch, place))]
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """Returns which flow a datapoint comes from, and its number there."""
         place = 0
         while index >= (length := len(self.df_lists[place])):
             index -= length
             place += 1
-        return self.df_lists[place]._datapoint(self._below(epoch, place), index)
+        return place, index
 
     def _starting_point(self, epoch: Epoch, start: int) -> RepeatMark:
         """Returns the mark to begin with, out of the state or computed; its `number` is the flow's place."""

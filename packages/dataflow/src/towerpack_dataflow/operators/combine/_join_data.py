@@ -9,6 +9,7 @@ from typing import Any, final
 from ..._errors import JoinError, UnknownLengthError
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
+from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 
 __all__ = ["JoinData", "ZipData"]
@@ -48,6 +49,10 @@ class _SideBySide(CombinedFlow):
         except Exception as error:
             blame(error, self)
             raise
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of all flows that have this number."""
+        return [Origin(flow, index, self._below(epoch, place)) for place, flow in enumerate(self.df_lists)]
 
     def _together(self, epoch: Epoch, start: int) -> Iterator[Any]:
         try:
