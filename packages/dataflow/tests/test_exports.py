@@ -8,6 +8,7 @@ import towerpack_dataflow
 import towerpack_dataflow.datasets
 import towerpack_dataflow.envs
 import towerpack_dataflow.interop.arrays
+import towerpack_dataflow.remote
 import towerpack_dataflow.replay
 import towerpack_dataflow.testing
 
@@ -19,6 +20,7 @@ import towerpack_dataflow.testing
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,
         towerpack_dataflow.interop.arrays,
+        towerpack_dataflow.remote,
         towerpack_dataflow.replay,
         towerpack_dataflow.testing,
     ],
@@ -31,7 +33,13 @@ def test_all_is_sorted_and_every_name_is_documented(module):
 
 @pytest.mark.parametrize(
     "module",
-    [towerpack_dataflow, towerpack_dataflow.datasets, towerpack_dataflow.envs, towerpack_dataflow.replay],
+    [
+        towerpack_dataflow,
+        towerpack_dataflow.datasets,
+        towerpack_dataflow.envs,
+        towerpack_dataflow.remote,
+        towerpack_dataflow.replay,
+    ],
 )
 def test_all_is_exactly_the_public_names(module):
     public = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import towerpack_dataflow
 
-MODULES = {"scikit-learn": "sklearn"}  # where the module is called otherwise
+MODULES = {"pyzmq": "zmq", "scikit-learn": "sklearn"}  # where the module is called otherwise
 SOURCES = Path(towerpack_dataflow.__file__).parent
 
 

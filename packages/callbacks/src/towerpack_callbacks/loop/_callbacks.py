@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, final
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
 from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
 from ..graph import find_ancestors
-from ._callback_states import keyed, load_states, states_of
-from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
+from ._callback_states import keyed, load_states, save_files_of, states_of
+from ._callback_times import CallbackTimes, TimedCall, call_all_timed, call_timed
 from ._statistics_order import check_statistics, tell_headlines
-from ._step_plan import StepPlan, merge_options
+from ._step_plan import StepPlan, as_run_args, merge_options
 
 __all__ = ["Callbacks"]
 
@@ -126,7 +126,7 @@ class Callbacks:
         self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
         timer = self._times.of
         self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
-        self._fetches = DueSchedule([(_timed(fetch, timer(cb)), fetch.every) for cb, fetch in fetches])
+        self._fetches = DueSchedule([(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches])
         periods = [(cb, cb.step_period()) for cb in callbacks]
         triggers = [(cb, every) for cb, every in periods if every is not None]
         self._step_triggers = DueSchedule([(("_trigger_step", timer(cb)), every) for cb, every in triggers])
@@ -202,7 +202,7 @@ class Callbacks:
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
         """Calls `_before_run` of each per-step callback; returns what it fetches and feeds."""
         timer = self._times.of
-        return [_as_run_args(timer(cb).call("_before_run", context)) for cb in self.per_step_callbacks]
+        return [as_run_args(timer(cb).call("_before_run", context)) for cb in self.per_step_callbacks]
 
     def after_run(self, context: Any, values: list[tf.train.SessionRunValues]) -> None:
         """Calls `_after_run` of each per-step callback; one element each, in the order of `before_run`."""
@@ -308,27 +308,28 @@ class Callbacks:
         """Returns the states of all callbacks that have one, each under its own key."""
         return states_of(self._callbacks)
 
-    def load_state_dict(self, states: dict[str, dict[str, Any]], allow_unknown: bool = False) -> None:
-        """Loads the state of each callback. A callback that is new since then starts afresh.
+    def save_files(self, directory: Path) -> None:
+        """Lets all callbacks that have files put them into folders of a directory, which is made for them."""
+        save_files_of(self._callbacks, directory)
+
+    def load_state_dict(
+        self, states: dict[str, dict[str, Any]], allow_unknown: bool = False, files: Path | None = None
+    ) -> None:
+        """Loads the state of each callback, then its files. One that is new since then starts afresh.
 
         Args:
             states: the return value of `state_dict`.
             allow_unknown: leave out, with a warning, what belongs to no callback of this run.
+            files: the directory that `save_files` has filled; None or absent: there are no files.
 
         Raises:
-            CheckpointError: a state belongs to no callback of this run.
+            CheckpointError: a state, or files, belong to no callback of this run.
         """
-        load_states(self._callbacks, states, allow_unknown)
+        load_states(self._callbacks, states, allow_unknown, files)
 
     def _check_ready(self) -> None:
         if not self._ready:
             raise CallbackStateError("These callbacks are not set up: call setup_graph(trainer) first.")
-
-
-def _timed(fetch: StepFetch, timer: CallbackTimer) -> StepFetch:
-    if fetch.receive is None:
-        return fetch
-    return attrs.evolve(fetch, receive=timer.timed(fetch.receive))
 
 
 def _elements(fetch: StepFetch, graph: tf.Graph) -> list[tf.Tensor | tf.Operation]:
@@ -341,9 +342,3 @@ def _hint(item: Any) -> str:
     if isinstance(item, tf.train.SessionRunHook):
         return " Wrap a session hook: HookToCallback(hook)."
     return ""
-
-
-def _as_run_args(chosen: Any) -> tf.train.SessionRunArgs:
-    if isinstance(chosen, tf.train.SessionRunArgs):
-        return chosen
-    return tf.train.SessionRunArgs(fetches=chosen)

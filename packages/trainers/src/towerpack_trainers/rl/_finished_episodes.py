@@ -44,6 +44,11 @@ class FinishedEpisodes:
         self.last: deque[Episode] = deque(maxlen=_KEPT)
         self.new: list[Episode] = []
 
+    def begin_anew(self) -> None:
+        """Drops what was counted of episodes that have not ended."""
+        self._totals[:] = 0
+        self._lengths[:] = 0
+
     def count(self, reward: np.ndarray, ended: np.ndarray, valid: np.ndarray) -> None:
         """Counts one step of each environment."""
         self._totals += reward * valid

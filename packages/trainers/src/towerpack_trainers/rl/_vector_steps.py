@@ -73,6 +73,9 @@ class VectorSteps:
             seed: given to the environments' `reset`.
         """
         self.observation = self._checked(self.envs.reset(seed=seed)[0])
+        self._resets_next = np.zeros(self.envs.num_envs, bool)
+        self._sent = None
+        self.episodes.begin_anew()
 
     def send(self, actions: np.ndarray) -> None:
         """Begins a step, if the environments can step by themselves; else it is made by `receive`.

@@ -1,0 +1,80 @@
+"""`ConcatData`: flows one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, final
+
+from ...flow._epoch import Epoch
+from .._repeat import RepeatMark
+from ._combined_flow import CombinedFlow
+
+__all__ = ["ConcatData"]
+
+
+@final
+class ConcatData(CombinedFlow):
+    """Yields the datapoints of several flows, one flow after another.
+
+    It is addressable if all flows are. Resuming makes nothing of the flows that were read to their end.
+
+    Args:
+        df_lists: the flows, in their order.
+
+    Raises:
+        ArgumentTypeError: `df_lists` is no list or tuple.
+        ArgumentError: there is no flow in it.
+
+    Example:
+        >>> list(ConcatData([[["a"], ["b"]], [["c"]]]))
+        [['a'], ['b'], ['c']]
+    """
+
+    _passes_on = True
+    _steady = True
+
+    def __len__(self) -> int:
+        """Returns the sum of the lengths.
+
+        Raises:
+            UnknownLengthError: the length of a flow is not known.
+        """
+        return sum(len(flow) for flow in self.df_lists)
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        mark = self._starting_point(epoch, start)
+        while mark.number < len(self.df_lists):
+            flow = self.df_lists[mark.number]
+            if not self.addressable:
+                epoch.marks[epoch.key] = mark
+            before = mark.before
+            datapoints = flow._datapoints(self._below(epoch, mark.number), mark.index)
+            for index, datapoint in enumerate(datapoints, mark.index + 1):
+                mark.index = index
+                if before + index > start:
+                    yield datapoint
+            mark.next_epoch()
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        place = 0
+        while index >= (length := len(self.df_lists[place])):
+            index -= length
+            place += 1
+        return self.df_lists[place]._datapoint(self._below(epoch, place), index)
+
+    def _starting_point(self, epoch: Epoch, start: int) -> RepeatMark:
+        """Returns the mark to begin with, out of the state or computed; its `number` is the flow's place."""
+        mark = RepeatMark.from_list(epoch.marks.get(epoch.key))
+        if mark is None or not mark.belongs_to(epoch.outer_epoch, epoch) or mark.before + mark.index > start:
+            mark = RepeatMark(epoch.outer_epoch, int(epoch), 0)
+        for flow in self.df_lists[mark.number :]:
+            # A stream's length is what its author says; only that of an addressable flow is sure.
+            if not flow.addressable or mark.before + len(flow) > start:
+                break
+            mark.index = len(flow)
+            mark.next_epoch()
+        else:
+            return mark
+        if self.df_lists[mark.number].addressable:
+            mark.index = start - mark.before
+        return mark
