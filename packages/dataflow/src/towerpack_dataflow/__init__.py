@@ -45,6 +45,7 @@ from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache
 from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
+from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -64,9 +65,11 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BatchByBudget",
     "BatchData",
     "BatchDataByShape",
     "BatchError",
+    "BucketData",
     "CacheData",
     "CacheError",
     "ComponentError",
@@ -98,6 +101,7 @@ __all__ = [
     "MapDataComponent",
     "MemoryCache",
     "MessageError",
+    "MixData",
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
@@ -105,6 +109,7 @@ __all__ = [
     "MultiThreadRunner",
     "NotAddressableError",
     "Origin",
+    "PackData",
     "PadBatchData",
     "ParcelError",
     "PrintData",
@@ -118,6 +123,7 @@ __all__ = [
     "SelectComponent",
     "SendError",
     "ShardData",
+    "SkipData",
     "SpeedResult",
     "StateError",
     "Suggestion",
