@@ -5,6 +5,8 @@ from ._objectives import A2CObjective, PolicyObjective, PPOObjective
 from ._on_policy_trainers import A2CTrainer, PPOTrainer
 from ._policy_model import PolicyModel
 from ._protocols import EnvironmentState, Memory, Rollout, VectorEnvironments
+from .environments import Episode
+from .evaluation import PolicyEvaluator, play_episodes
 
 __all__ = [
     "A2CObjective",
@@ -13,11 +15,14 @@ __all__ = [
     "DiagonalGaussian",
     "Distribution",
     "EnvironmentState",
+    "Episode",
     "Memory",
     "PPOObjective",
     "PPOTrainer",
+    "PolicyEvaluator",
     "PolicyModel",
     "PolicyObjective",
     "Rollout",
     "VectorEnvironments",
+    "play_episodes",
 ]

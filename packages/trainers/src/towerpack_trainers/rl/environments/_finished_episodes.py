@@ -44,17 +44,36 @@ class FinishedEpisodes:
         self.last: deque[Episode] = deque(maxlen=_KEPT)
         self.new: list[Episode] = []
 
-    def count(self, reward: np.ndarray, ended: np.ndarray, valid: np.ndarray) -> None:
-        """Counts one step of each environment."""
-        self._totals += reward * valid
-        self._lengths += valid
+    def begin_anew(self, first: int, count: int) -> None:
+        """Drops what was counted of episodes that have not ended.
+
+        Args:
+            first: the number of the first environment.
+            count: of how many.
+        """
+        self._totals[first : first + count] = 0
+        self._lengths[first : first + count] = 0
+
+    def count(self, reward: np.ndarray, ended: np.ndarray, valid: np.ndarray, first: int = 0) -> None:
+        """Counts one step of some environments.
+
+        Args:
+            reward: of each.
+            ended: bool, whether its episode has ended with the step.
+            valid: bool; False where the step only reset the environment.
+            first: the number of the first of them.
+        """
+        totals = self._totals[first : first + len(reward)]
+        lengths = self._lengths[first : first + len(reward)]
+        totals += reward * valid
+        lengths += valid
         if ended.any():
             for number in np.flatnonzero(ended & valid):
-                episode = Episode(float(self._totals[number]), int(self._lengths[number]))
+                episode = Episode(float(totals[number]), int(lengths[number]))
                 self.last.append(episode)
                 self.new.append(episode)
-            self._totals[ended] = 0
-            self._lengths[ended] = 0
+            totals[ended] = 0
+            lengths[ended] = 0
 
     def take_new(self) -> list[Episode]:
         """Returns the episodes that have ended since the last call."""
