@@ -19,6 +19,7 @@ from ._errors import (
     MessageError,
     NotAddressableError,
     ParcelError,
+    RemoteError,
     SegmentError,
     SendError,
     StateError,
@@ -45,6 +46,7 @@ from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache
 from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
+from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -64,9 +66,11 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BatchByBudget",
     "BatchData",
     "BatchDataByShape",
     "BatchError",
+    "BucketData",
     "CacheData",
     "CacheError",
     "ComponentError",
@@ -98,6 +102,7 @@ __all__ = [
     "MapDataComponent",
     "MemoryCache",
     "MessageError",
+    "MixData",
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
@@ -105,6 +110,7 @@ __all__ = [
     "MultiThreadRunner",
     "NotAddressableError",
     "Origin",
+    "PackData",
     "PadBatchData",
     "ParcelError",
     "PrintData",
@@ -112,12 +118,14 @@ __all__ = [
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "RemoteError",
     "RepeatedData",
     "RepeatedDataPoint",
     "SegmentError",
     "SelectComponent",
     "SendError",
     "ShardData",
+    "SkipData",
     "SpeedResult",
     "StateError",
     "Suggestion",

@@ -12,6 +12,7 @@ from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._tree_facts import known_length
+from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_data import hosts_of
 from ._buffer_pool import BufferPool
@@ -112,6 +113,12 @@ class PadBatchData(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return next(self._datapoints(epoch, index), None)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of a batch."""
+        first, below = index * self._batch_size, self._below(epoch)
+        stop = min(first + self._batch_size, len(self.ds))
+        return [Origin(self.ds, number, below) for number in range(first, stop)]
 
     def _builder(self, key: Any, value: Any) -> ComponentBuilder:
         arrays = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)

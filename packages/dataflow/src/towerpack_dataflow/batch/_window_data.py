@@ -10,6 +10,7 @@ from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._flow_state import is_steady
+from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
 from ._batch_data import hosts_of
@@ -91,6 +92,11 @@ class WindowData(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return next(self._datapoints(epoch, index), None)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of a window."""
+        first, below = index * self._stride, self._below(epoch)
+        return [Origin(self.ds, number, below) for number in range(first, first + self._size)]
 
     def _stacked(self, window: list[Any], first: int, memory: BufferPool) -> Any:
         collator = Collator(self._size, self._use_list, memory, first)

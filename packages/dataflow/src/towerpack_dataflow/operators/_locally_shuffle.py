@@ -10,6 +10,7 @@ from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._flow_state import is_steady
 from ..flow._user_code import copy_containers
+from ..flow.provenance import Origin
 from ..storage import snapshot
 from ._local_order import LocalOrder
 from ._proxy_flow import ProxyDataFlow
@@ -64,27 +65,34 @@ class LocallyShuffleData(ProxyDataFlow):
         return islice(datapoints, skipped, None) if skipped else datapoints
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        place = self._order(epoch).at(index, len(self))
-        return self.ds._datapoint(self._below(epoch), place // self._num_reuse)
+        return self.ds._datapoint(self._below(epoch), self._number_below(epoch, index))
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint that the order has at this index."""
+        return [Origin(self.ds, self._number_below(epoch, index), self._below(epoch))]
+
+    def _number_below(self, epoch: Epoch, index: int) -> int:
+        return self._order(epoch).at(index, len(self)) // self._num_reuse
 
     def _stretches(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[list[Any]]:
         """Yields the datapoints of stretch `number` and of the following ones, in the order of the pass."""
-        begin = order.given(number).first
+        begin, end = order.given(number)
         block = begin // order.block
-        read = self._read(epoch, order.read(block).first)
-        kept = self._block(order, block, read)[begin - order.read(block).first :]
+        first = order.read(block).first
+        read = self._read(epoch, first)
+        kept = self._block(order, block, read)[begin - first :]
+        wanted = end - begin
         while True:
-            wanted = order.given(number).stop - begin
             if wanted > len(kept):
                 block += 1
                 kept += self._block(order, block, read)
-            if not kept and wanted:
+            if wanted and not kept:
                 return
-            given, kept = kept[:wanted], kept[wanted:]
-            shuffled = order.shuffled(True, number, len(given)).tolist()
-            given = [given[place] for place in shuffled]
+            given = kept[:wanted]
+            del kept[:wanted]
+            given = [given[place] for place in order.shuffled(True, number, len(given)).tolist()]
             yield copy_containers(given) if self._num_reuse > 1 else given
-            begin += len(given)
+            wanted = order.block
             number += 1
 
     def _block(self, order: LocalOrder, number: int, read: Iterator[Any]) -> list[Any]:

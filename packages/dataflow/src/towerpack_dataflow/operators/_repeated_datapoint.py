@@ -9,6 +9,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._user_code import copy_container
+from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["RepeatedDataPoint"]
@@ -53,6 +54,10 @@ class RepeatedDataPoint(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return self.ds._datapoint(self._below(epoch), index // self._num)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint that is repeated."""
+        return [Origin(self.ds, index // self._num, self._below(epoch))]
 
     def _facts(self) -> dict[str, Any]:
         return {"num": self._num}

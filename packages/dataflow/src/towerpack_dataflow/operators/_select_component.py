@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, final
 
 from .._errors import ArgumentTypeError
@@ -50,10 +51,13 @@ class _Selection:
 
     def __init__(self, idxs: list[Any]) -> None:
         self._idxs = idxs
+        self._get = itemgetter(*idxs) if len(idxs) > 1 else None
         self.__qualname__ = repr(idxs)
 
     def __call__(self, datapoint: Any) -> list[Any]:
         try:
+            if self._get is not None:
+                return list(self._get(datapoint))
             return [datapoint[index] for index in self._idxs]
         except (LookupError, TypeError) as error:
             wrong = next(index for index in self._idxs if not _has(datapoint, index))

@@ -10,6 +10,7 @@ from ..._errors import ArgumentError, ArgumentTypeError, CacheError, NotAddressa
 from ...flow._epoch import Epoch
 from ...flow._flow_state import Tree
 from ...flow._tree_facts import known_length
+from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
 from .._proxy_flow import ProxyDataFlow
 from ._cache_storage import MISSING, CacheStorage
@@ -80,9 +81,14 @@ class CacheData(ProxyDataFlow):
         below = self._opened
         if below is None or below.seed != self._source_seed():
             below = self._source()
-        if self._is_shuffled(epoch):
-            index = self._order(epoch, len(self)).at(index)
-        return self._one(below, index)
+        return self._one(below, self._number_below(epoch, index))
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the cached pass, which was made as if `ds` stood at the top of a tree."""
+        return [Origin(self.ds, self._number_below(epoch, index), Epoch(0, self._source_seed()))]
+
+    def _number_below(self, epoch: Epoch, index: int) -> int:
+        return self._order(epoch, len(self)).at(index) if self._is_shuffled(epoch) else index
 
     def _facts(self) -> dict[str, Any]:
         return {"shuffle": self._shuffle}

@@ -9,6 +9,7 @@ from typing import Any, final
 from ..._errors import JoinError, UnknownLengthError
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
+from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 
 __all__ = ["JoinData", "ZipData"]
@@ -49,11 +50,13 @@ class _SideBySide(CombinedFlow):
             blame(error, self)
             raise
 
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of all flows that have this number."""
+        return [Origin(flow, index, self._below(epoch, place)) for place, flow in enumerate(self.df_lists)]
+
     def _together(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        put_together = self._put_together
         try:
-            for parts in zip(*self._passes(epoch, [start] * len(self.df_lists))):
-                yield put_together(parts)
+            yield from map(self._put_together, zip(*self._passes(epoch, [start] * len(self.df_lists))))
         except Exception as error:
             blame(error, self)
             raise

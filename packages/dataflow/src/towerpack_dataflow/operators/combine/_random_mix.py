@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from ...flow._epoch import Epoch
+from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 from ._mix_order import MixOrder
 
@@ -64,12 +65,21 @@ class RandomMixData(CombinedFlow):
         return islice(self._mixed(epoch, 0), start, None)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        place, rank = self._place(epoch, index)
+        return self.df_lists[place]._datapoint(self._below(epoch, place), rank)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the flow whose turn it is."""
+        place, rank = self._place(epoch, index)
+        return [Origin(self.df_lists[place], rank, self._below(epoch, place))]
+
+    def _place(self, epoch: Epoch, index: int) -> tuple[int, int]:
+        """Returns which flow a datapoint comes from, and its number there."""
         order = MixOrder(self._sizes, epoch)
         number, offset = order.block_of(index)
         places, ranks = self._block(order, epoch, number)
         place = int(places[offset])
-        rank = ranks[place] + int(np.count_nonzero(places[:offset] == place))
-        return self.df_lists[place]._datapoint(self._below(epoch, place), rank)
+        return place, ranks[place] + int(np.count_nonzero(places[:offset] == place))
 
     def _mixed(self, epoch: Epoch, start: int) -> Iterator[Any]:
         order = MixOrder(self._sizes, epoch)
