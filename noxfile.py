@@ -27,6 +27,7 @@ WITH_EXTRAS = {
     "dataflow": "dataflow[datasets,gym,remote]",
     "layers": "layers[slim]",
     "callbacks": "callbacks[plot]",
+    "trainers": "trainers[rl]",
 }
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
@@ -70,7 +71,7 @@ COMBINATIONS = {
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
     "full": (
-        ["dataflow[datasets]", "layers[slim]", "trainers"],
+        ["dataflow[datasets]", "layers[slim]", "trainers[rl]"],
         [
             "test_libraries_in_towers.py",
             "test_own_graph.py",
@@ -81,6 +82,7 @@ COMBINATIONS = {
             "test_gan_callbacks.py",
             "test_gan_examples.py",
             "test_gan_picture_examples.py",
+            "test_rl_examples.py",
             "test_golden_checkpoints.py",
         ],
     ),
@@ -92,6 +94,7 @@ EXAMPLE_TESTS = (
     "test_image_examples.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
+    "test_rl_examples.py",
     "test_replication.py::test_the_example_trains_on_two_virtual_devices",
     "test_replication.py::test_a_loop_of_ones_own",
     "test_distributed.py::test_the_example",
