@@ -55,11 +55,14 @@ class FinishedEpisodes:
         self._lengths += valid
         if ended.any():
             for number in np.flatnonzero(ended & valid):
-                episode = Episode(float(self._totals[number]), int(self._lengths[number]))
-                self.last.append(episode)
-                self.new.append(episode)
+                self.add(Episode(float(self._totals[number]), int(self._lengths[number])))
             self._totals[ended] = 0
             self._lengths[ended] = 0
+
+    def add(self, episode: Episode) -> None:
+        """Keeps an episode that was counted elsewhere."""
+        self.last.append(episode)
+        self.new.append(episode)
 
     def take_new(self) -> list[Episode]:
         """Returns the episodes that have ended since the last call."""
