@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -20,7 +20,7 @@ from ._batch_allocator import BatchAllocator
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
 
-__all__ = ["BatchData"]
+__all__ = ["BatchData", "hosts_of"]
 
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
@@ -71,6 +71,30 @@ class BatchData(ProxyDataFlow):
             )
         self._use_list = arguments.flag("use_list", use_list)
 
+    @staticmethod
+    def aggregate_batch(datapoints: Sequence[Any], use_list: bool = False) -> Any:
+        """Returns one batch of some datapoints, as a `BatchData` makes it.
+
+        Args:
+            datapoints: at least one.
+            use_list: whether each component stays a list of the values, unstacked.
+
+        Raises:
+            ArgumentError: there is no datapoint.
+            BatchError: the datapoints do not stack.
+
+        Example:
+            >>> numbers, words = BatchData.aggregate_batch([[1, "a"], [2, "b"]])
+            >>> numbers.tolist(), words.tolist()
+            ([1, 2], ['a', 'b'])
+        """
+        if not len(datapoints):
+            raise ArgumentError("aggregate_batch takes at least one datapoint; received none")
+        collator = Collator(len(datapoints), arguments.flag("use_list", use_list))
+        for datapoint in datapoints:
+            collator.add(datapoint)
+        return collator.take()
+
     def __len__(self) -> int:
         """Returns the number of batches in a pass."""
         whole, rest = divmod(len(self.ds), self._batch_size)
@@ -83,7 +107,7 @@ class BatchData(ProxyDataFlow):
 
     def _facts(self) -> dict[str, Any]:
         # Of all hosts together, since batch k of these is the k-th stretch of an epoch on any number of them.
-        size = self._batch_size * _hosts(self.ds)
+        size = self._batch_size * hosts_of(self.ds)
         return {"batch_size": size, "remainder": self._remainder}
 
     def lend_read_only(self) -> None:
@@ -164,8 +188,8 @@ class BatchData(ProxyDataFlow):
         return f"BatchData({self._batch_size})"
 
 
-def _hosts(flow: DataFlow) -> int:
+def hosts_of(flow: DataFlow) -> int:
     """Returns among how many hosts the datapoints of a flow are divided."""
     count = flow._count if isinstance(flow, ShardData) else 1
     below = flow._children()
-    return count * _hosts(below[0]) if len(below) == 1 else count
+    return count * hosts_of(below[0]) if len(below) == 1 else count

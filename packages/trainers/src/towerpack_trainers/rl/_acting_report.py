@@ -9,8 +9,8 @@ import numpy as np
 
 from towerpack_callbacks import Callback
 
-from ._finished_episodes import FinishedEpisodes
 from ._time_shares import SHARES, TimeShares
+from .environments import FinishedEpisodes
 
 __all__ = ["ActingReport"]
 
@@ -31,11 +31,17 @@ class ActingReport(Callback):
         """Names the statistics."""
         return ["mean_return", "episodes", *SHARES]
 
+    def headlines(self) -> Sequence[str]:
+        """Names those of episodes; the shares have a line of their own."""
+        return ["mean_return", "episodes"]
+
     def _trigger_epoch(self) -> None:
         monitors, last = self.trainer.monitors, self._episodes.last
         monitors.put_scalar("episodes", len(self._episodes.take_new()))
         # Before the first episode has ended there is no return to tell.
         mean = float(np.mean([each.total for each in last])) if last else np.nan
         monitors.put_scalar("mean_return", mean)
-        for name, value in self._shares.take().items():
+        taken = self._shares.take()
+        for name, value in taken.items():
             monitors.put_scalar(name, value)
+        monitors.put_message(self._shares.as_text(taken))

@@ -56,6 +56,10 @@ class AgentTrainer(BuilderTrainer):
             )
         )
 
+    def explain(self) -> str:
+        """Describes the training, as `Trainer.explain` does, and how it acts."""
+        return f"{super().explain()}\n{self._collector.describe()}"
+
     @classmethod
     def _updates_of(cls, batches: int, devices: int | Sequence[str] | None) -> int:
         """Returns how many updates so many batches are.

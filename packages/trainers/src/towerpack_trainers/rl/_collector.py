@@ -4,27 +4,50 @@ from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast, final
 
 import numpy as np
 
 from towerpack_callbacks import Callback, Every
 from towerpack_inputsource import RolloutInput
 
-from .._errors import ConfigError
 from ..towers._predictor import Predictor
-from ._protocols import EnvironmentState, VectorEnvironments
-from ._spaces import action_spec
+from ._protocols import Environments, EnvironmentState
 from ._time_shares import TimeShares
-from ._vector_steps import Transitions, VectorSteps
+from .environments import GroupedSteps, Transitions, VectorSteps, state_of
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "Moment"]
 
 _log = logging.getLogger("towerpack_trainers")
 _ARRAYS = "environments.npz"
+
+
+@final
+class Moment(NamedTuple):
+    """One step of each environment, with what the policy said before it.
+
+    Attributes:
+        observation: before the step.
+        outputs: of the policy; the first one are the actions.
+        happened: the step.
+    """
+
+    observation: np.ndarray
+    outputs: Sequence[np.ndarray]
+    happened: Transitions
+
+    @classmethod
+    def joined(
+        cls, asked: Sequence[tuple[np.ndarray, Sequence[np.ndarray]]], happened: Transitions
+    ) -> Moment:
+        """Makes one of what the policy was asked, and said, for each group."""
+        if len(asked) == 1:
+            return cls(*asked[0], happened)
+        observations, outputs = zip(*asked)
+        return cls(np.concatenate(observations), [np.concatenate(each) for each in zip(*outputs)], happened)
 
 
 class Collector(Callback):
@@ -37,10 +60,12 @@ class Collector(Callback):
     Subclasses act and remember in `_make_data`, and draw in `_batches`.
 
     Args:
-        envs: the environments.
+        envs: the environments, or a list of groups of them. A group with `send` and `recv` then steps while
+            the policy acts for the next one.
         source: the input of the training.
         updates: how many updates a turn has.
-        env_state: the state of the environments; None: that of `envs`, if these have one.
+        env_state: the state of the environments, or a list of those of the groups; None: that of `envs`, if
+            these have one.
 
     Attributes:
         shares: where the time goes.
@@ -51,15 +76,15 @@ class Collector(Callback):
 
     def __init__(
         self,
-        envs: VectorEnvironments,
+        envs: Environments,
         source: RolloutInput,
         updates: int,
-        env_state: EnvironmentState | None = None,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None = None,
     ) -> None:
-        self.steps = VectorSteps(envs, action_spec(envs.single_action_space))
+        self.steps = GroupedSteps(envs)
         self.shares = TimeShares()
         self._source, self._updates = source, updates
-        self._env_state = _state_of(envs, env_state)
+        self._env_state = state_of(envs, env_state)
         self._restored: dict[str, Any] | None = None
         self._turn_begin = 0
         self._predict: Predictor | None = None
@@ -74,6 +99,20 @@ class Collector(Callback):
             towers: how many towers take a batch in each update.
         """
         self._seed, self._towers = seed, towers
+
+    def describe(self) -> str:
+        """Says in lines where and how the training acts."""
+        groups = [part.envs for part in self.steps.parts]
+        kinds = " and ".join(f"{group.num_envs} in {type(group).__name__}" for group in groups)
+        overlap = ", one of which steps while the policy acts for another" if self.steps.overlaps else ""
+        state = self._env_state
+        exact = state is not None and getattr(state, "exact", True)
+        reason = getattr(state, "reason", "") or "their state cannot be saved"
+        return (
+            f"environments: {kinds}, autoreset mode {self.steps.parts[0].mode}{overlap}\n"
+            f"a turn: {self._turn()}\n"
+            f"resume: {'exact' if exact else f'in new episodes, as the environments are reset: {reason}'}"
+        )
 
     # ---- what subclasses override
 
@@ -105,6 +144,10 @@ class Collector(Callback):
     def _load_data(self, state: dict[str, Any], directory: Path) -> None:
         """Restores what the two methods above have kept."""
 
+    def _turn(self) -> str:
+        """Says in words what a turn is."""
+        return f"acts, then {self._updates} updates"
+
     # ---- the turns
 
     def _setup_graph(self) -> None:
@@ -124,9 +167,17 @@ class Collector(Callback):
         else:
             self._put(self.global_step - self._turn_begin)
 
+    def _before_epoch(self) -> None:
+        self.shares.begin_learning()
+
     def _trigger_step(self) -> None:
         if self._turn_is_over():
+            self.shares.end_learning()
             self._end_turn()
+
+    def _after_epoch(self) -> None:
+        # What follows, such as an evaluation, is no learning.
+        self.shares.end_learning()
 
     def _after_triggers(self) -> None:
         loop = self.trainer.loop
@@ -138,8 +189,9 @@ class Collector(Callback):
 
     def _begin_turn(self) -> None:
         self._turn_begin = self.global_step
-        self.shares.in_acting(self._make_data)
+        self._make_data()
         self._put(0)
+        self.shares.begin_learning()
 
     def _put(self, used: int) -> None:
         for batch in islice(self._batches(), used * self._towers, None):
@@ -157,8 +209,33 @@ class Collector(Callback):
         return outputs
 
     def _step(self, action: np.ndarray) -> Transitions:
+        """Makes one step in all environments."""
         self.shares.in_environment(lambda: self.steps.send(action))
-        happened = self.shares.in_environment(self.steps.receive)
+        return self._counted(self.shares.in_environment(self.steps.receive))
+
+    def _moments(self, count: int) -> Iterator[Moment]:
+        """Acts in all environments, so many times.
+
+        While the policy acts for a group of environments, the others step: the observations of a group are
+        waited for only when it is its turn again.
+        """
+        parts = self.steps.parts
+        asked = [self._begin(part) for part in parts]
+        for left in reversed(range(count)):
+            before, happened = list(asked), []
+            for number, part in enumerate(parts):
+                happened.append(self._counted(self.shares.in_environment(part.receive)))
+                if left:
+                    asked[number] = self._begin(part)
+            yield Moment.joined(before, self.steps.joined(happened))
+
+    def _begin(self, part: VectorSteps) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        observation = part.observation
+        outputs = self._act(observation)
+        self.shares.in_environment(lambda: part.send(outputs[0]))
+        return observation, outputs
+
+    def _counted(self, happened: Transitions) -> Transitions:
         valid = int(np.count_nonzero(happened.valid))
         self.shares.frames += valid
         self.trainer.loop.env_steps += valid
@@ -168,7 +245,7 @@ class Collector(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns where the turn is, and what it depends on."""
-        if not hasattr(self.steps, "observation"):
+        if not self.steps.started:
             return {}
         return {
             "turn_begin": self._turn_begin,
@@ -183,6 +260,8 @@ class Collector(Callback):
 
     def save_files(self, directory: Path) -> None:
         """Puts observations, and what happened, into a directory."""
+        if not self.steps.started:
+            return
         arrays: dict[str, Any] = self.steps.arrays()
         np.savez(directory / _ARRAYS, **arrays)
         self._save_data(directory)
@@ -197,22 +276,7 @@ class Collector(Callback):
         self._load_data(state["data"], directory)
         if self._env_state is not None and state["envs"] is not None:
             self._env_state.load_state_dict(state["envs"])
-            if self._env_state.exact:
+            if getattr(self._env_state, "exact", True):
                 return
         _log.warning("The environments cannot go on exactly: they are reset, and new episodes begin.")
         self.steps.reset(self._seed + self._acts)
-
-
-def _state_of(envs: Any, given: EnvironmentState | None) -> EnvironmentState | None:
-    if given is None and hasattr(envs, "state_dict") and hasattr(envs, "load_state_dict"):
-        given = envs
-    missing = [name for name in ("state_dict", "load_state_dict") if given and not hasattr(given, name)]
-    if missing:
-        raise ConfigError(f"env_state={given!r} has no {' and no '.join(missing)}.")
-    if given is None or not getattr(given, "exact", True):
-        _log.info(
-            "A run that is resumed from a checkpoint resets these environments: their state cannot be saved. "
-            "A towerpack_dataflow.envs.ProcessVectorEnv goes on exactly; others, if "
-            "env_state=VectorEnvState(envs) says so."
-        )
-    return given

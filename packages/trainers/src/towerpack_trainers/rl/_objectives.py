@@ -51,10 +51,8 @@ class PPOObjective(PolicyObjective):
         advantage = _normalized(batch.advantage) if self.normalize else batch.advantage
         ratio = tf.exp(distribution.log_probability(batch.action) - batch.old_log_probability)
         clipped = tf.clip_by_value(ratio, 1 - self.clip, 1 + self.clip)
-        policy = tf.reduce_mean(-tf.minimum(ratio * advantage, clipped * advantage), name="policy_cost")
-        clipped_share = tf.reduce_mean(
-            tf.cast(tf.abs(ratio - 1) > self.clip, tf.float32), name="clipped_share"
-        )
+        policy = _mean(-tf.minimum(ratio * advantage, clipped * advantage), "policy_cost")
+        clipped_share = _mean(tf.cast(tf.abs(ratio - 1) > self.clip, tf.float32), "clipped_share")
         add_moving_summary(clipped_share)
         return _total(policy, distribution, value, batch.value_target, self.value, self.entropy)
 
@@ -78,7 +76,7 @@ class A2CObjective(PolicyObjective):
         """Returns the cost."""
         advantage = _normalized(batch.advantage) if self.normalize else batch.advantage
         lost = -distribution.log_probability(batch.action) * advantage
-        policy = tf.reduce_mean(lost, name="policy_cost")
+        policy = _mean(lost, "policy_cost")
         return _total(policy, distribution, value, batch.value_target, self.value, self.entropy)
 
 
@@ -90,8 +88,8 @@ def _total(
     value_weight: float,
     entropy_weight: float,
 ) -> tf.Tensor:
-    of_values = tf.reduce_mean(tf.square(value - target), name="value_cost")
-    entropy = tf.reduce_mean(distribution.entropy(), name="entropy")
+    of_values = _mean(tf.square(value - target), "value_cost")
+    entropy = _mean(distribution.entropy(), "entropy")
     add_moving_summary(policy, of_values, entropy)
     return tf.identity(policy + value_weight * of_values - entropy_weight * entropy, name="cost")
 
@@ -99,3 +97,9 @@ def _total(
 def _normalized(advantage: tf.Tensor) -> tf.Tensor:
     mean, variance = tf.nn.moments(advantage, [0])
     return (advantage - mean) / (tf.sqrt(variance) + 1e-8)
+
+
+def _mean(numbers: tf.Tensor, name: str) -> tf.Tensor:
+    """Averages numbers; 0 of none, as a batch is empty if each of its few steps was only a reset."""
+    count = tf.cast(tf.size(numbers), tf.float32)
+    return tf.div_no_nan(tf.reduce_sum(numbers), count, name=name)

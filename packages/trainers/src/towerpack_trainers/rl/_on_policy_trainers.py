@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import attrs
 
@@ -15,7 +15,7 @@ from ..config._train_config import TrainConfig
 from ._agent_trainer import AgentTrainer
 from ._objectives import A2CObjective, PolicyObjective, PPOObjective
 from ._on_policy_model import OnPolicyModel
-from ._protocols import EnvironmentState, Rollout, VectorEnvironments
+from ._protocols import Environments, EnvironmentState, Rollout
 from ._rollout_collector import RolloutCollector
 
 __all__ = ["A2CTrainer", "PPOTrainer"]
@@ -27,12 +27,12 @@ class _OnPolicyTrainer(AgentTrainer):
     def __init__(
         self,
         config: TrainConfig,
-        envs: VectorEnvironments,
+        envs: Environments,
         rollout: Rollout,
         objective: PolicyObjective,
         batch_size: int | None,
         epochs: int,
-        env_state: EnvironmentState | None,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None,
         devices: int | Sequence[str] | None,
     ) -> None:
         name, source = type(self).__name__, RolloutInput()
@@ -59,13 +59,15 @@ class PPOTrainer(_OnPolicyTrainer):
 
     Args:
         config: the training; its model is a `PolicyModel`, and it has no data.
-        envs: a `gymnasium.vector.VectorEnv`, in any autoreset mode.
+        envs: a `gymnasium.vector.VectorEnv`, in any autoreset mode; or a list of two, one of which then steps
+            while the policy acts for the other, if they have `send` and `recv`, as
+            `towerpack_dataflow.envs.ProcessVectorEnv` has.
         rollout: a `towerpack_dataflow.replay.RolloutBuffer` for them, or another `Rollout`.
         batch_size: steps of one update.
         epochs: how often each step is learned from.
         objective: the cost.
         env_state: for exact resume, the state of environments that have none by themselves, such as
-            `towerpack_dataflow.envs.VectorEnvState(envs)`.
+            `towerpack_dataflow.envs.VectorEnvState(envs)`; for a list of two, a list.
         devices: devices such as "/gpu:0", or how many, with a tower each; see `SyncMultiGPUTrainer`.
 
     Raises:
@@ -75,13 +77,13 @@ class PPOTrainer(_OnPolicyTrainer):
     def __init__(
         self,
         config: TrainConfig,
-        envs: VectorEnvironments,
+        envs: Environments,
         rollout: Rollout,
         *,
         batch_size: int = 64,
         epochs: int = 10,
         objective: PPOObjective | None = None,
-        env_state: EnvironmentState | None = None,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None = None,
         devices: int | Sequence[str] | None = None,
     ) -> None:
         objective = PPOObjective() if objective is None else objective
@@ -107,22 +109,24 @@ class A2CTrainer(_OnPolicyTrainer):
     def __init__(
         self,
         config: TrainConfig,
-        envs: VectorEnvironments,
+        envs: Environments,
         rollout: Rollout,
         *,
         objective: A2CObjective | None = None,
-        env_state: EnvironmentState | None = None,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None = None,
         devices: int | Sequence[str] | None = None,
     ) -> None:
         objective = A2CObjective() if objective is None else objective
         super().__init__(config, envs, rollout, objective, None, 1, env_state, devices)
 
 
-def _size_of(rollout: Rollout, envs: VectorEnvironments) -> int:
+def _size_of(rollout: Rollout, envs: Environments) -> int:
     """Returns how many steps of all environments a rollout has."""
-    if rollout.environments != envs.num_envs:
+    groups: Sequence[Any] = envs if isinstance(envs, (list, tuple)) else [envs]
+    count = sum(int(group.num_envs) for group in groups)
+    if rollout.environments != count:
         raise ConfigError(
-            f"rollout has room for {rollout.environments} environments, and envs are "
-            f"{envs.num_envs}. Make it for these: RolloutBuffer(..., environments={envs.num_envs})."
+            f"rollout has room for {rollout.environments} environments, and envs are {count}. Make it for "
+            f"these: RolloutBuffer(..., environments={count})."
         )
-    return rollout.steps * envs.num_envs
+    return rollout.steps * count

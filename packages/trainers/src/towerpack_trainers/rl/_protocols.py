@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-__all__ = ["EnvironmentState", "Memory", "Rollout", "VectorEnvironments"]
+__all__ = ["EnvironmentState", "Environments", "Memory", "Rollout", "VectorEnvironments"]
 
 _Directory = str | os.PathLike[str]
 
@@ -30,6 +30,10 @@ class VectorEnvironments(Protocol):
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Makes one step in each environment."""
+
+
+Environments: TypeAlias = VectorEnvironments | Sequence[VectorEnvironments]
+"""Vector environments, or a list of groups of them."""
 
 
 class EnvironmentState(Protocol):

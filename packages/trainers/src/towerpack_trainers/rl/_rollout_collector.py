@@ -11,8 +11,8 @@ import numpy as np
 from towerpack_inputsource import RolloutInput
 
 from ._collector import Collector
-from ._protocols import EnvironmentState, Rollout, VectorEnvironments
-from ._vector_steps import Transitions
+from ._protocols import Environments, EnvironmentState, Rollout
+from .environments import Transitions
 
 __all__ = ["RolloutCollector"]
 
@@ -35,16 +35,18 @@ class RolloutCollector(Collector):
 
     def __init__(
         self,
-        envs: VectorEnvironments,
+        envs: Environments,
         source: RolloutInput,
         rollout: Rollout,
         batch_size: int,
         epochs: int,
         updates: int,
-        env_state: EnvironmentState | None,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None,
     ) -> None:
         super().__init__(envs, source, updates, env_state)
         self._rollout, self._batch_size, self._epochs = rollout, batch_size, epochs
+        rollout.clear()
+        self._found = rollout.state_dict()
         # Minibatches are drawn from the rollout's random numbers, so their state is kept from before.
         self._drawn_from: dict[str, Any] = {}
 
@@ -54,10 +56,7 @@ class RolloutCollector(Collector):
     def _make_data(self) -> None:
         rollout = self._rollout
         rollout.clear()
-        while not rollout.full:
-            observation = self.steps.observation
-            action, log_probability, value = self._act(observation)
-            happened = self._step(action)
+        for observation, (action, log_probability, value), happened in self._moments(rollout.steps):
             rollout.add(
                 observation,
                 action,
@@ -92,6 +91,18 @@ class RolloutCollector(Collector):
     def _end_turn(self) -> None:
         self._rollout.clear()
         self._drawn_from = self._rollout.state_dict()
+
+    def _after_train(self) -> None:
+        # As flows are put back: a second training, such as the one behind a rehearsal, begins like the first.
+        self._rollout.clear()
+        self._rollout.load_state_dict(self._found)
+
+    def _turn(self) -> str:
+        steps, count = self._rollout.steps, self._rollout.environments
+        return (
+            f"{steps * count:,} steps, {steps} of each environment, then {self._updates} updates by batches "
+            f"of at most {self._batch_size}; each step {self._epochs} times"
+        )
 
     def _data_state(self) -> dict[str, Any]:
         return self._drawn_from

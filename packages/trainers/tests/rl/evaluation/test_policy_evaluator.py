@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from towerpack_callbacks import MaxSaver
+from towerpack_callbacks import MaxSaver, ModelSaver
 from towerpack_dataflow.replay import RolloutBuffer
 from towerpack_trainers import ConfigError, TrainConfig, fast_dev_run
 from towerpack_trainers.distributed import MissingExtraError
@@ -101,6 +101,23 @@ def test_a_rehearsal_evaluates_a_few_steps(config_of, walks):
     config, trainer_of = config_of([PolicyEvaluator(lambda: env)])
     trainer_of(fast_dev_run(config)).train()
     assert 0 < env.steps <= 2
+
+
+@pytest.mark.slow
+def test_a_resumed_run_leaves_out_the_episodes_that_it_plays_again(config_of, walks, tmp_path):
+    def callbacks():
+        return [ModelSaver(), PolicyEvaluator(walks, episodes=4)]
+
+    config, trainer_of = config_of(callbacks(), max_epoch=2)
+    trainer_of(config).train()
+    file = tmp_path / "log" / "evaluation.monitor.csv"
+    first = file.read_text().splitlines()
+    file.write_text("\n".join(first) + "\n1.0,3,0.5,10000,999999\n1.0,3")
+    config, trainer_of = config_of(callbacks(), max_epoch=3, resume="auto")
+    trainer_of(config).train()
+    lines = file.read_text().splitlines()
+    assert lines[: len(first)] == first
+    assert len(lines) == len(first) + 4
 
 
 @pytest.mark.slow

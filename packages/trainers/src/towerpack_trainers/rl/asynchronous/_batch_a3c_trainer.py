@@ -87,6 +87,10 @@ class BatchA3CTrainer(BuilderTrainer):
             )
         )
 
+    def explain(self) -> str:
+        """Describes the training, as `Trainer.explain` does, and how it acts."""
+        return f"{super().explain()}\n{self._actor.describe()}"
+
     def _make_builder(self) -> Builder:
         return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
 

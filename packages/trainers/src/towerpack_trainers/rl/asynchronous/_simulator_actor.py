@@ -15,8 +15,8 @@ from towerpack_callbacks import Callback
 
 from ...predict import MultiThreadAsyncPredictor
 from ...towers._predictor import Predictor
-from .._finished_episodes import Episode, FinishedEpisodes
 from .._spaces import action_spec
+from ..environments import Episode, FinishedEpisodes
 from ._simulator_shares import SIMULATOR_SHARES, SimulatorShares
 from ._simulators import Simulators
 from ._trajectories import TrajectoryFlow, Unroll
@@ -83,12 +83,26 @@ class SimulatorActor(Callback):
         """Names the statistics."""
         return ["mean_return", "episodes", *SIMULATOR_SHARES]
 
+    def headlines(self) -> Sequence[str]:
+        """Names those of episodes; the shares have a line of their own."""
+        return ["mean_return", "episodes"]
+
     def _trigger_epoch(self) -> None:
         monitors, last = self.trainer.monitors, list(self._episodes.last)
         monitors.put_scalar("episodes", len(self._episodes.take_new()))
         monitors.put_scalar("mean_return", float(np.mean([each.total for each in last])) if last else np.nan)
-        for name, value in self._shares.take().items():
+        taken = self._shares.take()
+        for name, value in taken.items():
             monitors.put_scalar(name, value)
+        monitors.put_message(self._shares.as_text(taken))
+
+    def describe(self) -> str:
+        """Returns who acts, for `explain`."""
+        return (
+            f"environments: {self._simulators.num_envs} in {len(self._unrolls)} simulators; threads that predict: "
+            f"{self._threads}, each for up to {self._prediction_batch} observations at a time\n"
+            "resume: in new episodes; the order in which simulators are ready does not come again"
+        )
 
     # ---- the hooks
 

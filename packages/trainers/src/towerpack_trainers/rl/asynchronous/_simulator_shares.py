@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import final
 
@@ -15,6 +16,7 @@ SIMULATOR_SHARES = (
     "environment_share",
     "inference_share",
     "learner_share",
+    "idle_share",
 )
 
 
@@ -66,11 +68,19 @@ class SimulatorShares:
         self._held_when_sent[simulator] = self._held
 
     def take(self) -> dict[str, float]:
-        """Returns what happened since the last call, as rates and shares."""
+        """Returns what happened since the last call, as rates and shares; the rest is idle time."""
         now, seconds = perf_counter(), self._seconds.copy()
         began, frames, predictions, before = self._last
         self._last = (now, self.frames, self.predictions, seconds)
         passed = max(now - began, 1e-9)
-        shares = (seconds - before) / (passed * len(self._sent))
+        busy = ((seconds - before) / (passed * len(self._sent))).tolist()
         rates = [(self.frames - frames) / passed, (self.predictions - predictions) / passed]
-        return dict(zip(SIMULATOR_SHARES, [*rates, *shares.tolist()]))
+        return dict(zip(SIMULATOR_SHARES, [*rates, *busy, max(1 - sum(busy), 0.0)]))
+
+    @staticmethod
+    def as_text(taken: Mapping[str, float]) -> str:
+        """Returns what `take` returned as words."""
+        frames, predictions, *shares = (taken[name] for name in SIMULATOR_SHARES)
+        names = (name.removesuffix("_share") for name in SIMULATOR_SHARES[2:])
+        text = ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in zip(names, shares))
+        return f"{frames:,.0f} frames/s, {predictions:,.0f} predictions/s; the time of simulators: {text}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from .._finished_episodes import Episode
+from ..environments import Episode
 
 __all__ = ["EpisodeFile"]
 

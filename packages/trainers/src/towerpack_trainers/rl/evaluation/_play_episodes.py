@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..._argument_checks import at_least
-from .._finished_episodes import Episode
 from .._spaces import action_spec
-from .._vector_steps import VectorSteps
+from ..environments import Episode, VectorSteps
 from ._one_environment import as_vector
 
 __all__ = ["MOST_STEPS", "Act", "cut_episodes", "play_episodes"]

@@ -12,7 +12,7 @@ from towerpack_callbacks import Callback
 
 from ..._argument_checks import at_least, check_function
 from ...towers._predictor import Predictor
-from .._finished_episodes import Episode
+from ..environments import Episode
 from ._episode_file import EpisodeFile
 from ._one_environment import as_vector, recorded
 from ._play_episodes import MOST_STEPS, cut_episodes, play_episodes

@@ -44,20 +44,34 @@ class FinishedEpisodes:
         self.last: deque[Episode] = deque(maxlen=_KEPT)
         self.new: list[Episode] = []
 
-    def begin_anew(self) -> None:
-        """Drops what was counted of episodes that have not ended."""
-        self._totals[:] = 0
-        self._lengths[:] = 0
+    def begin_anew(self, first: int, count: int) -> None:
+        """Drops what was counted of episodes that have not ended.
 
-    def count(self, reward: np.ndarray, ended: np.ndarray, valid: np.ndarray) -> None:
-        """Counts one step of each environment."""
-        self._totals += reward * valid
-        self._lengths += valid
+        Args:
+            first: the number of the first environment.
+            count: of how many.
+        """
+        self._totals[first : first + count] = 0
+        self._lengths[first : first + count] = 0
+
+    def count(self, reward: np.ndarray, ended: np.ndarray, valid: np.ndarray, first: int = 0) -> None:
+        """Counts one step of some environments.
+
+        Args:
+            reward: of each.
+            ended: bool, whether its episode has ended with the step.
+            valid: bool; False where the step only reset the environment.
+            first: the number of the first of them.
+        """
+        totals = self._totals[first : first + len(reward)]
+        lengths = self._lengths[first : first + len(reward)]
+        totals += reward * valid
+        lengths += valid
         if ended.any():
             for number in np.flatnonzero(ended & valid):
-                self.add(Episode(float(self._totals[number]), int(self._lengths[number])))
-            self._totals[ended] = 0
-            self._lengths[ended] = 0
+                self.add(Episode(float(totals[number]), int(lengths[number])))
+            totals[ended] = 0
+            lengths[ended] = 0
 
     def add(self, episode: Episode) -> None:
         """Keeps an episode that was counted elsewhere."""
