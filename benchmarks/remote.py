@@ -2,8 +2,9 @@
 
     python benchmarks/remote.py [--smoke]
 
-Both sides run in processes of their own. Both send one array again and again, which is read-only, since of one
-that may still be written to a flow's sender takes a copy; both readers take frames without a copy. Each ratio is of one round, in which both are measured in turn.
+Senders run in processes of their own. Both send one array again and again, which is read-only, since a flow's
+sender takes a copy of one that may still be written to; both readers take frames without a copy. Each ratio
+is of one round, in which both are measured in turn.
 """
 
 from __future__ import annotations
