@@ -26,6 +26,7 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 WITH_EXTRAS = {
     "dataflow": "dataflow[datasets,gym,remote]",
     "layers": "layers[slim]",
+    "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
     "trainers": "trainers[rl]",
 }
