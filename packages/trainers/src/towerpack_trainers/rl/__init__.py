@@ -5,12 +5,14 @@ from ._objectives import A2CObjective, PolicyObjective, PPOObjective
 from ._on_policy_trainers import A2CTrainer, PPOTrainer
 from ._policy_model import PolicyModel
 from ._protocols import EnvironmentState, Memory, Rollout, VectorEnvironments
+from .asynchronous import BatchA3CTrainer, Simulators, VTrace, VTraceObjective, v_trace
 from .environments import Episode
 from .evaluation import PolicyEvaluator, play_episodes
 
 __all__ = [
     "A2CObjective",
     "A2CTrainer",
+    "BatchA3CTrainer",
     "Categorical",
     "DiagonalGaussian",
     "Distribution",
@@ -23,6 +25,10 @@ __all__ = [
     "PolicyModel",
     "PolicyObjective",
     "Rollout",
+    "Simulators",
+    "VTrace",
+    "VTraceObjective",
     "VectorEnvironments",
     "play_episodes",
+    "v_trace",
 ]
