@@ -34,6 +34,7 @@ _SMALL = {
     "_aligned_memory.py": "serves batches, slots and messages, on the lowest floor that all of them see",
     "_as_dataflow.py": "serves operators and runtime; one of the sources would be above another one in it",
     "_batch_allocator.py": "serves buffers and collating, which do not know each other",
+    "_cache_storage.py": "what all storages of a cache keep to; none of them knows another one",
     "_container_copies.py": "serves flows and operators; cuts a circle between them",
     "_describe_command.py": "one command, which prints what `reports` describes",
     "_step_fetch.py": "what a callback declares; loops and trainers know it without knowing callbacks",

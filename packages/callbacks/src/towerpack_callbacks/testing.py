@@ -70,7 +70,7 @@ def check_callback(
     variable "weight"; an evaluation may run over any iterable. Checked are:
 
     - the callback sets up and runs, and no op is added after `_setup_graph`;
-    - its state is JSON and survives a round trip into a new callback;
+    - its state is JSON and survives a round trip into a new callback, as do its files, if it has any;
     - set up once more, for another training, it begins with the state of a new callback;
     - it puts no statistic that it does not declare;
     - when a training fails, before it had a turn or in the middle of a step or an epoch, its `_after_train`
@@ -88,7 +88,7 @@ def check_callback(
     directory = Path(log_dir)
     make_before = before if callable(before) else lambda: before
     used = _check_training(make_callback, make_before, directory / "whole")
-    _check_state(make_callback, make_before, directory / "again", used.state_dict())
+    _check_state(make_callback, make_before, directory / "again", used)
     _check_new_start(used, make_callback(), make_before, directory / "anew")
     for method in ("_before_train", "_after_run", "_trigger_epoch"):
         _check_failure(make_callback, make_before, directory / method, method)
@@ -123,20 +123,35 @@ def _check_state(
     make_callback: Callable[[], Callback],
     make_before: Callable[[], Sequence[Callback]],
     log_dir: Path,
-    state: dict[str, Any],
+    used: Callback,
 ) -> None:
-    callback = make_callback()
+    callback, state = make_callback(), used.state_dict()
     try:
         copied = json.loads(json.dumps(state))
     except (TypeError, ValueError) as error:
         raise AssertionError(f"state_dict() of {callback} is not made of JSON values: {error}") from error
+    files = log_dir / "files"
+    files.mkdir(parents=True)
+    used.save_files(files)
     _loop([*make_before(), callback], log_dir)
     if copied:
         callback.load_state_dict(copied)
+    _load_files(callback, files)
     if callback.state_dict() != copied:
         raise AssertionError(
             f"{callback} does not keep its state: saved {copied!r}, after loading {callback.state_dict()!r}."
         )
+
+
+def _load_files(callback: Callback, directory: Path) -> None:
+    if any(directory.iterdir()):
+        try:
+            callback.load_files(directory)
+        except Exception as error:
+            raise AssertionError(
+                f"{callback} does not take back the files of save_files(directory): {error!r}. Write "
+                "load_files(directory), which is called right after load_state_dict."
+            ) from error
 
 
 def _check_new_start(

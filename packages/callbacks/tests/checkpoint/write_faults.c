@@ -134,6 +134,9 @@ int renameat2(int from_at, const char *from, int to_at, const char *to, unsigned
 int mkdir(const char *path, mode_t mode) {
     return strikes("mkdir", below(path)) ? -1 : REAL(mkdir)(path, mode);
 }
+int link(const char *from, const char *to) {
+    return strikes("link", below(to)) ? -1 : REAL(link)(from, to);
+}
 int symlink(const char *target, const char *path) {
     return strikes("symlink", below(path)) ? -1 : REAL(symlink)(target, path);
 }

@@ -21,7 +21,14 @@ import numpy as np
 
 from towerpack_callbacks import CheckpointWriteError, ModelSaver
 from towerpack_callbacks.checkpoint import latest_checkpoint, read_checkpoint, write_checkpoint
-from towerpack_callbacks.checkpoint.format import point_to
+from towerpack_callbacks.checkpoint.format import (
+    TensorFile,
+    add_files,
+    begin_checkpoint,
+    point_to,
+    removed_after_error,
+    write_files,
+)
 
 VALUES = {"a/W": np.arange(60_000, dtype=np.float32), "b": np.ones(3, np.float32)}
 
@@ -29,10 +36,21 @@ VALUES = {"a/W": np.arange(60_000, dtype=np.float32), "b": np.ones(3, np.float32
 def store(directory):
     """What a saver does once it has copied everything."""
     path = directory / "model-2"
-    write_checkpoint(path, VALUES, {"writing": 2})
+    aside = begin_checkpoint(path)
+    with removed_after_error(aside):
+        add_files(path, aside, lambda files: put_files(files, directory.parent / "sealed"))
+    with TensorFile() as tensor_file:
+        write_files(path, aside, VALUES, '{"writing": 2}', tensor_file)
     saver = ModelSaver(keep_last=1)
     saver._dir = directory
     saver._finish(path, 2)
+
+
+def put_files(files, sealed):
+    """What a callback does that has files: one is new, one is linked."""
+    (files / "Memory" / "open").mkdir(parents=True)
+    (files / "Memory" / "open" / "rows").write_bytes(bytes(1000))
+    os.link(sealed, files / "Memory" / "sealed")
 
 
 def latest_writing(directory):
@@ -121,6 +139,7 @@ def main():
 
         def before(template=template):
             directory = Path(tempfile.mkdtemp(dir=scratch)) / "run"
+            (directory.parent / "sealed").write_bytes(bytes(1000))
             return Path(shutil.copytree(template, directory, symlinks=True))
 
         assert in_child(make) == 0

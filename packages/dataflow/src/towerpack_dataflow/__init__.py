@@ -4,8 +4,10 @@ from ._errors import (
     ArgumentError,
     ArgumentTypeError,
     BatchError,
+    CacheError,
     ComponentError,
     DataFlowError,
+    DataFlowTerminated,
     DatapointTimeoutError,
     EmptyFlowError,
     EnvCallError,
@@ -13,6 +15,7 @@ from ._errors import (
     EnvTimeoutError,
     ExhaustedError,
     FlowDefinitionError,
+    JoinError,
     MessageError,
     NotAddressableError,
     ParcelError,
@@ -25,17 +28,25 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from .batch import BatchData
+from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
+from .flow.provenance import Origin, Trace
+from .operators._filter_data import FilterData
+from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
 from .operators._map_data import MapData
 from .operators._print_data import PrintData
 from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
 from .operators._repeat import FixedSizeData, RepeatedData
+from .operators._repeated_datapoint import RepeatedDataPoint
+from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
+from .operators.cache import CacheData, DiskCache, MemoryCache
+from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
+from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -47,6 +58,7 @@ from .runtime import (
     get_worker_info,
 )
 from .runtime._suggest_workers import Suggestion, autotune
+from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable
 from .sources._from_list import DataFromList
@@ -54,54 +66,81 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BatchByBudget",
     "BatchData",
+    "BatchDataByShape",
     "BatchError",
+    "BucketData",
+    "CacheData",
+    "CacheError",
     "ComponentError",
+    "ConcatData",
     "DataFlow",
     "DataFlowError",
+    "DataFlowTerminated",
     "DataFromArrays",
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",
     "DatapointTimeoutError",
     "Diagnosis",
+    "DiskCache",
     "EmptyFlowError",
     "EnvCallError",
     "EnvError",
     "EnvTimeoutError",
     "Epoch",
     "ExhaustedError",
+    "FakeData",
+    "FilterData",
     "FixedSizeData",
     "FlowDefinitionError",
+    "JoinData",
+    "JoinError",
+    "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
+    "MemoryCache",
     "MessageError",
+    "MixData",
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "Origin",
+    "PackData",
+    "PadBatchData",
     "ParcelError",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",
+    "RandomChooseData",
+    "RandomMixData",
     "RemoteError",
     "RepeatedData",
+    "RepeatedDataPoint",
     "SegmentError",
+    "SelectComponent",
     "SendError",
     "ShardData",
+    "SkipData",
     "SpeedResult",
     "StateError",
     "Suggestion",
     "TestDataSpeed",
     "TooFewTransitionsError",
+    "Trace",
     "UnknownLengthError",
+    "WindowData",
     "WorkerDiedError",
     "WorkerError",
     "WorkerInfo",
+    "ZipData",
     "autotune",
     "flows_read_here",
     "get_worker_info",
+    "refit",
     "reshard",
 ]

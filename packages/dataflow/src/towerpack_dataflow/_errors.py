@@ -8,8 +8,10 @@ __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
     "BatchError",
+    "CacheError",
     "ComponentError",
     "DataFlowError",
+    "DataFlowTerminated",
     "DatapointTimeoutError",
     "EmptyFlowError",
     "EnvCallError",
@@ -17,6 +19,7 @@ __all__ = [
     "EnvTimeoutError",
     "ExhaustedError",
     "FlowDefinitionError",
+    "JoinError",
     "MessageError",
     "NotAddressableError",
     "ParcelError",
@@ -40,12 +43,15 @@ class DataFlowError(Exception):
         ├── ArgumentError        (ValueError)    an argument has a value that cannot work
         ├── ArgumentTypeError    (TypeError)     an argument has a type that cannot work
         ├── BatchError           (ValueError)    datapoints that do not stack into one batch
+        ├── CacheError           (ValueError)    a directory does not hold the cache of such a flow
         ├── ComponentError       (LookupError)   a datapoint lacks the component asked for
+        ├── DataFlowTerminated   (RuntimeError)  a flow can never give a datapoint again
         ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
         ├── EnvCallError         (RuntimeError)  a vector environment's method, called out of turn
         ├── EnvError             (ValueError)    an environment does not keep to its own spaces
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
+        ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
         ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
@@ -78,8 +84,19 @@ class BatchError(DataFlowError, ValueError):
     """Datapoints of one batch do not stack: other components, shapes or dtypes."""
 
 
+class CacheError(DataFlowError, ValueError):
+    """A directory does not hold the cache of such a flow, or a cache cannot serve what is asked of it."""
+
+
 class ComponentError(DataFlowError, LookupError):
     """A datapoint does not have the component asked for."""
+
+
+class DataFlowTerminated(DataFlowError, RuntimeError):
+    """A flow raises it to say that it can never give a datapoint again, in no later pass either.
+
+    Flows that repeat hand it on. Input sources take it for the end of the data.
+    """
 
 
 class EmptyFlowError(DataFlowError, ValueError):
@@ -100,6 +117,10 @@ class ExhaustedError(DataFlowError, RuntimeError):
 
 class FlowDefinitionError(DataFlowError, TypeError):
     """A subclass of `DataFlow` overrides none of the methods that it must, or contradictory ones."""
+
+
+class JoinError(DataFlowError, ValueError):
+    """Datapoints of several flows do not go together: lists and dicts, or dicts with a key in common."""
 
 
 class MessageError(DataFlowError, ValueError):

@@ -98,6 +98,17 @@ def test_types(values, expected):
     assert same(batch, expected)
 
 
+def test_aggregate_batch_makes_what_a_flow_makes():
+    datapoints = [{"a": np.ones(2), "b": 1}, {"a": np.zeros(2), "b": 2}]
+    (expected,) = BatchData(datapoints, 2)
+    assert same(BatchData.aggregate_batch(datapoints), expected)
+    assert BatchData.aggregate_batch([[1], [2.5]], use_list=True) == [[1, 2.5]]
+    with pytest.raises(ArgumentError, match="takes at least one datapoint; received none"):
+        BatchData.aggregate_batch([])
+    with pytest.raises(BatchError, match="datapoint 1 of the pass has float"):
+        BatchData.aggregate_batch([[1], [2.5]])
+
+
 def test_lengths():
     assert len(BatchData(images(10), 3)) == 3
     assert len(BatchData(images(10), 3, remainder=True)) == 4

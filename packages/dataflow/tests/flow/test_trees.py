@@ -12,19 +12,31 @@ from hypothesis import strategies as st
 
 from towerpack_dataflow import (
     BatchData,
+    BatchDataByShape,
+    CacheData,
+    ConcatData,
     DataFlow,
     DataFromArrays,
     DataFromGenerator,
     DataFromIterable,
     DataFromList,
     FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
     MapData,
     MapDataComponent,
+    MemoryCache,
+    PadBatchData,
     PrintData,
     ProxyDataFlow,
+    RandomChooseData,
+    RandomMixData,
     RepeatedData,
+    RepeatedDataPoint,
     RNGDataFlow,
     ShardData,
+    WindowData,
+    ZipData,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -157,7 +169,58 @@ def grown(trees):
         st.builds(shard_of, trees, st.tuples(st.integers(0, 5), st.integers(1, 3))),
         st.builds(lambda ds, n: BatchData(rows_of(ds), n, remainder=True), trees, sizes),
         st.builds(lambda ds: quiet(PrintData(ds)), trees),
+        grown_by_order(trees),
+        grown_by_several(trees),
     )
+
+
+def grown_by_order(trees):
+    """Operators that repeat, shuffle, collect or keep datapoints."""
+    return st.one_of(
+        st.builds(RepeatedDataPoint, trees, st.integers(1, 3)),
+        st.builds(LocallyShuffleData, trees, sizes, st.integers(1, 2)),
+        st.builds(lambda ds, n, step: WindowData(rows_of(ds), n, step), trees, sizes, st.integers(1, 3)),
+        st.builds(lambda ds, n: PadBatchData(MapData(ds, ragged), n, remainder=True), trees, sizes),
+        st.builds(
+            lambda ds, n, rest: BatchDataByShape(MapData(ds, ragged), n, 0, rest), trees, sizes, st.booleans()
+        ),
+        st.builds(
+            lambda ds, s, few: CacheData(firm(ds), s and not few, room(few)), trees, *[st.booleans()] * 2
+        ),
+    )
+
+
+def grown_by_several(trees):
+    """Operators over several flows, or over one that stands at two places."""
+    kinds = st.sampled_from([ConcatData, ZipData, RandomChooseData])
+    return st.one_of(
+        st.builds(lambda kind, one, two: kind([one, two]), kinds, trees, trees),
+        st.builds(lambda kind, ds: kind([ds, MapData(ds, list), ds]), kinds, trees),
+        st.builds(lambda one, two: JoinData([rows_of(one), rows_of(two)]), trees, trees),
+        st.builds(lambda one, n: RandomMixData([sized(one), [[i] for i in range(n)]]), trees, sizes),
+    )
+
+
+def ragged(dp):
+    return [np.zeros(len(str(dp)) % 3, np.float32), len(str(dp))]
+
+
+def firm(ds):
+    """Without a map that drops by surprise, of which no datapoint may be kept by its number."""
+    return DataFromList([[0], [1]]) if surprises(ds) else ds
+
+
+def sized(ds):
+    """Of known length."""
+    return FixedSizeData(full(ds), 5) if known_length(ds) is None or surprises(ds) else ds
+
+
+def surprises(tree):
+    return any(isinstance(flow, MapData) and flow._rng and not flow._drops for flow in walk(tree))
+
+
+def room(few):
+    return MemoryCache(max_bytes=20 if few else None)
 
 
 def full(ds):
@@ -239,7 +302,7 @@ def known_length(flow):
 @given(tree=trees)
 def test_any_tree_conforms(tree):
     # A map that drops by surprise has, until then, a length that is too large: not for this check.
-    if not any(isinstance(flow, MapData) and flow._rng and not flow._drops for flow in walk(tree)):
+    if not surprises(tree):
         check_dataflow(tree, limit=40, positions=4)
 
 

@@ -1,6 +1,10 @@
+from collections import deque
+
+import numpy as np
 import pytest
 
 from towerpack_dataflow import ArgumentTypeError, DataFromIterable, DataFromList, MapData, ProxyDataFlow
+from towerpack_dataflow.testing import check_dataflow
 
 
 def test_a_flow_stays_itself_and_others_become_flows():
@@ -17,7 +21,7 @@ def test_a_flow_stays_itself_and_others_become_flows():
 def test_other_things_are_refused(wrong):
     with pytest.raises(
         ArgumentTypeError,
-        match=rf"expected a DataFlow, a list, or something.*received {type(wrong).__name__}",
+        match=rf"expected a DataFlow, a list, an object with __len__.*received {type(wrong).__name__}",
     ):
         MapData(wrong, list)
 
@@ -41,3 +45,45 @@ def test_a_flow_of_the_tensorpack_kind_is_welcome():
     assert old.resets == 1
     with pytest.raises(TypeError):
         len(flow)
+
+
+class Squares:
+    """A data set of the kind that PyTorch has: no iteration, only members by number."""
+
+    def __len__(self):
+        return 5
+
+    def __getitem__(self, index):
+        if not 0 <= index < 5:
+            raise IndexError(index)
+        return [index, index**2]
+
+
+@pytest.mark.parametrize("members", [Squares(), np.arange(10).reshape(5, 2), deque([[1], [2]])])
+def test_what_has_a_length_and_members_by_number_is_addressable(members):
+    flow = MapData(members, list)
+    assert flow.addressable
+    assert len(flow) == len(members)
+    assert list(flow) == [list(members[index]) for index in range(len(members))]
+    check_dataflow(MapData(members, list))
+
+
+def test_an_error_of_such_an_object_names_the_flow():
+    class Broken(Squares):
+        def __getitem__(self, index):
+            raise OSError("cannot read")
+
+    with pytest.raises(OSError, match="cannot read") as caught:
+        list(MapData(Broken(), list))
+    assert "MapData(list) > DataFromList" in caught.value.__notes__[0]
+
+
+def test_a_table_is_iterated_over():
+    class Table(Squares):
+        def keys(self):
+            return ["a", "b"]
+
+        def __iter__(self):
+            return iter(self.keys())
+
+    assert list(ProxyDataFlow(Table())) == ["a", "b"]

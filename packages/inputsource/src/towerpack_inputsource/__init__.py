@@ -20,7 +20,7 @@ from ._source import InputSource
 from .fed import FeedInput, PlaceholderInput
 from .in_graph import DummyConstantInput, TensorInput, TFDatasetInput
 from .prefetch import Buffer, InputStatus, ThreadActivity, fast_callable
-from .queued import BatchQueueInput, QueueInput, ZMQInput
+from .queued import BatchQueueInput, QueueInput, RolloutInput, ZMQInput
 from .staged import StagingInput
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "PlaceholderInput",
     "ProxyInputSource",
     "QueueInput",
+    "RolloutInput",
     "SetupError",
     "SpecError",
     "StagingError",

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from towerpack_dataflow import DataFromList
 from towerpack_inputsource import EmptyFlowError, NotRunningError, SetupError, SpecError, TFDatasetInput
 
 N = tf.TensorSpec([], tf.int64, "n")
@@ -259,3 +260,39 @@ def test_wrong_arguments(graph):
         TFDatasetInput([1])
     with pytest.raises(TypeError, match=r"must return a tf\.data\.Dataset, but returned 3"):
         TFDatasetInput(lambda: 3).setup([N])
+
+
+@pytest.mark.parametrize("datapoint", [lambda k: [k, 0.5], lambda k: (k, 0.5), lambda k: {"n": k, "x": 0.5}])
+def test_a_dataset_of_a_flow(datapoint, graph):
+    flow = DataFromList([datapoint(k) for k in range(6)], shuffle=False)
+    types = [tf.TensorSpec([], tf.int64), tf.float32]
+    if isinstance(datapoint(0), dict):
+        types = dict(zip(["n", "x"], types))
+
+    def make():
+        return TFDatasetInput.dataflow_to_dataset(flow, types).map(
+            lambda *parts: parts[0]["n"] if len(parts) == 1 else parts[0]
+        )
+
+    source, [n] = build(make)
+    with running(source) as session:
+        assert [int(session.run(n)) for _ in range(8)] == [0, 1, 2, 3, 4, 5, 0, 1]
+
+
+def test_a_dataset_of_a_flow_resumes_by_reading_again():
+    def dataset():
+        flow = DataFromList([[k] for k in range(10)])
+        flow.seed(1)
+        return TFDatasetInput.dataflow_to_dataset(flow, [tf.TensorSpec([], tf.int64)]).map(lambda n: n)
+
+    whole, _ = run(dataset, 15)
+    _, state = run(dataset, 6)
+    assert run(dataset, 9, state)[0] == whole[6:]
+
+
+@pytest.mark.parametrize("types", [tf.int64, "int64", None])
+def test_the_types_of_a_flow_are_a_list_or_a_dict(types):
+    with pytest.raises(
+        TypeError, match=r"takes a dtype or a tf.TensorSpec for each component, in a list or a dict"
+    ):
+        TFDatasetInput.dataflow_to_dataset([[1]], types)

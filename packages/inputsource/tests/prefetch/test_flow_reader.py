@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from towerpack_dataflow import DataFromList
+from towerpack_dataflow import DataFlowTerminated, DataFromGenerator, DataFromList, RepeatedData
 from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FlowEndError
 from towerpack_inputsource.prefetch import FlowReader, as_flow, flow_size, flow_state, loaded_position
 from towerpack_inputsource.testing import FlowFailure, ListFlow
@@ -33,6 +33,21 @@ def test_one_pass_ends():
     for _ in range(2):
         with pytest.raises(StopIteration):
             walk.take()
+
+
+def test_a_flow_that_has_terminated_is_at_its_end_and_repeats_no_more(caplog):
+    def numbers():
+        yield [0]
+        yield [1]
+        raise DataFlowTerminated("the producer is gone")
+
+    caplog.set_level("INFO", "towerpack_inputsource")
+    walk = reader(RepeatedData(DataFromGenerator(numbers), -1))
+    walk.restart()
+    assert take(walk, 2) == [0, 1]
+    with pytest.raises(StopIteration):
+        walk.take()
+    assert "has terminated: the producer is gone" in caplog.text
 
 
 def test_restart_in_the_middle_starts_a_new_pass():

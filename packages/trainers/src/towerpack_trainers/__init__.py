@@ -7,9 +7,11 @@ from . import gan as gan
 from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
+from . import rl as rl
 from ._errors import (
     ConfigError,
     EndOfInputError,
+    EnvironmentStepError,
     ExportError,
     FrozenConfigError,
     LogDirTakenError,
@@ -100,6 +102,7 @@ __all__ = [
     "DistributedTrainer",
     "DynamicLossScaleOptimizer",
     "EndOfInputError",
+    "EnvironmentStepError",
     "ExportError",
     "FeedfreePredictor",
     "FilterNoneGrad",

@@ -4,11 +4,9 @@
 RuntimeError
 ├── TrainerStateError     a method was called at the wrong time
 ├── EndOfInputError       the training input ended before the last step
-└── PredictorProcessError a process that predicts has died or failed
-
-
+├── EnvironmentStepError  an environment returned what no agent can learn from
 ├── ExportError           a model cannot be exported as was asked
-└── EndOfInputError       the training input ended before the last step
+└── PredictorProcessError a process that predicts has died or failed
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
 │   ├── LogDirTakenError  … as another run uses the directory
@@ -25,6 +23,7 @@ from __future__ import annotations
 __all__ = [
     "ConfigError",
     "EndOfInputError",
+    "EnvironmentStepError",
     "ExportError",
     "FrozenConfigError",
     "LogDirTakenError",
@@ -43,6 +42,10 @@ class TrainerStateError(RuntimeError):
 
 class EndOfInputError(RuntimeError):
     """The input of a training ended before the training did."""
+
+
+class EnvironmentStepError(RuntimeError):
+    """An environment returned what cannot be; the message names it and the step."""
 
 
 class PredictorProcessError(RuntimeError):

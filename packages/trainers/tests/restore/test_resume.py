@@ -333,6 +333,24 @@ def test_states_of_callbacks_may_be_left_out(configure, caplog):
     assert trainer.loop.global_step == 15
 
 
+def test_files_of_callbacks_are_restored_or_may_be_left_out(configure):
+    class Files(Sum):
+        def save_files(self, directory):
+            (directory / "total").write_text(str(self.total))
+
+        def load_files(self, directory):
+            assert self.total == int((directory / "total").read_text())
+            self.total = 1000
+
+    files = Files()
+    SimpleTrainer(configure(callbacks=[ModelSaver(), files], max_epoch=1)).train()
+    SimpleTrainer(configure(callbacks=[ModelSaver(), files], resume="auto")).train()
+    assert files.total == 1000 + 6 + 7 + 8 + 9 + 10
+    with pytest.raises(CheckpointError, match="callbacks this run has not: Files"):
+        SimpleTrainer(configure(resume="auto", max_epoch=3)).train()
+    SimpleTrainer(configure(resume="auto", max_epoch=3, resume_allow=["callbacks"])).train()
+
+
 def test_other_data_may_start_anew(kit, configure, caplog):
     SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_flow(), callbacks=[ModelSaver()])).train()
     other = {"model": kit.Net(), "data": FeedInput(kit.net_data()), "resume": "auto", "max_epoch": 3}

@@ -175,6 +175,33 @@ class Callback:
         A run that resumes none begins with the state after the first `_setup_graph` of all, empty or not.
         """
 
+    def save_files(self, directory: Path) -> None:
+        """Puts what is too large for `state_dict` into files of the checkpoint, right after that is called.
+
+        Override `load_files` with it. The step loop waits, for each saver. A file may be a hard link: it then
+        takes no time and no room, but what wrote it must have flushed it, and keep a checksum of it, as the
+        checkpoint does neither. Nothing may change it later.
+
+        Files are no part of the state that a run begins with: one that resumes none has those of
+        `_setup_graph`. In several processes, they are those of the chief.
+
+        Args:
+            directory: a new directory of this callback's own, in the checkpoint.
+
+        Raises:
+            OSError: a file cannot be written; the checkpoint cannot be either, then.
+        """
+
+    def load_files(self, directory: Path) -> None:
+        """Takes back what `save_files` put into a directory, right after `load_state_dict`.
+
+        It is not called if `save_files` put nothing there. The directory goes when its checkpoint does.
+        """
+        raise CallbackStateError(
+            f"The checkpoint has files of {self} in {directory}, and {type(self).__name__} has no "
+            "load_files(directory) to take them: write it, beside save_files(directory)."
+        )
+
     # ---- conveniences
 
     @property
@@ -210,6 +237,11 @@ class Callback:
     def global_step(self) -> int:
         """The number of finished steps."""
         return self.trainer.loop.global_step
+
+    @property
+    def env_steps(self) -> int:
+        """The number of steps that an agent has taken in its environments; 0 where there is none."""
+        return self.trainer.loop.env_steps
 
     @property
     def log_dir(self) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ._callback import Callback, is_replaced
@@ -91,6 +92,12 @@ class ProxyCallback(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         load_state_of(self.callback, state)
+
+    def save_files(self, directory: Path) -> None:
+        self.callback.save_files(directory)
+
+    def load_files(self, directory: Path) -> None:
+        self.callback.load_files(directory)
 
     def overrides(self, method: str) -> bool:
         return is_replaced(self, ProxyCallback, method) or self.callback.overrides(method)

@@ -117,3 +117,10 @@ class TrainerProtocol(Protocol):
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything besides variables that a checkpoint must hold, as JSON values."""
+
+    def save_files(self, directory: Path) -> None:
+        """Lets callbacks put their files into folders of a checkpoint, right after `state_dict()`.
+
+        Args:
+            directory: for the folders; `Callbacks.save_files` makes it, if there are any.
+        """

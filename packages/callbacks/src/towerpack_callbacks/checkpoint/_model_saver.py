@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -11,10 +12,22 @@ import tensorflow.compat.v1 as tf
 from ..callback import Callback, StatisticWatch, output_directory
 from ._retention import KeepBest, Retention
 from ._run_writer import RunWriter, check_on_error
-from .format import LATEST, all_checkpoints, checkpoint_name, discard, linked, point_to, step_of
+from .format import (
+    LATEST,
+    all_checkpoints,
+    checkpoint_name,
+    discard,
+    disk_usage,
+    linked,
+    point_to,
+    readable_size,
+    step_of,
+)
 from .variables import add_copies
 
 __all__ = ["ModelSaver"]
+
+_log = logging.getLogger("towerpack_callbacks")
 
 # The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
 _SAVERS = ("towerpack_model_savers",)
@@ -32,7 +45,8 @@ class ModelSaver(Callback):
     selects, and the targets of all symbolic links in the directory: `latest`, the best ones of `MaxSaver` and
     `MinSaver`, and links of one's own. The choice depends on the files that are there, so a resumed run makes
     the same one as the run before. Of several savers with one directory, each counts its own checkpoints,
-    and those stay that any of them keeps.
+    and those stay that any of them keeps. What all of them hold on the disk is logged when the first one
+    goes, or else at the end.
 
     Args:
         keep_last: how many of the newest to keep; None keeps all.
@@ -75,6 +89,7 @@ class ModelSaver(Callback):
         self._values: dict[int, float] = {}
         self._steps: list[int] | None = None
         self._written = -1
+        self._told = False
         self._others: list[ModelSaver] = []
         self._wanted = False
         self._saved_step: int | None = None
@@ -88,7 +103,7 @@ class ModelSaver(Callback):
         self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
         # Reset: this object may have served an earlier training.
         self._values, self._wanted, self._saved_step, self._writer = {}, False, None, None
-        self._steps, self._written, self._others = None, -1, []
+        self._steps, self._written, self._others, self._told = None, -1, [], False
         add_copies(self.graph, self._collections)
         self.graph.get_collection_ref(_SAVERS).append(self)
 
@@ -136,6 +151,8 @@ class ModelSaver(Callback):
     def _after_train(self) -> None:
         if self._writer is not None:
             self._writer.close()
+            if self._written >= 0:
+                self._tell_disk_usage()
 
     def _note_value(self) -> None:
         best = self._retention.keep_best
@@ -153,6 +170,15 @@ class ModelSaver(Callback):
             old = self._dir / checkpoint_name(number)
             if number not in kept and old.resolve() not in linked_to:
                 discard(old)
+                self._tell_disk_usage()
+
+    def _tell_disk_usage(self) -> None:
+        """Logs, once, what the checkpoints hold on the disk; a file that several share counts once."""
+        there = all_checkpoints(self._dir)
+        if there and not self._told:
+            held = readable_size(disk_usage(there))
+            _log.info("The %d checkpoints in %s hold %s on the disk.", len(there), self._dir, held)
+            self._told = True
 
     def _steps_there(self, last: int) -> list[int]:
         """Lists the steps of all checkpoints up to a step.

@@ -14,7 +14,15 @@ from .._errors import CheckpointWriteError
 from ..callback import Callback
 from ..writing import BackgroundJob
 from ._random_state import random_state
-from .format import TensorFile, encode_state, remove_unfinished, write_files
+from .format import (
+    TensorFile,
+    add_files,
+    begin_checkpoint,
+    encode_state,
+    remove_unfinished,
+    removed_after_error,
+    write_files,
+)
 from .variables import copies_or_variables
 
 __all__ = ["RunWriter", "check_on_error"]
@@ -87,8 +95,7 @@ class RunWriter:
         self.wait()
         path = self._directory / name
         try:
-            state = encode_state(path, self._state())
-            values = self._copy()
+            aside, state, values = self._capture(path)
         except CheckpointWriteError as error:
             self._report(error)
             self._raise(error)
@@ -96,7 +103,7 @@ class RunWriter:
 
         def write() -> None:
             with _alone_in(self._directory):
-                write_files(path, values, state, self._tensor_file)
+                write_files(path, aside, values, state, self._tensor_file)
                 then(path)
 
         self._job.start(write)
@@ -126,6 +133,14 @@ class RunWriter:
             self.wait()
         finally:
             self._tensor_file.close()
+
+    def _capture(self, path: Path) -> tuple[Path, str, dict[str, Any]]:
+        """Copies the run as it is now: files of callbacks to the disk, states and variables into memory."""
+        aside = begin_checkpoint(path)
+        with removed_after_error(aside):
+            state = encode_state(path, self._state())
+            add_files(path, aside, self._saver.trainer.save_files)
+            return aside, state, self._copy()
 
     def _state(self) -> dict[str, Any]:
         return {**self._saver.trainer.state_dict(), "random": random_state()}

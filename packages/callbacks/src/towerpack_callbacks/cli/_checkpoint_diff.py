@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, read_checkpoint
+from ..checkpoint.format import files_below
 from ..monitors import ScalarHistory
 from ._command_line import CommandError, align
 
@@ -27,6 +29,8 @@ def difference(first: Path, second: Path) -> list[str]:
     """
     a, b = _read(first), _read(second)
     lines = [f"A  {a.path}", f"B  {b.path}", "", *_variables(a.variables, b.variables), ""]
+    files = list(_files(a.callback_files, b.callback_files))
+    lines += [*files, ""] if files else []
     states = list(_states(_flat(a.state), _flat(b.state)))
     if not states:
         return [*lines, "state: equal"]
@@ -80,6 +84,24 @@ def _words(distance: float) -> str:
 
 def _kind(array: np.ndarray) -> str:
     return f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+
+
+def _files(a: Path, b: Path) -> Iterator[str]:
+    """Compares the files of callbacks, if there are any; two names of one file need no reading."""
+    in_a, in_b = ({file.relative_to(where): file for file in files_below(where)} for where in (a, b))
+    rows = [["only in A", str(name)] for name in sorted(set(in_a) - set(in_b))]
+    rows += [["only in B", str(name)] for name in sorted(set(in_b) - set(in_a))]
+    both = sorted(set(in_a) & set(in_b))
+    changed = [name for name in both if not _same_content(in_a[name], in_b[name])]
+    rows += [["other content", str(name)] for name in changed]
+    if in_a or in_b:
+        yield f"files: {len(both) - len(changed)} equal, {len(rows)} differ"
+    if rows:
+        yield from (f"  {line}" for line in align(rows))
+
+
+def _same_content(a: Path, b: Path) -> bool:
+    return a.samefile(b) or filecmp.cmp(a, b, shallow=False)
 
 
 def _flat(value: Any, where: str = "") -> dict[str, Any]:

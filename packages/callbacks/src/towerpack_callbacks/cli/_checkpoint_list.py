@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .._errors import CheckpointError
-from ..checkpoint.format import is_complete, is_unfinished, wrong_file
+from ..checkpoint.format import (
+    disk_usage,
+    files_below,
+    is_complete,
+    is_unfinished,
+    readable_size,
+    wrong_file,
+)
 from ._command_line import CommandError, align
 
 __all__ = ["list_checkpoints"]
 
 _STEP = re.compile(r"-(\d+)$")
 _MODEL = re.compile(r"model-\d+")
-_UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
@@ -40,14 +47,14 @@ def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
         [
             path.name,
             _step(path),
-            _readable(_size(path)),
+            readable_size(sum(_sizes([path]).values())),
             time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(path.stat().st_mtime)),
             _state(path, verify),
             ", ".join(sorted(marks[path.resolve()])),
         ]
         for path in found
     ]
-    return align([headings, *rows], right=(1, 2))
+    return [*align([headings, *rows], right=(1, 2)), *_together(found)]
 
 
 def _candidates(log_dir: Path) -> Iterator[Path]:
@@ -95,19 +102,19 @@ def _state(path: Path, verify: bool) -> str:
     return "verified"
 
 
-def _size(path: Path) -> int:
-    # A run that goes on may take a file away between the two looks at it.
-    size = 0
-    for file in path.rglob("*"):
-        try:
-            size += file.stat().st_size if file.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return size
+def _sizes(paths: Iterable[Path]) -> dict[tuple[int, int], int]:
+    """Returns the sizes of all files in directories, each file once, whatever its names."""
+    sizes = {}
+    for path in paths:
+        for file in files_below(path):
+            # A run that goes on may take a file away between the two looks at it.
+            with contextlib.suppress(FileNotFoundError):
+                status = file.lstat()
+                sizes[status.st_dev, status.st_ino] = status.st_size
+    return sizes
 
 
-def _readable(size: float) -> str:
-    unit = 0
-    while size >= 1000 and unit < len(_UNITS) - 1:
-        size, unit = size / 1000, unit + 1
-    return f"{size:.3g} {_UNITS[unit]}"
+def _together(found: Sequence[Path]) -> Iterator[str]:
+    """Says what checkpoints hold together, where that is less than the sum of their sizes."""
+    if len(_sizes(found)) < sum(len(_sizes([path])) for path in found):
+        yield f"together {readable_size(disk_usage(found))} on the disk, as some share files"

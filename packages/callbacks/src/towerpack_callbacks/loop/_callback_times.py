@@ -10,7 +10,7 @@ from typing import Any, final
 import attrs
 
 from .._errors import StopTraining
-from ..callback import Callback
+from ..callback import Callback, StepFetch
 
 __all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_all_timed", "call_timed"]
 
@@ -67,6 +67,10 @@ class CallbackTimer:
                 self.seconds += clock() - start
 
         return timed
+
+    def timed_fetch(self, fetch: StepFetch) -> StepFetch:
+        """Returns the same fetch, whose receiver is timed."""
+        return fetch if fetch.receive is None else attrs.evolve(fetch, receive=self.timed(fetch.receive))
 
 
 TimedCall = tuple[str, CallbackTimer]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, final
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
-from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
+from ..callback import Callback, DueSchedule, Every, LoopState, StepFetch, TrainerProtocol
 from ..graph import find_ancestors
-from ._callback_states import keyed, load_states, states_of
-from ._callback_times import CallbackTimer, CallbackTimes, TimedCall, call_all_timed, call_timed
+from ._callback_states import keyed, load_states, save_files_of, states_of
+from ._callback_times import CallbackTimes, TimedCall, call_all_timed, call_timed
 from ._statistics_order import check_statistics, tell_headlines
-from ._step_plan import StepPlan, merge_options
+from ._step_plan import StepPlan, as_run_args, merge_options
 
 __all__ = ["Callbacks"]
 
@@ -76,7 +76,7 @@ class Callbacks:
                     f"callbacks must be Callback objects, received {item!r} of type {type(item).__name__}."
                     + _hint(item)
                 )
-        self._ready = False
+        self._ready, self._loop = False, LoopState(steps_per_epoch=1)
         self.per_step_callbacks: tuple[Callback, ...] = ()
         self._step_fetches: list[tuple[Callback, StepFetch]] = []
         self._fetches: DueSchedule[StepFetch] = DueSchedule([])
@@ -119,6 +119,7 @@ class Callbacks:
             cb.setup_graph(trainer)
         check_statistics(self._callbacks)
         tell_headlines(self._callbacks)
+        self._loop = trainer.loop
         self._schedule()
 
     def _schedule(self) -> None:
@@ -126,10 +127,12 @@ class Callbacks:
         self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
         timer = self._times.of
         self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
-        self._fetches = DueSchedule([(_timed(fetch, timer(cb)), fetch.every) for cb, fetch in fetches])
+        timed = [(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches]
+        self._fetches = DueSchedule(timed, env_steps=self._env_steps_passed)
         periods = [(cb, cb.step_period()) for cb in callbacks]
         triggers = [(cb, every) for cb, every in periods if every is not None]
-        self._step_triggers = DueSchedule([(("_trigger_step", timer(cb)), every) for cb, every in triggers])
+        calls = [(("_trigger_step", timer(cb)), every) for cb, every in triggers]
+        self._step_triggers = DueSchedule(calls, env_steps=self._env_steps_passed)
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
         self._epoch_starts = self._calls("_before_epoch", callbacks)
         self._epoch_ends = self._calls("_after_epoch", callbacks)
@@ -141,6 +144,9 @@ class Callbacks:
             cb for cb in callbacks if cb.overrides("_before_run") or cb.overrides("_after_run")
         )
         self._ready = True
+
+    def _env_steps_passed(self) -> tuple[int, int]:
+        return self._loop.env_steps_passed
 
     def _calls(self, method: str, callbacks: Iterable[Callback]) -> tuple[TimedCall, ...]:
         return tuple((method, self._times.of(cb)) for cb in callbacks)
@@ -202,7 +208,7 @@ class Callbacks:
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
         """Calls `_before_run` of each per-step callback; returns what it fetches and feeds."""
         timer = self._times.of
-        return [_as_run_args(timer(cb).call("_before_run", context)) for cb in self.per_step_callbacks]
+        return [as_run_args(timer(cb).call("_before_run", context)) for cb in self.per_step_callbacks]
 
     def after_run(self, context: Any, values: list[tf.train.SessionRunValues]) -> None:
         """Calls `_after_run` of each per-step callback; one element each, in the order of `before_run`."""
@@ -211,12 +217,11 @@ class Callbacks:
 
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of the callbacks that are due after this step."""
-        due = self._step_triggers.due(step, epoch, last_step)
-        if not due:
-            return
-        stop = call_all_timed(due)
+        due, acted = self._step_triggers.due(step, epoch, last_step), self._loop.env_steps
+        stop = call_all_timed(due) if due else None
+        self._loop.observed_env_steps = acted
         # At the last step the epoch's triggers are still to come.
-        if not last_step or stop is not None:
+        if due and (not last_step or stop is not None):
             call_timed(self._after_triggers)
         if stop is not None:
             raise stop
@@ -308,27 +313,28 @@ class Callbacks:
         """Returns the states of all callbacks that have one, each under its own key."""
         return states_of(self._callbacks)
 
-    def load_state_dict(self, states: dict[str, dict[str, Any]], allow_unknown: bool = False) -> None:
-        """Loads the state of each callback. A callback that is new since then starts afresh.
+    def save_files(self, directory: Path) -> None:
+        """Lets all callbacks that have files put them into folders of a directory, which is made for them."""
+        save_files_of(self._callbacks, directory)
+
+    def load_state_dict(
+        self, states: dict[str, dict[str, Any]], allow_unknown: bool = False, files: Path | None = None
+    ) -> None:
+        """Loads the state of each callback, then its files. One that is new since then starts afresh.
 
         Args:
             states: the return value of `state_dict`.
             allow_unknown: leave out, with a warning, what belongs to no callback of this run.
+            files: the directory that `save_files` has filled; None or absent: there are no files.
 
         Raises:
-            CheckpointError: a state belongs to no callback of this run.
+            CheckpointError: a state, or files, belong to no callback of this run.
         """
-        load_states(self._callbacks, states, allow_unknown)
+        load_states(self._callbacks, states, allow_unknown, files)
 
     def _check_ready(self) -> None:
         if not self._ready:
             raise CallbackStateError("These callbacks are not set up: call setup_graph(trainer) first.")
-
-
-def _timed(fetch: StepFetch, timer: CallbackTimer) -> StepFetch:
-    if fetch.receive is None:
-        return fetch
-    return attrs.evolve(fetch, receive=timer.timed(fetch.receive))
 
 
 def _elements(fetch: StepFetch, graph: tf.Graph) -> list[tf.Tensor | tf.Operation]:
@@ -341,9 +347,3 @@ def _hint(item: Any) -> str:
     if isinstance(item, tf.train.SessionRunHook):
         return " Wrap a session hook: HookToCallback(hook)."
     return ""
-
-
-def _as_run_args(chosen: Any) -> tf.train.SessionRunArgs:
-    if isinstance(chosen, tf.train.SessionRunArgs):
-        return chosen
-    return tf.train.SessionRunArgs(fetches=chosen)

@@ -49,6 +49,8 @@ def _facts(callback: Callback) -> Iterable[str]:
             yield f"{verb} {', '.join(statistics)}"
     if callback.overrides("state_dict"):
         yield "has a state in checkpoints"
+    if callback.overrides("save_files"):
+        yield "has files in checkpoints"
 
 
 def _names(fetches: Any) -> str:

@@ -95,3 +95,7 @@ class LoopBase(ABC):
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint holds besides variables."""
         return {"loop": self.loop.state_dict(), "callbacks": self.callbacks.state_dict()}
+
+    def save_files(self, directory: Path) -> None:
+        """Puts the files of callbacks into folders of a checkpoint."""
+        self.callbacks.save_files(directory)

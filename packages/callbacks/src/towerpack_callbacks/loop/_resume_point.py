@@ -50,6 +50,7 @@ class ResumePoint:
                 f"{checkpoint.path} holds no state of a training, only variables: no run can go on from it."
             )
         self._path, self._state = checkpoint.path, checkpoint.state
+        self._files = checkpoint.callback_files
         self._variables = checkpoint.variables
 
     @classmethod
@@ -90,7 +91,7 @@ class ResumePoint:
         except (KeyError, ValueError) as error:
             raise CheckpointError(f"{self._path} does not fit this graph: {error.args[0]}") from error
         loop.load_state_dict(self._state["loop"])
-        callbacks.load_state_dict(self._state["callbacks"])
+        callbacks.load_state_dict(self._state["callbacks"], files=self._files)
         _log.info("Going on from %s.", self._path)
 
     def restore_random_numbers(self) -> None:

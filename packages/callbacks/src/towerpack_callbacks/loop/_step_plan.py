@@ -10,7 +10,14 @@ import tensorflow.compat.v1 as tf
 
 from ..callback import StepFetch
 
-__all__ = ["StepPlan", "merge_options"]
+__all__ = ["StepPlan", "as_run_args", "merge_options"]
+
+
+def as_run_args(chosen: Any) -> tf.train.SessionRunArgs:
+    """Returns what a callback fetches and feeds, given as that or as a fetch structure."""
+    if isinstance(chosen, tf.train.SessionRunArgs):
+        return chosen
+    return tf.train.SessionRunArgs(fetches=chosen)
 
 
 def merge_options(options: Iterable[tf.RunOptions | None]) -> tf.RunOptions | None:

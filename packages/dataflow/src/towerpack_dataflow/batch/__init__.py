@@ -2,7 +2,23 @@
 
 from ._batch_allocator import BatchAllocator, Rows, noop
 from ._batch_data import BatchData
+from ._batch_data_by_shape import BatchDataByShape
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
+from ._pad_batch_data import PadBatchData
+from ._refit import refit
+from ._window_data import WindowData
 
-__all__ = ["BatchAllocator", "BatchData", "BufferPool", "Collator", "Rows", "freeze", "noop"]
+__all__ = [
+    "BatchAllocator",
+    "BatchData",
+    "BatchDataByShape",
+    "BufferPool",
+    "Collator",
+    "PadBatchData",
+    "Rows",
+    "WindowData",
+    "freeze",
+    "noop",
+    "refit",
+]

@@ -33,19 +33,25 @@ class Collator:
         use_list: whether each component stays a list of the values, unstacked.
         memory: allocates the batches, perhaps in recycled or shared memory; new memory if `None`.
         number: index of the first datapoint in its pass, for error messages.
+        make: makes the builder of a component from its key and first value, if not the usual one.
 
     Attributes:
         count: datapoints in the batch so far.
     """
 
     def __init__(
-        self, size: int, use_list: bool = False, memory: BatchAllocator | None = None, number: int = 0
+        self,
+        size: int,
+        use_list: bool = False,
+        memory: BatchAllocator | None = None,
+        number: int = 0,
+        make: Callable[[Any, Any], ComponentBuilder] = builder_for,
     ) -> None:
         """Starts with an empty batch."""
         self._size = size
-        self._use_list = use_list
         self._memory = memory or BatchAllocator()
         self._number = number
+        self._make = (lambda key, _: ListBuilder(key)) if use_list else make
         self._builders: list[ComponentBuilder] = []
         self._puts: list[tuple[Any, Callable[[int, Any], None]]] = []
         self._kind: type[Any] = list
@@ -76,6 +82,10 @@ class Collator:
             raise self._unlike(str(error)) from None
         self.count = row + 1
 
+    def expect(self, number: int) -> None:
+        """Tells the index that the next datapoint has in its pass, where it does not follow the last one."""
+        self._number = number - self.count
+
     def take(self) -> Any:
         """Returns the batch, of the datapoints' own type; the next one starts empty."""
         builders = self._builders
@@ -94,9 +104,8 @@ class Collator:
             )
         self._kind = type(datapoint)
         keys: Iterable[Any] = datapoint if isinstance(datapoint, dict) else range(len(datapoint))
-        make = (lambda key, _: ListBuilder(key)) if self._use_list else builder_for
         try:
-            self._builders = [make(key, datapoint[key]) for key in keys]
+            self._builders = [self._make(key, datapoint[key]) for key in keys]
         except UnlikeError as error:
             raise self._unlike(str(error)) from None
         self._puts = [(builder.key, builder.put) for builder in self._builders]

@@ -13,7 +13,15 @@ from ..flow._columns import NUMBER_DTYPES
 from ..storage import snapshot
 from ._batch_allocator import Rows
 
-__all__ = ["ArrayBuilder", "ComponentBuilder", "ListBuilder", "UnlikeError", "builder_for", "described"]
+__all__ = [
+    "ArrayBuilder",
+    "ComponentBuilder",
+    "ListBuilder",
+    "UnlikeError",
+    "as_array",
+    "builder_for",
+    "described",
+]
 
 _USE_LIST = "make them alike in a MapData below, or take use_list=True, which keeps lists"
 
@@ -145,7 +153,7 @@ class ArrayBuilder(ComponentBuilder):
             UnlikeError: the value has another shape or dtype.
         """
         if type(value) is not np.ndarray and not isinstance(value, (np.ndarray, np.generic)):
-            value = _as_array(self.key, value)
+            value = as_array(self.key, value)
         if value.shape != self.shape:
             raise UnlikeError(
                 f"has shape {value.shape} in component {self.key!r}, and the batch began with {self.shape}; "
@@ -177,7 +185,7 @@ def builder_for(key: Any, value: Any) -> ComponentBuilder:
         number = _number_kind(value)
         if number is not None:
             return _NumberBuilder(key, number)
-        value = _as_array(key, value)
+        value = as_array(key, value)
     return ArrayBuilder(key, value.shape, value.dtype)
 
 
@@ -194,8 +202,14 @@ def _number_kind(value: Any) -> type | None:
     return next((kind for kind in (bool, int, float, complex) if isinstance(value, kind)), None)
 
 
-def _as_array(key: Any, value: Any) -> np.ndarray:
-    """Makes an array of a list of numbers; other values are no component of a batch."""
+def as_array(key: Any, value: Any) -> np.ndarray:
+    """Returns an array as it is, and makes one of a list of numbers.
+
+    Raises:
+        UnlikeError: the value is neither, and no component of a batch.
+    """
+    if isinstance(value, np.ndarray):
+        return value
     array = None
     if isinstance(value, (list, tuple)):
         try:

@@ -8,14 +8,12 @@ from typing import Any, final
 
 import numpy as np
 
-from .._errors import EnvError
 from ..batch import BatchAllocator
 from ..runtime import get_worker_info
 from ..runtime.transport import Channel, PeerGoneError, pack_error
 from ..runtime.worker._task_handler import WorkerService
-from ._episodes import Episodes
-from ._space_arrays import SpaceArrays
-from ._step_memory import IDLE, StepMemory
+from ._step_memory import IDLE
+from ._worker_envs import WorkerEnvs, make_worker_envs
 from ._worker_link import WorkerLink
 
 __all__ = ["EnvService", "stretch"]
@@ -56,51 +54,18 @@ class EnvService(WorkerService):
         info = get_worker_info()
         assert info is not None
         numbers = stretch(info.number, info.num_workers, len(self._make_envs))
-        envs = [self._made(channel, number) for number in numbers]
-        spaces = [(env.observation_space, env.action_space) for env in envs]
-        channel.send(("made", dict(envs[0].metadata), envs[0].render_mode), spaces)
-        received = channel.receive()
-        assert received is not None
-        observation, action = SpaceArrays(spaces[0][0], "observation"), SpaceArrays(spaces[0][1], "action")
-        memory = StepMemory(received[1].open()[0], len(envs), observation, action)
-        episodes = [
-            Episodes(env, number, row, memory, self._mode, observation, action)
-            for row, (number, env) in enumerate(zip(numbers, envs))
-        ]
-        channel.send(("attached",))
-        _Answers(WorkerLink(channel.socket), envs, episodes, memory, self._in_turn).run()
-
-    def _made(self, channel: Channel, number: int) -> Any:
-        channel.send(("making", number))
-        try:
-            env = self._make_envs[number]()
-            for name in ("observation_space", "action_space", "step", "reset"):
-                if not hasattr(env, name):
-                    raise EnvError(
-                        f"the function of environment {number} returned {type(env).__name__}, which has no "
-                        f"{name!r}; expected a gymnasium.Env"
-                    )
-        except Exception as error:
-            channel.send(("failed", f"in environment {number}, while it was made", pack_error(error)))
-            raise PeerGoneError from error  # the parent closes the connection now
-        return env
+        made = make_worker_envs(channel, self._make_envs[numbers.start : numbers.stop], numbers, self._mode)
+        _Answers(WorkerLink(channel.socket), made, self._in_turn).run()
 
 
 @final
 class _Answers:
     """The loop of a worker, once its environments are made."""
 
-    def __init__(
-        self,
-        link: WorkerLink,
-        envs: Sequence[Any],
-        episodes: Sequence[Episodes],
-        memory: StepMemory,
-        in_turn: bool,
-    ) -> None:
-        self._link, self._envs, self._episodes, self._memory = link, envs, episodes, memory
-        self._in_turn = in_turn
-        self._called = episodes[0]
+    def __init__(self, link: WorkerLink, made: WorkerEnvs, in_turn: bool) -> None:
+        self._link, self._in_turn = link, in_turn
+        self._envs, self._episodes, self._memory = made
+        self._called = made.episodes[0]
 
     def run(self) -> None:
         """Goes on until the parent closes the connection, or an environment fails."""

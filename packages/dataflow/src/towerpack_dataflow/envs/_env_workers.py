@@ -13,8 +13,8 @@ import numpy as np
 from .._errors import EnvCallError, EnvError, EnvTimeoutError, WorkerDiedError
 from ..runtime.pool import PoolOptions, WorkerGroup, WorkerHandle
 from ..runtime.transport import Failure, PeerGoneError, unpack_error
+from ..runtime.worker._task_handler import WorkerService
 from ..runtime.worker._worker_process import interrupts_blocked
-from ._env_service import EnvService, stretch
 from ._space_arrays import SpaceArrays
 from ._step_memory import IDLE, StepMemory
 from ._worker_link import WorkerLink
@@ -48,42 +48,41 @@ class EnvWorkers:
     Whatever fails ends all of them: an environment that has lost a step cannot be trusted with the next one.
 
     Args:
-        make_envs: a function for each environment.
-        num_workers: how many processes.
+        service: makes and steps the environments in the workers.
+        stretches: the numbers of the environments of each worker.
         start_method: "spawn" or "fork".
         timeout: seconds that one call of an environment may take.
-        mode: the name of the autoreset mode.
-        in_turn: whether each step waits for all environments.
+        names: what the owner and one of the workers are called in messages.
 
     Attributes:
         facts: what the environments are.
         memories: the shared memory of each worker.
-        stretches: the numbers of the environments of each worker.
+        stretches: as given.
     """
 
     def __init__(
         self,
-        make_envs: Sequence[Callable[[], Any]],
-        num_workers: int,
+        service: WorkerService,
+        stretches: Sequence[range],
         start_method: str,
         timeout: float | None,
-        mode: str,
-        in_turn: bool,
+        names: tuple[str, str] = ("vector environment", "worker"),
     ) -> None:
         """Starts the workers, and waits until all environments are made."""
         self._timeout = inf if timeout is None else timeout
-        self.stretches = [stretch(number, num_workers, len(make_envs)) for number in range(num_workers)]
+        self._owner, self._member = names
+        self.stretches = list(stretches)
         self.memories: list[StepMemory] = []
         self._links: list[WorkerLink] = []
         self._poll = select.poll()
         self._by_descriptor: dict[int, int] = {}
-        self._group = WorkerGroup(PoolOptions(num_workers, start_method, None, 2**28, inf))
+        self._group = WorkerGroup(PoolOptions(len(stretches), start_method, None, 2**28, inf))
         self._making = [f"in environment {numbers[0]}, while it was made" for numbers in self.stretches]
         self._asked: set[int] = set()  # the workers that owe an answer to a request
         self._last_message = 0.0  # when it came, while the workers start
         self._why_closed = "close() was called"
         with self._closing():
-            self._group.start(EnvService(make_envs, mode, in_turn))
+            self._group.start(service)
             for worker in self._group.workers:
                 for descriptor in worker.descriptors:
                     self._poll.register(descriptor, select.POLLIN)
@@ -104,7 +103,7 @@ class EnvWorkers:
         """
         if not self.running:
             raise EnvCallError(
-                f"this vector environment has no workers any more: {self._why_closed}; make a new one"
+                f"this {self._owner} has no {self._member}s any more: {self._why_closed}; make a new one"
             )
 
     def ring(self, number: int) -> None:
@@ -161,6 +160,26 @@ class EnvWorkers:
                         self._asked.discard(number)
         return answers
 
+    @property
+    def descriptors(self) -> list[int]:
+        """Descriptors that become readable when `news()` has something to say."""
+        return list(self._by_descriptor)
+
+    def expect_steps(self, number: int) -> None:
+        """Notes that all environments of a worker were told to step, by another way than `ring`."""
+        memory = self.memories[number]
+        memory.since[0] = monotonic()
+        memory.wanted[:] = True
+
+    def time_left(self) -> float:
+        """Returns the seconds until a call of an environment may have taken too long.
+
+        Raises:
+            EnvTimeoutError: a call of an environment takes too long.
+        """
+        with self._closing():
+            return self._time_left(self._deadline)
+
     def close(self, why: str = "close() was called") -> None:
         """Ends all workers."""
         if self._group.is_ours:  # a fork of this process does not own them
@@ -176,11 +195,7 @@ class EnvWorkers:
         """Waits for workers that have sent something, or have ended."""
         wait = _USUAL_WAIT  # a step rarely takes longer, and needs no look at the clock then
         while not (events := self._poll.poll(wait * 1000)):
-            due = [deadline(number) for number in range(len(self.stretches))]
-            for number, when in enumerate(due):
-                if when < monotonic():
-                    self._raise_timeout(number)
-            wait = min(max(min(due) - monotonic(), 0.0) + 0.001, _LONGEST_WAIT)
+            wait = self._time_left(deadline)
         sockets = {worker.channel.socket.fileno() for worker in self._group.workers}
         found = {self._by_descriptor[descriptor] for descriptor, _ in events if descriptor in sockets}
         for descriptor, _ in events:
@@ -189,6 +204,13 @@ class EnvWorkers:
             ):  # ended, and a process of its own keeps the socket
                 self._raise_death(self._by_descriptor[descriptor])
         return sorted(found)
+
+    def _time_left(self, deadline: Callable[[int], float]) -> float:
+        due = [deadline(number) for number in range(len(self.stretches))]
+        for number, when in enumerate(due):
+            if when < monotonic():
+                self._raise_timeout(number)
+        return min(max(min(due) - monotonic(), 0.0) + 0.001, _LONGEST_WAIT)
 
     def _deadline(self, number: int) -> float:
         memory = self.memories[number]
@@ -211,7 +233,7 @@ class EnvWorkers:
                     ):
                         head, message = received
                         if isinstance(head, Failure):
-                            self._raise_failure(number, "while the worker started", head)
+                            self._raise_failure(number, f"while the {self._member} started", head)
                         if head is None:
                             continue
                         if head[0] == "making":
@@ -233,7 +255,7 @@ class EnvWorkers:
                 if this != first:
                     raise EnvError(
                         f"environment {number} has {name} {this}, and environment 0 has {first}; all "
-                        "environments of a vector environment have the same spaces"
+                        f"environments of a {self._owner} have the same spaces"
                     )
         return EnvFacts(
             metadata,
@@ -256,8 +278,7 @@ class EnvWorkers:
 
     def _raise_failure(self, number: int, where: str, failure: Failure) -> NoReturn:
         error = unpack_error(failure)
-        if not isinstance(error, EnvError):
-            error.add_note(f"{where} (worker {number}, {self._group.workers[number].process})")
+        error.add_note(f"{where} ({self._member} {number}, {self._group.workers[number].process})")
         raise error
 
     def _raise_death(self, number: int) -> NoReturn:
@@ -265,14 +286,16 @@ class EnvWorkers:
         worker.process.ended(1.0)
         worker.process.kill()
         raise WorkerDiedError(
-            f"worker {number} ({worker.process}) {worker.process.how_it_ended()}, {self._doing(number)}"
+            f"{self._member} {number} ({worker.process}) {worker.process.how_it_ended()}, "
+            f"{self._doing(number)}"
         )
 
     def _raise_timeout(self, number: int) -> NoReturn:
         worker: WorkerHandle = self._group.workers[number]
         raise EnvTimeoutError(
-            f"a call took more than timeout={self._timeout:g} seconds {self._doing(number)}; worker {number} "
-            f"({worker.process}) was killed. Give the environment more time, or see what it waits for"
+            f"a call took more than timeout={self._timeout:g} seconds {self._doing(number)}; {self._member} "
+            f"{number} ({worker.process}) was killed. Give the environment more time, or see what it waits "
+            "for"
         )
 
     def _doing(self, number: int) -> str:

@@ -14,6 +14,7 @@ from gymnasium.vector.utils import batch_space
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EnvCallError
 from ..runtime import available_cpus
+from ._env_service import EnvService, stretch
 from ._env_workers import EnvWorkers
 from ._result_batches import Batch, ResultBatches, info_rows
 from ._resumable_episodes import ResumableEpisodes
@@ -103,7 +104,9 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         base = np.random.SeedSequence().generate_state(1)[0] if seed is None else seed
         base = arguments.count("seed", int(base) if seed is None else base, least=0)
         self._in_turn = self.batch_size == count
-        self._workers = EnvWorkers(make_envs, workers, method, limit, mode.name, self._in_turn)
+        stretches = [stretch(number, workers, count) for number in range(workers)]
+        service = EnvService(make_envs, mode.name, self._in_turn)
+        self._workers = EnvWorkers(service, stretches, method, limit)
         self._end = weakref.finalize(self, EnvWorkers.close, self._workers)
         facts = self._workers.facts
         self.metadata = {**facts.metadata, "autoreset_mode": mode}
@@ -112,8 +115,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.single_observation_space, self.single_action_space = facts.observation.space, facts.action.space
         self.observation_space = batch_space(self.single_observation_space, count)
         self.action_space = batch_space(self.single_action_space, count)
-        stretches = enumerate(self._workers.stretches)
-        places = [(number, row) for number, numbers in stretches for row in range(len(numbers))]
+        places = [(number, row) for number, numbers in enumerate(stretches) for row in range(len(numbers))]
         self._results = ResultBatches(self._workers, places, self._in_turn)
         self._episodes = ResumableEpisodes(self._workers, places, base, mode)
         self._arrived: deque[int] = deque()

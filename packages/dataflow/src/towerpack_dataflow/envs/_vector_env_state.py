@@ -86,6 +86,7 @@ class VectorEnvState:
         if isinstance(self._base, ProcessVectorEnv):
             self._base.load_state_dict(state["envs"])
         else:
+            self._base.reset()  # a new one makes its generator and its arrays in its first reset
             set_attributes(self._base, state["envs"])
 
     def _classes(self) -> list[str]:

@@ -21,13 +21,14 @@ from ._subclassing import inherited_pass, wrap_overrides
 from ._tree_facts import length_fact
 from ._tree_text import tree_text
 from ._user_code import innermost_pass
+from .provenance import TracedFlow
 
 __all__ = ["DataFlow"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 
-class DataFlow:
+class DataFlow(TracedFlow):
     """Yields datapoints, pass after pass; abstract.
 
     A datapoint is a list, tuple or dict of components. Iterating a flow once is a *pass*, or epoch, and a
@@ -301,8 +302,6 @@ class DataFlow:
     def _name(self) -> str:
         """Returns the name of this flow in messages."""
         return type(self).__name__
-
-    # The root's position.
 
     def _begin(self) -> Iterator[Any]:
         """Starts the next pass with this flow as the root."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .._errors import FlowDefinitionError, StateError
+from .._errors import ArgumentError, FlowDefinitionError, NotAddressableError, StateError
 from ._epoch import Epoch
 from ._node import Node
 from ._position import Position
@@ -16,6 +16,7 @@ from ._tree_facts import Facts, differences, is_facts, tree_facts
 __all__ = [
     "FORMAT",
     "Tree",
+    "at",
     "dump",
     "is_steady",
     "load",
@@ -68,6 +69,29 @@ def dump(flow: Node) -> dict[str, Any]:
         return _dump_live(tree)
     position = flow._current()
     position.tree = tree
+    return _described(tree, position)
+
+
+def at(flow: Node, number: int) -> dict[str, Any]:
+    """Returns the state of `flow` when it has given `number` datapoints since epoch 0.
+
+    Raises:
+        ArgumentError: `flow` has no datapoints, and `number` is above 0.
+        NotAddressableError: `flow` is live.
+        UnknownLengthError: `flow` does not know its length.
+    """
+    if flow.live:
+        raise NotAddressableError(
+            f"{flow._name()} is live: what it has given cannot be had again, so it has no state at {number}"
+        )
+    length = len(flow)
+    if number and not length:
+        raise ArgumentError(f"state_at({number}) of {flow._name()}, of which every pass is empty; take 0")
+    epoch, index = divmod(number, length) if number else (0, 0)
+    return _described(Tree.of(flow), Position(flow._rooted(epoch), index))
+
+
+def _described(tree: Tree, position: Position) -> dict[str, Any]:
     epoch = position.epoch
     state: dict[str, Any] = {
         "version": FORMAT,

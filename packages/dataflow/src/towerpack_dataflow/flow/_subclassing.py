@@ -31,7 +31,8 @@ from ._user_code import copy_container, run_one, run_pass
 
 __all__ = ["inherited_pass", "wrap_overrides"]
 
-_OWN = frozenset({"_columns", "addressable"})  # the wrappers leave these alone in a class that defines them
+# The wrappers leave these alone in a class that defines them.
+_OWN = frozenset({"_columns", "_trace_notes", "addressable", "origins"})
 
 
 def wrap_overrides(cls: type[Node]) -> None:
@@ -93,6 +94,8 @@ def _addressable_methods(produce: Callable[[Node, Epoch, int], Any]) -> dict[str
 
     return {
         "addressable": True,
+        "origins": _origins_of_own_code,
+        "_trace_notes": _no_notes,
         "datapoint": datapoint,
         "_datapoint": _datapoint,
         "_datapoints": _datapoints,
@@ -110,6 +113,15 @@ def _install(cls: type[Node], members: dict[str, Any]) -> None:
 
 def _no_columns(self: Node) -> None:
     return None
+
+
+def _origins_of_own_code(self: Node, epoch: Epoch, index: int) -> list[Any] | None:
+    """Returns the origins of a datapoint that a user's own `datapoint` makes: known if it is a source."""
+    return None if self._children() else []
+
+
+def _no_notes(self: Node, epoch: Epoch, index: int) -> dict[str, Any]:
+    return {}
 
 
 def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, start: int) -> Iterator[Any]:

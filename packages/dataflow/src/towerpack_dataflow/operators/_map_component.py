@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import ArgumentTypeError, ComponentError
 from ._map_data import MapData
 
-__all__ = ["MapDataComponent"]
+__all__ = ["MapDataComponent", "no_component"]
 
 
 class MapDataComponent(MapData):
@@ -65,10 +65,7 @@ class _OfComponent:
         try:
             component = datapoint[index]
         except (LookupError, TypeError) as error:
-            raise ComponentError(
-                f"no component {index!r} in this datapoint, which is {_shape_of(datapoint)}; "
-                "index= is a position in a list or tuple, a key of a dict"
-            ) from error
+            raise no_component(datapoint, index, "index= is a position") from error
         component = self._func(component, *rng)
         if component is None:
             return None
@@ -78,6 +75,14 @@ class _OfComponent:
         members = list(datapoint)
         members[index] = component
         return type(datapoint)._make(members) if hasattr(datapoint, "_make") else tuple(members)
+
+
+def no_component(datapoint: Any, index: Any, argument: str) -> ComponentError:
+    """Returns the error that a datapoint lacks a component, which an argument has named."""
+    return ComponentError(
+        f"no component {index!r} in this datapoint, which is {_shape_of(datapoint)}; "
+        f"{argument} in a list or tuple, a key of a dict"
+    )
 
 
 def _shape_of(datapoint: Any) -> str:

@@ -135,6 +135,9 @@ class MapData(ProxyDataFlow):
             self._warn_unexpected_drop(epoch, index)
         return datapoint
 
+    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
+        return {"random numbers of its own": True} if self._rng else {}
+
     def _single(self, epoch: Epoch, start: int) -> Iterator[Any]:
         func = self._func
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow.provenance import Origin
 from ..sources._as_dataflow import as_dataflow
 
 __all__ = ["ProxyDataFlow", "RNGDataFlow", "changed"]
@@ -50,6 +51,10 @@ class ProxyDataFlow(DataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return self.ds._datapoint(self._below(epoch), index)
+
+    def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
+        """Returns the datapoint of the same index in the flow below."""
+        return [Origin(self.ds, index, self._below(epoch))]
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
         if place:

@@ -15,6 +15,7 @@ from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import Mark
 from ..flow._tree_facts import known_length
+from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FixedSizeData", "RepeatMark", "RepeatedData"]
@@ -111,6 +112,10 @@ class RepeatedData(ProxyDataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self, epoch, int(epoch) * self._num * len(self.ds) + index)
 
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint below, in the epoch that the repetition has come to."""
+        return [_origin(self, epoch, int(epoch) * self._num * len(self.ds) + index)]
+
     def _facts(self) -> dict[str, Any]:
         return {"num": self._num}
 
@@ -172,6 +177,11 @@ class FixedSizeData(ProxyDataFlow):
         place, offset = self._origin(epoch)
         return _one(self, place, offset + index)
 
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint below, in the epoch that the pass has come to."""
+        place, offset = self._origin(epoch)
+        return [_origin(self, place, offset + index)]
+
     def _facts(self) -> dict[str, Any]:
         return {"size": self._size, "keep_state": self._keep_state}
 
@@ -228,6 +238,11 @@ def _starting_point(flow: ProxyDataFlow, epoch: Epoch, first: int, start: int) -
 def _one(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Any:
     number, offset = divmod(index, len(flow.ds))
     return flow.ds._datapoint(flow._below(epoch, 0, number), offset)
+
+
+def _origin(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Origin:
+    number, offset = divmod(index, len(flow.ds))
+    return Origin(flow.ds, offset, flow._below(epoch, 0, number))
 
 
 def _gather_epochs(flow: ProxyDataFlow, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:

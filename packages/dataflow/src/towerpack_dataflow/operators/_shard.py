@@ -14,6 +14,7 @@ from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._tree_facts import known_length
+from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow, changed
 
 __all__ = ["ShardData", "reshard"]
@@ -72,6 +73,10 @@ class ShardData(ProxyDataFlow):
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return _one(self.ds, self._below(epoch), self._index + index * self._count)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the whole that this host's datapoint is."""
+        return [Origin(self.ds, self._index + index * self._count)]
 
     def _columns(self) -> Columns | None:
         columns = self.ds._columns()

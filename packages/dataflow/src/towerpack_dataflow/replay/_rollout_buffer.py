@@ -96,6 +96,16 @@ class RolloutBuffer:
         return self._count
 
     @property
+    def steps(self) -> int:
+        """How many steps of each environment there is room for."""
+        return self._steps
+
+    @property
+    def environments(self) -> int:
+        """How many environments there are."""
+        return self._lead[0]
+
+    @property
     def full(self) -> bool:
         """Whether all steps were added."""
         return self._count == self._steps
@@ -185,10 +195,13 @@ class RolloutBuffer:
         self._advantage = advantages(kept["reward"], kept["value"], after, ended, self._gamma, self._lam)
 
     def minibatches(self, size: int, epochs: int = 1) -> Iterator[RolloutBatch]:
-        """Yields all valid steps in a new order in each epoch; the last batch of an epoch may be smaller.
+        """Yields all valid steps in a new order in each epoch.
+
+        The number of batches does not depend on how many steps are valid: they are shared out evenly among
+        as many batches as all steps would fill.
 
         Args:
-            size: of a batch.
+            size: the most steps of a batch.
             epochs: how often each step comes.
 
         Raises:
@@ -273,8 +286,8 @@ class RolloutBuffer:
         (valid,) = np.nonzero(self._columns["valid"].reshape(-1))
         for _ in range(epochs):
             order = self._random.permutation(valid)
-            for begin in range(0, len(order), size):
-                yield self._batch(order[begin : begin + size], advantage)
+            for chosen in np.array_split(order, -(-len(advantage) // size)):
+                yield self._batch(chosen, advantage)
 
     def _batch(self, chosen: np.ndarray, advantage: np.ndarray) -> RolloutBatch:
         flat = {name: column.reshape(-1, *column.shape[2:])[chosen] for name, column in self._columns.items()}

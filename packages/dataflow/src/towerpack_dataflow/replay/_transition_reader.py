@@ -9,11 +9,14 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
+from ._array_specs import Nested
 from ._episode_links import EpisodeLinks
 from ._memory_layout import TERMINATED
 from ._transition_batch import TransitionBatch
 
 __all__ = ["TransitionReader"]
+
+_TOGETHER = 2**19  # bytes of observations: as much fits into the cache of one core
 
 
 @final
@@ -35,6 +38,8 @@ class TransitionReader:
             raise ArgumentError(f"gamma is a number from 0 to 1; received {gamma!r}")
         self._gamma, self._frames = float(gamma), stacking[0]
         self._zeros = arguments.one_of("padding", stacking[1], ("reset", "zero")) == "zero"
+        single = sum(column[:1].nbytes for name, column in columns.items() if name.startswith("observation."))
+        self._together = max(_TOGETHER // (single * self._frames), 1)
 
     def read(self, slots: np.ndarray, batch: TransitionBatch) -> None:
         """Writes the transitions that begin with these slots into a batch; not its weights."""
@@ -46,16 +51,23 @@ class TransitionReader:
             batch.discount[:] = self._gamma
         else:
             last, batch.reward[:], batch.discount[:] = self._several_steps(slots)
-        batch.discount[(np.take(self._columns["tag"], last) & TERMINATED) > 0] = 0
+        batch.discount[:] *= (np.take(self._columns["tag"], last, mode="clip") & TERMINATED) == 0
         newest = self._links.head - 1
         # The row of a slot: the newest one that has it.
         batch.indices[:] = newest - (newest - slots) % len(self._links.usable)
         self._take("action", slots, batch.action)
         # All small tables are read before the frames, which leave nothing of them in the caches.
         stacks = self._stacked(before)
-        following = self._following(stacks, last)
-        self._take("observation", stacks, batch.observation)
-        self._take("observation", following, batch.next_observation)
+        shared = self._n_step == 1 and self._frames > 1
+        following = last if shared else self._stacked(last)
+        # Of a few transitions at a time: the frames of one observation are in the cache for the other.
+        for begin in range(0, len(slots), self._together):
+            part = slice(begin, begin + self._together)
+            self._take("observation", stacks[part], batch.observation, part)
+            if shared:
+                self._shift(following[part], batch, part)
+            else:
+                self._take("observation", following[part], batch.next_observation, part)
 
     def _several_steps(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns the last slots of n steps, or of fewer, and their discounted rewards and discounts."""
@@ -82,18 +94,21 @@ class TransitionReader:
             stacks[:, :-1][stacks[:, :-1] == stacks[:, 1:]] = -1
         return stacks
 
-    def _following(self, stacks: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Returns the slots of the frames of the observations after those of `stacks`."""
-        if self._frames == 1 or self._n_step > 1:
-            return self._stacked(last)
-        return np.concatenate([stacks[:, 1:], last[:, None]], axis=1)
+    def _shift(self, newest: np.ndarray, batch: TransitionBatch, part: slice) -> None:
+        """Writes next observations: the frames of the observations without the oldest, and new ones."""
+        for key, after in _named(batch.next_observation).items():
+            after[part, :-1] = _named(batch.observation)[key][part, 1:]
+            after[part, -1] = self._columns[f"observation.{key}"][newest]
 
-    def _take(self, kind: str, slots: np.ndarray, target: Any) -> None:
-        parts = target if isinstance(target, dict) else {"": target}
-        for key, array in parts.items():
+    def _take(self, kind: str, slots: np.ndarray, target: Any, part: slice = slice(None)) -> None:
+        for key, array in _named(target).items():
             column = self._columns[f"{kind}.{key}"]
-            frames = array.reshape(slots.size, *column.shape[1:])
+            frames = array[part].reshape(slots.size, *column.shape[1:])
             # Any other mode takes a copy in between.
             np.take(column, slots.reshape(-1), axis=0, out=frames, mode="clip")
             if self._zeros and slots.ndim == 2:
                 frames[slots.reshape(-1) < 0] = 0
+
+
+def _named(arrays: Nested) -> dict[str, np.ndarray]:
+    return arrays if isinstance(arrays, dict) else {"": arrays}

@@ -15,16 +15,25 @@ __all__ = ["as_dataflow"]
 def as_dataflow(ds: Any) -> DataFlow:
     """Returns `ds` itself if it is a flow; else a flow over a sequence, or over any iterable.
 
+    A sequence is what has `__len__` and `__getitem__`, such as a data set of PyTorch. What has `keys`, too,
+    is a mapping or a table, whose members are not those at 0, 1, …
+
     Raises:
         ArgumentTypeError: `ds` is none of these.
     """
     if isinstance(ds, DataFlow):
         return ds
-    if isinstance(ds, (list, tuple, range)):
+    if isinstance(ds, (list, tuple, range)) or _is_sequence(ds):
         return DataFromList(ds, shuffle=False)
     if not hasattr(ds, "__iter__") or isinstance(ds, (str, bytes)):
         raise ArgumentTypeError(
-            f"expected a DataFlow, a list, or something to iterate over again and again; "
-            f"received {type(ds).__name__}"
+            "expected a DataFlow, a list, an object with __len__ and __getitem__, or something to iterate "
+            f"over again and again; received {type(ds).__name__}"
         )
     return DataFromIterable(ds)
+
+
+def _is_sequence(ds: Any) -> bool:
+    if isinstance(ds, (str, bytes, type)) or hasattr(ds, "keys"):
+        return False
+    return hasattr(ds, "__len__") and hasattr(ds, "__getitem__")

@@ -63,6 +63,9 @@ class DataFromList(DataFlow):
     def _facts(self) -> dict[str, Any]:
         return {"length": len(self._lst), "shuffle": self._shuffle}
 
+    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
+        return {"member": int(self._order(epoch).at(index)) if self._shuffle else index}
+
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         try:
             return copy_container(self._lst[self._order(epoch).at(index) if self._shuffle else index])

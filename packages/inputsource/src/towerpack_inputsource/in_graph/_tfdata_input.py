@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -29,6 +29,7 @@ class TFDatasetInput(InputSource):
 
     Use it for data that tf.data reads and decodes by itself; give it a `prefetch()` of its own. For Python
     data, a DataFlow and `QueueInput` are the better choice: `Dataset.from_generator` has no position to save.
+    `dataflow_to_dataset` makes such a dataset all the same.
 
     The position is saved as tf.data saves it: exactly, shuffle buffers included. A dataset that cannot be
     saved resumes by reading the consumed elements again and discarding them.
@@ -73,6 +74,45 @@ class TFDatasetInput(InputSource):
         self._abandoned = False
         # Positions that are known exactly, each with the number of takes before it.
         self._known: list[tuple[int, dict[str, Any]]] = []
+
+    @staticmethod
+    def dataflow_to_dataset(df: Iterable[Any], types: Any) -> tf2.data.Dataset:
+        """Returns a dataset whose passes are those of a flow, for the operations that tf.data alone has.
+
+        Make it in the function that `TFDatasetInput` takes. TensorFlow calls Python for each datapoint, and
+        cannot save the position of such a dataset: a run that goes on reads what it has read before again.
+        Where no operation of tf.data is needed, `QueueInput(df)` is faster, and goes on at once.
+
+        Args:
+            df: any iterable that can be iterated again; `reset_state` is called where it has one.
+            types: for each component its dtype, or a `tf.TensorSpec` where the shape is known, too: a list or
+                tuple for datapoints that are lists or tuples, a dict for those that are dicts.
+
+        Raises:
+            TypeError: `types` is neither a list, a tuple nor a dict.
+
+        Example:
+            >>> flow = [[1, 0.5], [2, 1.5]]
+            >>> dataset = TFDatasetInput.dataflow_to_dataset(flow, [tf.int64, tf.float32])
+            >>> [(int(number), float(value)) for number, value in dataset]
+            [(1, 0.5), (2, 1.5)]
+        """
+        if not isinstance(types, (list, tuple, Mapping)):
+            raise TypeError(
+                "dataflow_to_dataset takes a dtype or a tf.TensorSpec for each component, in a list or a "
+                f"dict, but received {types!r}."
+            )
+        signature: Any = (
+            {key: _spec_of(kind) for key, kind in types.items()}
+            if isinstance(types, Mapping)
+            else (tuple([_spec_of(kind) for kind in types]))
+        )
+        if hasattr(df, "reset_state"):
+            df.reset_state()
+        lists = not isinstance(types, Mapping)  # to tf.data a list is one tensor
+        return tf2.data.Dataset.from_generator(
+            lambda: (tuple(datapoint) if lists else datapoint for datapoint in df), output_signature=signature
+        )
 
     def size(self) -> int | None:
         """Returns the number of elements in one pass; None where it is not known, or not before `setup()`."""
@@ -164,6 +204,10 @@ class TFDatasetInput(InputSource):
     def _finish(self) -> None:
         with contextlib.suppress(NotRunningError):
             self._final = self._state()
+
+
+def _spec_of(kind: Any) -> tf.TensorSpec:
+    return kind if isinstance(kind, tf.TensorSpec) else tf.TensorSpec(None, tf.as_dtype(kind))
 
 
 @final

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, Protocol, final
 
-from towerpack_dataflow import DataFlow
+from towerpack_dataflow import DataFlow, DataFlowTerminated
 
 from .._errors import DatapointError, EmptyFlowError, FlowEndError, FlowPreemptionError
 from ..specs import Array
 from ._flow_protocol import in_itself, is_live, no_state, state_of
 
 __all__ = ["FlowReader", "Position", "Reader"]
+
+_log = logging.getLogger("towerpack_inputsource")
 
 # The `state_dict()` of a flow; None for a flow that has no position.
 Position = Any
@@ -127,7 +130,8 @@ class FlowReader:
         """Returns the next datapoint, as the arrays to feed.
 
         Raises:
-            StopIteration: the pass is at its end, and the flow does not repeat.
+            StopIteration: the pass is at its end, and the flow does not repeat; or the flow has raised
+                `DataFlowTerminated`, which says that no pass will give a datapoint again.
             EmptyFlowError: the flow repeats, and a whole pass gave no datapoint.
             DatapointError: the datapoint does not fit the specs; the text has its index.
             FlowEndError: the flow raised one of `reads_as_end`.
@@ -137,6 +141,9 @@ class FlowReader:
             datapoint = self._next()
         except StopIteration:
             raise
+        except DataFlowTerminated as error:
+            _log.info("%s: %r has terminated: %s", self._where(), self._flow, error)
+            raise StopIteration from error
         except Exception as error:
             self._reraise(error)
         try:

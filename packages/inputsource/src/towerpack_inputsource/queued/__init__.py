@@ -1,7 +1,8 @@
-"""Sources that a thread fills through a queue in the graph."""
+"""Sources with a queue in the graph, which a thread or the training itself fills."""
 
 from ._batch_queue_input import BatchQueueInput
 from ._queue_input import QueueInput
+from ._rollout_input import RolloutInput
 from ._zmq_input import ZMQInput
 
-__all__ = ["BatchQueueInput", "QueueInput", "ZMQInput"]
+__all__ = ["BatchQueueInput", "QueueInput", "RolloutInput", "ZMQInput"]

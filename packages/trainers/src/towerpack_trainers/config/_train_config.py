@@ -168,7 +168,8 @@ class TrainConfig:
             raise ConfigError("TrainConfig received both dataflow= and data=; give one of them.")
         if isinstance(self.dataflow, InputSource):
             raise ConfigError("TrainConfig(dataflow=...) received an InputSource; give it as data= instead.")
-        if self.model is not None and self.dataflow is None and self.data is None:
+        has_data = self.dataflow is not None or self.data is not None
+        if self.model is not None and not has_data and not self.model.data_from_trainer:
             raise ConfigError(
                 "TrainConfig received a model but neither dataflow= nor data=. "
                 "Give a DataFlow as dataflow=, or an InputSource as data=."

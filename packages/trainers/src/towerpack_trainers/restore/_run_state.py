@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, final
 
 import attrs
@@ -57,8 +58,12 @@ class RunState:
         components = [[tensor.dtype.name, _sizes(tensor.shape)] for tensor in self.inputs]
         return {"datapoints": None if self.source is None else self.source.size(), "components": components}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], files: Path | None = None) -> None:
         """Sets counters, callbacks and the position in the data. The seed has been chosen before.
+
+        Args:
+            state: the return value of `state_dict`.
+            files: the directory of the callbacks' files; None: they are left out.
 
         Raises:
             CheckpointError: a callback's state belongs to no callback of this run, or the data differs.
@@ -71,7 +76,8 @@ class RunState:
             _log.log(
                 level, "starting_epoch=%d is not used: the resumed run goes on in epoch %d.", given, goes_on
             )
-        self.callbacks.load_state_dict(state["callbacks"], allow_unknown="callbacks" in self.allow)
+        allowed = "callbacks" in self.allow
+        self.callbacks.load_state_dict(state["callbacks"], allow_unknown=allowed, files=files)
         self._load_position(state.get("input"), state.get("data"))
 
     def _load_position(self, position: dict[str, Any] | None, data: Mapping[str, Any] | None) -> None:

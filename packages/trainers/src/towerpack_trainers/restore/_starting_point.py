@@ -131,6 +131,7 @@ class ResumedStart(StartingPoint):
 
     def __init__(self, checkpoint: Checkpoint, allow: Collection[str] = ()) -> None:
         self.path, self.state = checkpoint.path, checkpoint.state
+        self._files = checkpoint.callback_files
         self._variables = checkpoint.variables
         self._allow = allow
 
@@ -152,7 +153,7 @@ class ResumedStart(StartingPoint):
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         assert self.state is not None
-        run.load_state_dict(translate(self.state))
+        run.load_state_dict(translate(self.state), self._files)
         _log.info("Going on from %s.", self.path)
 
     def restore_random_numbers(self) -> None:

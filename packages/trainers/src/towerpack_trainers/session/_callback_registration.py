@@ -1,9 +1,10 @@
-"""Callbacks that whoever builds a trainer adds to it, besides those of its configuration."""
+"""The callbacks of a trainer: those that are added to it besides its configuration's, and their files."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from pathlib import Path
 
 from towerpack_callbacks import Callback, Callbacks
 
@@ -13,8 +14,13 @@ __all__ = ["CallbackRegistration"]
 
 
 class CallbackRegistration:
-    """Lets callbacks be added to a trainer, until the callbacks are set up."""
+    """Lets callbacks be added to a trainer, until the callbacks are set up.
 
+    Attributes:
+        callbacks: the callbacks of the run.
+    """
+
+    callbacks: Callbacks
     _fixed = False
 
     @functools.cached_property
@@ -39,6 +45,10 @@ class CallbackRegistration:
                 "which explain() and train() do. Register it before, or give TrainConfig(callbacks=...)."
             )
         self._registered.extend(Callbacks([callback]))
+
+    def save_files(self, directory: Path) -> None:
+        """Lets callbacks put their files into folders of a checkpoint, right after `state_dict()`."""
+        self.callbacks.save_files(directory)
 
     def _with_registered(self, own: Iterable[Callback]) -> list[Callback]:
         """Returns the trainer's own callbacks and the registered ones, of which there are no more then."""

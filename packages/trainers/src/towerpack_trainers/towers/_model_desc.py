@@ -34,7 +34,13 @@ class ModelDesc(abc.ABC):
             def optimizer(self):
                 return tf.train.GradientDescentOptimizer(0.1)
         ```
+
+    Attributes:
+        data_from_trainer: whether a trainer of such models makes their data itself, so that the configuration
+            has none. Agents that learn by acting set it.
     """
+
+    data_from_trainer: bool = False
 
     @abc.abstractmethod
     def inputs(self) -> Sequence[tf.TensorSpec]:

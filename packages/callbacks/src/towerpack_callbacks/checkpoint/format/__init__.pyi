@@ -1,4 +1,6 @@
+from ._callback_files import add_files, folder_of, key_of
 from ._checkpoint_layout import (
+    CALLBACK_FILES,
     LATEST,
     all_checkpoints,
     checkpoint_name,
@@ -9,28 +11,44 @@ from ._checkpoint_layout import (
     remove_unfinished,
     step_of,
 )
+from ._files_on_disk import disk_usage, files_below, readable_size
 from ._manifest import wrong_file
 from ._publish import discard, point_to
 from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._tensor_file import TensorFile
-from ._write_checkpoint import encode_state, write_checkpoint, write_files
+from ._write_checkpoint import (
+    begin_checkpoint,
+    encode_state,
+    removed_after_error,
+    write_checkpoint,
+    write_files,
+)
 
 __all__ = [
+    "CALLBACK_FILES",
     "LATEST",
     "Checkpoint",
     "TensorFile",
+    "add_files",
     "all_checkpoints",
+    "begin_checkpoint",
     "checkpoint_name",
     "discard",
+    "disk_usage",
     "encode_state",
+    "files_below",
+    "folder_of",
     "is_complete",
     "is_unfinished",
+    "key_of",
     "latest_checkpoint",
     "linked",
     "load_variables",
     "point_to",
     "read_checkpoint",
+    "readable_size",
     "remove_unfinished",
+    "removed_after_error",
     "step_of",
     "write_checkpoint",
     "write_files",

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 __all__ = [
+    "CALLBACK_FILES",
     "LATEST",
     "MANIFEST",
     "STATE",
@@ -28,6 +29,7 @@ LATEST = "latest"
 MANIFEST = "manifest.json"
 STATE = "state.json"
 VARIABLES = "variables"
+CALLBACK_FILES = "callbacks"
 
 # Hidden, so that a half-written one is never taken for a checkpoint.
 _ASIDE_PREFIX = ".writing-"

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._errors import CheckpointError
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES
+from ._files_on_disk import files_below, is_shared
 
 __all__ = ["check_files", "make_manifest", "read_json", "read_manifest", "wrong_file"]
 
@@ -21,18 +22,22 @@ _FORMAT = 1
 
 
 def make_manifest(directory: Path, tensorflow: str) -> dict[str, Any]:
-    """Describes the files in a directory.
+    """Describes the files in a directory and in those below.
+
+    The format is that of checkpoints without files of callbacks. A release that knows none has no callback
+    that takes them, and finds all else where it was.
 
     Args:
         directory: the checkpoint, without its manifest.
         tensorflow: version of TensorFlow.
     """
     files = {}
-    for file in sorted(directory.iterdir()):
-        files[file.name] = {"bytes": file.stat().st_size}
+    for file in files_below(directory):
+        name = file.relative_to(directory).as_posix()
+        files[name] = {"bytes": file.stat().st_size}
         # In TensorFlow's index is a checksum of each tensor, which its reader compares.
-        if not file.name.startswith(f"{VARIABLES}.data-"):
-            files[file.name]["crc32"] = _file_crc32(file)
+        if not name.startswith(f"{VARIABLES}.data-") and not is_shared(file):
+            files[name]["crc32"] = _file_crc32(file)
     versions = {
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -135,7 +140,7 @@ def check_files(directory: Path, manifest: dict[str, Any]) -> None:
 def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
     if not file.is_file() or file.stat().st_size != bytes:
         return False
-    # The file of the variables has its checksums in its index: one for each of them.
+    # The file of the variables has its checksums in its index, and a linked one where it was written.
     return crc32 is None or _file_crc32(file) == crc32
 
 

@@ -12,7 +12,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..._errors import CheckpointError
-from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, is_complete, latest_checkpoint
+from ._checkpoint_layout import (
+    CALLBACK_FILES,
+    MANIFEST,
+    STATE,
+    VARIABLES,
+    is_complete,
+    latest_checkpoint,
+)
 from ._manifest import check_files, read_json, read_manifest
 from ._tensor_file import read_tensors
 
@@ -35,6 +42,11 @@ class Checkpoint:
     variables: dict[str, np.ndarray] = attrs.field(repr=lambda variables: f"<{len(variables)} variables>")
     state: dict[str, Any] = attrs.field(repr=False)
     versions: dict[str, str]
+
+    @property
+    def callback_files(self) -> Path:
+        """The directory with a folder for each callback that has put files there; absent if none has."""
+        return self.path / CALLBACK_FILES
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,18 @@ import tensorflow.compat.v1 as tf
 from ..._errors import CheckpointWriteError
 from ...writing import replace_directory, sync
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
+from ._files_on_disk import files_below, is_shared
 from ._manifest import make_manifest
 from ._tensor_file import TensorFile
 
-__all__ = ["encode_state", "write_checkpoint", "write_files"]
+__all__ = [
+    "begin_checkpoint",
+    "encode_state",
+    "not_written",
+    "removed_after_error",
+    "write_checkpoint",
+    "write_files",
+]
 
 
 def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Path:
@@ -39,10 +48,34 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _not_written(path, str(error)) from error
+        raise not_written(path, str(error)) from error
     with TensorFile() as tensor_file:
-        write_files(path, variables, encoded, tensor_file)
+        write_files(path, begin_checkpoint(path), variables, encoded, tensor_file)
     return path
+
+
+def begin_checkpoint(path: Path) -> Path:
+    """Makes the hidden directory that will be the checkpoint `path`, and returns where it is.
+
+    Raises:
+        CheckpointWriteError: it cannot be made.
+    """
+    aside = hidden_name(path)
+    try:
+        aside.mkdir()
+    except OSError as error:
+        raise not_written(path, str(error)) from error
+    return aside
+
+
+@contextlib.contextmanager
+def removed_after_error(aside: Path) -> Iterator[None]:
+    """Removes an unfinished checkpoint if the block raises anything."""
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
 
 
 def encode_state(path: Path, state: Mapping[str, Any]) -> str:
@@ -61,12 +94,13 @@ def encode_state(path: Path, state: Mapping[str, Any]) -> str:
 
 
 def write_files(
-    path: Path, variables: Mapping[str, np.ndarray], encoded_state: str, tensor_file: TensorFile
+    path: Path, aside: Path, variables: Mapping[str, np.ndarray], encoded_state: str, tensor_file: TensorFile
 ) -> None:
-    """Does the work of `write_checkpoint`, in a directory that is there.
+    """Does the work of `write_checkpoint`, in a directory that `begin_checkpoint` has made.
 
     Args:
-        path: the directory to make.
+        path: the name that the directory gets.
+        aside: the directory, in which files of callbacks may be.
         variables: arrays by variable name.
         encoded_state: from `encode_state`.
         tensor_file: the writer of the variables.
@@ -74,24 +108,32 @@ def write_files(
     Raises:
         CheckpointWriteError: whatever the operating system or TensorFlow refused; nothing was changed.
     """
-    aside = hidden_name(path)
     try:
-        aside.mkdir()
-        tensor_file.write(aside / VARIABLES, variables)
-        (aside / STATE).write_text(encoded_state, encoding="utf-8")
-        (aside / MANIFEST).write_text(
-            json.dumps(make_manifest(aside, tf.__version__), indent=1), encoding="utf-8"
-        )
-        for file in aside.iterdir():
-            sync(file)
-        sync(aside)
-        replace_directory(aside, path)
+        with removed_after_error(aside):
+            tensor_file.write(aside / VARIABLES, variables)
+            (aside / STATE).write_text(encoded_state, encoding="utf-8")
+            (aside / MANIFEST).write_text(
+                json.dumps(make_manifest(aside, tf.__version__), indent=1), encoding="utf-8"
+            )
+            _sync_all(aside)
+            replace_directory(aside, path)
     except (OSError, tf.errors.OpError) as error:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise _not_written(path, _reason(error, aside)) from error
+        raise not_written(path, _reason(error, aside)) from error
 
 
-def _not_written(path: Path, reason: str) -> CheckpointWriteError:
+def _sync_all(directory: Path) -> None:
+    """Flushes what is new in a directory to the disk: files, and the names in it and in those below."""
+    directories = {directory}
+    for file in files_below(directory):
+        directories |= {parent for parent in file.parents if parent.is_relative_to(directory)}
+        if not is_shared(file):
+            sync(file)
+    for changed in directories:
+        sync(changed)
+
+
+def not_written(path: Path, reason: str) -> CheckpointWriteError:
+    """Makes the error for what the system refused while a checkpoint was written."""
     if not path.parent.is_dir():
         return CheckpointWriteError(
             f"The checkpoint {path} could not be written: the directory {path.parent} is gone, and the "

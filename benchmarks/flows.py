@@ -1,0 +1,83 @@
+"""Operators of towerpack-dataflow beside Tensorpack's and plain generators, and what they keep in memory.
+
+    python benchmarks/flows.py [--smoke]
+    nox -s bench -- flows                       with Tensorpack installed
+
+Each ratio is of one round, in which all are measured in turn, each in a process of its own. The memory is the
+most that Python's and NumPy's allocators held at a time during two passes over a million records of 1 KB,
+beyond what they held before.
+"""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+import _operators
+import _rounds
+import _upstream
+import _verdicts
+
+ROUNDS = _rounds.shorter(7)
+COUNT = _rounds.shorter(1_000_000, 20_000)
+MOST = 1.0  # MB; the largest buffer of an operator in the list is 0.2 MB
+OURS = {
+    "ours": _operators.our_shuffles,
+    "ten maps": _operators.ten_maps,
+    "ten generators": _operators.ten_generators,
+    "ten operators": _operators.ten_operators,
+    "ten plain operators": _operators.ten_plain_operators,
+}
+
+
+def speed(verdicts: _verdicts.Verdicts) -> None:
+    """Shuffles beside Tensorpack's, chains beside plain generators."""
+    ours = {name: partial(make, COUNT) for name, make in OURS.items()}
+    theirs = {"Tensorpack 0.11": partial(_operators.their_shuffles, COUNT)}
+    with _upstream.beside(ours, {} if _rounds.SMOKE else theirs) as subjects:
+        _rounds.warm_up(subjects)
+        figures = _rounds.measure(subjects, ROUNDS)
+    for size in _operators.BUFFERS:
+        rate = figures[f"ours, {size}"]
+        verdicts.untargeted(f"LocallyShuffleData, buffer of {size}: datapoints/s", rate, ",.0f")
+        if (other := figures.get(f"Tensorpack 0.11, {size}")) is not None:
+            what = f"LocallyShuffleData, buffer of {size}: rate / Tensorpack's"
+            verdicts.at_least(what, _rounds.ratios(rate, other), 2)
+    maps = _rounds.ratios(figures["ten generators"], figures["ten maps"])
+    verdicts.at_most("ten maps: time / plain generators", maps, 1.2)
+    # States cost time: those of a filter and of a pass of fixed size are kept with each datapoint.
+    kinds = _rounds.ratios(figures["ten plain operators"], figures["ten operators"])
+    verdicts.untargeted("ten operators of different kinds: time / plain generators", kinds)
+
+
+def megabytes(make: Callable[[int], object], count: int) -> float:
+    """The most memory that two passes need."""
+    deque(make(100), maxlen=0)  # imports what is imported when it is needed
+    flow = make(count)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    deque(_operators.again(flow), maxlen=0)
+    most = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    return most / 2**20
+
+
+def memory(verdicts: _verdicts.Verdicts) -> None:
+    """What each operator keeps while a million records go through it."""
+    for name, make in _operators.OPERATORS.items():
+        verdicts.at_most(f"{name}: MB for {COUNT:,} records", [megabytes(make, COUNT)], MOST)
+
+
+def main() -> None:
+    """Measures everything, and prints it."""
+    print(_rounds.heading("numpy", "towerpack-dataflow", "tensorpack"))
+    verdicts = _verdicts.Verdicts()
+    speed(verdicts)
+    memory(verdicts)
+    verdicts.leave()
+
+
+if __name__ == "__main__":
+    main()

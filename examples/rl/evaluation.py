@@ -1,0 +1,137 @@
+"""What the examples of agents share: environments by name, the end of a training, and its figure.
+
+A script here that trains an agent has a function `make_model(env, envs)`, so that `play.py` can load what it
+has saved.
+"""
+
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+
+from towerpack_callbacks import Callback, StopTraining
+from towerpack_trainers import OfflinePredictor, PredictConfig, SaverRestore
+from towerpack_trainers.rl import Episode, play_episodes
+
+# Three kinds of seeds, which have none in common: evaluations choose the weights, and tests are the figure.
+# The first are the seeds of the training's environments, from that of the run.
+EVALUATION_SEED, TEST_SEED, TESTS = 1_000_000, 2_000_000, 100
+
+STATISTIC = "evaluation_mean_return"
+
+# The mean return of the test episodes that a training must reach. An agent that acts at random misses each.
+GOALS = {
+    "CartPole-v1": 475,
+    "Acrobot-v1": -80,
+    "MountainCar-v0": -105,
+    "Pendulum-v1": -250,
+    "MinAtar/Breakout-v1": 8,
+    "Pong": -10,
+}
+
+
+def make_envs(name, count, **options):
+    """Makes vector environments, by gymnasium's name, or by "Pong" and others of ale-py.
+
+    Args:
+        name: such as "CartPole-v1", "MinAtar/Breakout-v1" or "Pong".
+        count: how many environments.
+        options: of the environments.
+    """
+    if "-v" not in name:
+        from ale_py import AtariVectorEnv
+
+        return AtariVectorEnv(name.lower(), num_envs=count, **options)
+    register(name)
+    # gymnasium computes some of its environments together, by NumPy.
+    together = gymnasium.spec(name).vector_entry_point is not None
+    mode = "vector_entry_point" if together else "sync"
+    return gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode, **options)
+
+
+def register(name):
+    """Tells gymnasium of environments that are not its own."""
+    if name.startswith("MinAtar/") and name not in gymnasium.registry:
+        from minatar.gym import register_envs
+
+        register_envs()
+
+
+class StopAt(Callback):
+    """Ends the training when the mean return of an evaluation reaches a goal."""
+
+    def __init__(self, goal):
+        self._goal = goal
+
+    def consumes(self):
+        return [STATISTIC]
+
+    def _trigger(self):
+        monitors = self.trainer.monitors
+        if STATISTIC in monitors and monitors.get_latest(STATISTIC) >= self._goal:
+            raise StopTraining(f"{STATISTIC} has reached {self._goal:g}")
+
+
+class CountSteps(Callback):
+    """Keeps the number of the environments' steps, for the result."""
+
+    steps = 0
+
+    def _after_train(self):
+        self.steps = self.trainer.loop.env_steps
+
+
+def greedy(model, log_dir):
+    """Returns a predictor of the best weights of a training: from observations to actions.
+
+    Args:
+        model: as trained.
+        log_dir: the run's directory.
+    """
+    best = SaverRestore(Path(log_dir) / f"max-{STATISTIC}", ignore=["global_step"])
+    return OfflinePredictor(
+        PredictConfig(
+            model=model, session_init=best, input_names=["observation"], output_names=["greedy_action"]
+        )
+    )
+
+
+def play(predictor, env, episodes, seed):
+    """Plays episodes by a predictor of actions, and returns them."""
+    predict = predictor.in_calling_thread()
+    return play_episodes(env, lambda observation: predict(observation)[0], episodes, seed=seed)
+
+
+def test(script, env, seed, model, log_dir, steps) -> list[Episode]:
+    """Plays the test episodes, writes result.json, and prints the figure as the last line.
+
+    Args:
+        script: name of the module that has trained.
+        env: name of the environment.
+        seed: of the training.
+        model: as trained.
+        log_dir: the run's directory.
+        steps: how many steps of environments the training took.
+    """
+    envs = make_envs(env, TESTS if "-v" in env else 10)
+    with greedy(model, log_dir) as predictor:
+        played = play(predictor, envs, TESTS, TEST_SEED)
+    envs.close()
+    returns = [episode.total for episode in played]
+    result = {"script": script, "env": env, "seed": seed, "env_steps": steps, "returns": returns}
+    result["passed"] = passed(env, returns)
+    (Path(log_dir) / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
+    print(f"{env}, seed {seed}: {steps:,} steps of the environments")
+    print(figure(returns))
+    return played
+
+
+def passed(env, returns):
+    """Returns whether test episodes of an environment reach its goal."""
+    return bool(np.mean(returns) >= GOALS[env])
+
+
+def figure(returns):
+    """Returns the line that says how good an agent is."""
+    return f"mean return {np.mean(returns):.1f} ± {np.std(returns):.1f} over {len(returns)} episodes"

@@ -1,0 +1,121 @@
+"""`BatchDataByShape`: batches of datapoints whose components have one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from itertools import islice
+from typing import Any, final
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentTypeError, ComponentError, UnknownLengthError
+from ..flow._epoch import Epoch
+from ..flow._error_location import blame
+from ..operators._proxy_flow import ProxyDataFlow
+from ._buffer_pool import BufferPool
+from ._collate import Collator
+from ._host_share import hosts_of
+
+__all__ = ["BatchDataByShape"]
+
+Shape = tuple[int, ...]
+
+
+@final
+class BatchDataByShape(ProxyDataFlow):
+    """Batches datapoints for which one component has the same shape; a stream of unknown length.
+
+    A batch leaves when its last datapoint has come. At the end of a pass incomplete batches are left out, or
+    with `remainder` given in the order in which they were begun; none goes into the next pass. `PadBatchData`
+    batches different shapes together.
+
+    Args:
+        ds: the flow below.
+        batch_size: datapoints in a batch.
+        idx: the component whose shape decides: a position in a list or tuple, a key of a dict.
+        remainder: whether smaller batches are given at the end of a pass.
+
+    Raises:
+        ArgumentError: `batch_size` is not an integer above 0.
+        ArgumentTypeError: `idx` cannot be a key, or `remainder` is not a boolean.
+        ComponentError: a datapoint has no such component, or it is no array; raised while iterating.
+        BatchError: other components do not stack; raised while iterating.
+
+    Example:
+        >>> import numpy as np
+        >>> flow = BatchDataByShape([[np.zeros(length)] for length in (2, 3, 2, 3, 3)], 2, idx=0)
+        >>> [rows.shape for (rows,) in flow]
+        [(2, 2), (2, 3)]
+    """
+
+    _holds = ("ds",)
+
+    def __init__(self, ds: Any, batch_size: int, idx: Hashable, remainder: bool = False) -> None:
+        """Reads nothing yet."""
+        super().__init__(ds)
+        self._batch_size = arguments.count("batch_size", batch_size)
+        if not isinstance(idx, Hashable):
+            raise ArgumentTypeError(f"idx is a position or a key of a dict; received {idx!r}")
+        self._idx: Any = idx
+        self._remainder = arguments.flag("remainder", remainder)
+
+    def __len__(self) -> int:
+        """Refuses: the number of batches depends on the shapes.
+
+        Raises:
+            UnknownLengthError: always.
+        """
+        raise UnknownLengthError(
+            f"{self._name()} has as many batches as the shapes make; iterate over it, or fix the length of a "
+            "pass with FixedSizeData(flow, size)"
+        )
+
+    @property
+    def addressable(self) -> bool:
+        """Never: which datapoints make a batch is known when all before it were seen."""
+        return False
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The batch size; None if there may be smaller batches."""
+        return None if self._remainder else self._batch_size
+
+    def _facts(self) -> dict[str, Any]:
+        return {"batch_size": self._batch_size * hosts_of(self.ds), "remainder": self._remainder}
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        return islice(self._batches(epoch), start, None)
+
+    def _batches(self, epoch: Epoch) -> Iterator[Any]:
+        memory = BufferPool()
+        groups: dict[Shape, Collator] = {}
+        try:
+            for number, datapoint in enumerate(self.ds._datapoints(self._below(epoch), 0)):
+                shape = self._shape(datapoint, number)
+                collator = groups.get(shape)
+                if collator is None:
+                    collator = groups[shape] = Collator(self._batch_size, memory=memory)
+                collator.expect(number)
+                collator.add(datapoint)
+                del datapoint  # its memory is for the next one
+                if collator.full:
+                    del groups[shape]  # a rare shape needs no memory between its batches
+                    yield collator.take()
+            if self._remainder:
+                yield from [collator.take() for collator in groups.values()]
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _shape(self, datapoint: Any, number: int) -> Shape:
+        try:
+            component = datapoint[self._idx]
+            shape: Shape = component.shape
+        except (LookupError, TypeError, AttributeError) as error:
+            raise ComponentError(
+                f"BatchDataByShape needs an array as component {self._idx!r} of each datapoint; datapoint "
+                f"{number} of the pass has none there. Make it one in a MapDataComponent below"
+            ) from error
+        return shape
+
+    def _name(self) -> str:
+        return f"BatchDataByShape({self._batch_size})"

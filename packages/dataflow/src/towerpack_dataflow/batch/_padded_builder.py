@@ -1,0 +1,100 @@
+"""`PaddedBuilder`: stacks arrays of different shapes, filled up with a value."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import BatchError
+from ._batch_allocator import BatchAllocator
+from ._component_builders import ComponentBuilder, UnlikeError, as_array
+
+__all__ = ["PaddedBuilder", "Sizes"]
+
+Sizes = tuple[int | None, ...]
+"""The length of each axis; `None` for that of the longest value in the batch."""
+
+
+@final
+class PaddedBuilder(ComponentBuilder):
+    """Collects the arrays of one component, and copies them into one that has room for the largest.
+
+    Args:
+        key: of the component.
+        first: its first value; all have its dtype and number of axes.
+        sizes: the lengths of the axes; `None` if each is that of the longest value.
+        fill: what stands behind the values.
+        memory: allocates the batch.
+    """
+
+    def __init__(self, key: Any, first: Any, sizes: Sizes | None, fill: Any, memory: BatchAllocator) -> None:
+        """Checks the number of axes.
+
+        Raises:
+            UnlikeError: the sizes are of another number of axes.
+        """
+        super().__init__(key)
+        array = as_array(key, first)
+        self._dtype: np.dtype | None = None  # that of an empty list is not known
+        self._sizes = (None,) * array.ndim if sizes is None else sizes
+        self._fill = fill
+        self._memory = memory
+        self._values: list[np.ndarray] = []
+        if len(self._sizes) != array.ndim:
+            raise UnlikeError(
+                f"has shape {array.shape} in component {key!r}, and shapes= gives it {self._sizes}; say one "
+                "length for each axis, None for that of the longest value"
+            )
+
+    def put(self, row: int, value: Any) -> None:
+        """Takes the value as it is now.
+
+        Raises:
+            UnlikeError: the value has another dtype or number of axes, or is larger than its size.
+        """
+        array = as_array(self.key, value)
+        if not array.size and not isinstance(value, np.ndarray):
+            array = array.astype(self._dtype)  # an empty list has numbers of any type
+        elif self._dtype is None:
+            self._dtype = array.dtype
+        if array.dtype != (self._dtype or array.dtype) or array.ndim != len(self._sizes):
+            raise UnlikeError(
+                f"has an array of {array.dtype} with {array.ndim} axes in component {self.key!r}, and the "
+                f"batch began with {self._dtype} and {len(self._sizes)} axes; make them alike in a MapData "
+                "below"
+            )
+        if any(size is not None and length > size for length, size in zip(array.shape, self._sizes)):
+            raise UnlikeError(
+                f"has shape {array.shape} in component {self.key!r}, which is larger than the {self._sizes} "
+                "of shapes=; cut it in a MapData below, or leave it out in a FilterData"
+            )
+        self._values.append(array.copy())  # whoever made it may write to it again
+
+    def finish(self, count: int) -> np.ndarray:
+        """Returns the arrays as one.
+
+        Raises:
+            BatchError: the dtype does not hold the filling value.
+        """
+        longest = np.max([value.shape for value in self._values], axis=0, initial=0)
+        shape = [int(most) if size is None else size for most, size in zip(longest, self._sizes)]
+        dtype = np.dtype(np.float64) if self._dtype is None else self._dtype
+        (batch,) = self._memory.allocate([((count, *shape), dtype)])
+        for row, value in enumerate(self._values):
+            if value.shape != batch.shape[1:]:
+                self._fill_row(batch[row])
+            batch[row][tuple([slice(length) for length in value.shape])] = value
+        return batch
+
+    def _fill_row(self, row: np.ndarray) -> None:
+        try:
+            row[...] = self._fill
+            kept = row.dtype.kind not in "biu" or bool(row.dtype.type(self._fill) == self._fill)
+        except (OverflowError, TypeError, ValueError):
+            kept = False
+        if not kept:
+            raise BatchError(
+                f"cannot batch: {row.dtype} in component {self.key!r} does not hold values={self._fill!r}; "
+                "give a value that it holds, or another dtype in a MapData below"
+            )

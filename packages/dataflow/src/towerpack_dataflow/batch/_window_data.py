@@ -1,0 +1,108 @@
+"""`WindowData`: stretches of consecutive datapoints, each stacked, that may overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, final
+
+from .. import _argument_checks as arguments
+from ..flow._epoch import Epoch
+from ..flow._error_location import blame
+from ..flow._flow_state import is_steady
+from ..flow.provenance import Origin
+from ..operators._proxy_flow import ProxyDataFlow
+from ..storage import snapshot
+from ._buffer_pool import BufferPool
+from ._collate import Collator
+from ._host_share import hosts_of
+
+__all__ = ["WindowData"]
+
+
+@final
+class WindowData(ProxyDataFlow):
+    """Stacks each `size` consecutive datapoints, component by component: a window that slides over the flow.
+
+    Window *k* holds the datapoints `k * stride` to `k * stride + size - 1`, stacked as in a batch; there is
+    none that is not full. For sequences, frames and time series. It is addressable if the flow below is, and
+    no window goes from one pass into the next.
+
+    Args:
+        ds: the flow below.
+        size: datapoints in a window.
+        stride: how many datapoints a window begins behind the one before.
+        use_list: whether each component stays a list of the values, unstacked.
+
+    Raises:
+        ArgumentError: a number is not an integer above 0.
+        ArgumentTypeError: `use_list` is not a boolean.
+        BatchError: datapoints do not stack; raised while iterating.
+
+    Example:
+        >>> [numbers.tolist() for (numbers,) in WindowData([[0], [1], [2], [3], [4]], 3)]
+        [[0, 1, 2], [1, 2, 3], [2, 3, 4]]
+        >>> [numbers.tolist() for (numbers,) in WindowData([[0], [1], [2], [3], [4]], 2, stride=3)]
+        [[0, 1], [3, 4]]
+    """
+
+    _holds = ("ds",)
+
+    def __init__(self, ds: Any, size: int, stride: int = 1, use_list: bool = False) -> None:
+        """Reads nothing yet."""
+        super().__init__(ds)
+        self._size = arguments.count("size", size)
+        self._stride = arguments.count("stride", stride)
+        self._use_list = arguments.flag("use_list", use_list)
+
+    def __len__(self) -> int:
+        """Returns the number of windows in a pass."""
+        return max(len(self.ds) - self._size + self._stride, 0) // self._stride
+
+    @property
+    def fixed_batch_size(self) -> int | None:
+        """The size of a window; None if components are lists."""
+        return None if self._use_list else self._size
+
+    def _facts(self) -> dict[str, Any]:
+        hosts = hosts_of(self.ds)
+        return {"size": self._size * hosts, "stride": self._stride * hosts}
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        first = start * self._stride
+        below = self.ds._datapoints(self._below(epoch), first)
+        datapoints = below if is_steady(self.ds) else map(snapshot, below)
+        memory = BufferPool()
+        window: list[Any] = []
+        try:
+            while True:
+                window += islice(datapoints, self._size - len(window))
+                if len(window) < self._size:
+                    return
+                yield self._stacked(window, first, memory)
+                first += self._stride
+                if self._stride > self._size:
+                    skipped = self._stride - self._size
+                    if sum(1 for _ in islice(datapoints, skipped)) < skipped:
+                        return
+                del window[: self._stride]
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        return next(self._datapoints(epoch, index), None)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of a window."""
+        first, below = index * self._stride, self._below(epoch)
+        return [Origin(self.ds, number, below) for number in range(first, first + self._size)]
+
+    def _stacked(self, window: list[Any], first: int, memory: BufferPool) -> Any:
+        collator = Collator(self._size, self._use_list, memory, first)
+        for datapoint in window:
+            collator.add(datapoint)
+        return collator.take()
+
+    def _name(self) -> str:
+        return f"WindowData({self._size})"

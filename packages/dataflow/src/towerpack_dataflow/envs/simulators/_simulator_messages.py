@@ -1,0 +1,128 @@
+"""What simulators and their master tell one another, as messages of msgpack and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..._errors import MessageError
+from ...remote import pack_message, unpack_message
+from .._space_arrays import SpaceArrays
+from .._step_memory import StepMemory
+
+__all__ = [
+    "SimulatorEpisode",
+    "SimulatorStates",
+    "packed_actions",
+    "packed_states",
+    "unpacked_actions",
+    "unpacked_states",
+]
+
+_STATES, _ACTIONS = "states", "actions"
+
+
+@final
+class SimulatorStates(NamedTuple):
+    """What the environments of a simulator have come to, each by one step. Arrays may be read-only.
+
+    Attributes:
+        simulator: its number.
+        environments: the numbers of its environments, which are the first axis of all arrays.
+        observation: of the environments' observation space, batched.
+        reward: float64.
+        terminated: bool, whether the episode has come to its end.
+        truncated: bool, whether it was cut.
+        valid: bool; False where nothing but a reset was done: at the beginning, and in the step after an
+            episode's end, whose action has no effect.
+    """
+
+    simulator: int
+    environments: range
+    observation: Any
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    valid: np.ndarray
+
+
+@final
+class SimulatorEpisode(NamedTuple):
+    """An episode that is over.
+
+    Attributes:
+        simulator: the number of the simulator.
+        environment: the number of the environment, among those of all simulators.
+        total: the sum of its rewards, not discounted: its return.
+        length: its steps.
+    """
+
+    simulator: int
+    environment: int
+    total: float
+    length: int
+
+
+def packed_states(memory: StepMemory) -> list[Any]:
+    """Encodes what the environments of a simulator have come to."""
+    return pack_message([_STATES, memory.observations, memory.rewards, memory.terminated, memory.truncated])
+
+
+def packed_actions(actions: Sequence[np.ndarray]) -> list[Any]:
+    """Encodes actions: an array for each part of the space."""
+    return pack_message([_ACTIONS, list(actions)])
+
+
+def unpacked_states(
+    frames: Sequence[Any], count: int, observation: SpaceArrays, most: int
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+    """Decodes what `packed_states` has made.
+
+    Args:
+        frames: as received.
+        count: how many environments the simulator has.
+        observation: their space.
+        most: bytes that the message may have.
+
+    Returns:
+        The parts of the observations, rewards, terminated, truncated.
+
+    Raises:
+        MessageError: the frames are something else.
+    """
+    found = _contents(unpack_message(frames, most), _STATES, 4)
+    wanted = [((count, *part.shape), part.dtype) for part in observation.parts]
+    parts = found[0] if isinstance(found[0], list) else []
+    rows = [((count,), np.dtype(kind)) for kind in (np.float64, np.bool_, np.bool_)]
+    _check([*parts, *found[1:]], [*wanted, *rows])
+    return parts, found[1], found[2], found[3]
+
+
+def unpacked_actions(frames: Sequence[Any], memory: StepMemory) -> list[np.ndarray]:
+    """Decodes what `packed_actions` has made, for the environments of `memory`.
+
+    Raises:
+        MessageError: the frames are something else.
+    """
+    [parts] = _contents(unpack_message(frames), _ACTIONS, 1)
+    if not isinstance(parts, list):
+        raise MessageError(f"a message has {type(parts).__name__} for actions; expected a list of arrays")
+    _check(parts, [(array.shape, array.dtype) for array in memory.actions])
+    return parts
+
+
+def _contents(message: Any, kind: str, count: int) -> list[Any]:
+    if not isinstance(message, list) or len(message) != count + 1 or message[0] != kind:
+        raise MessageError(f"a message between simulator and master has no {kind}; received {message!r:.200}")
+    return message[1:]
+
+
+def _check(arrays: Sequence[Any], wanted: Sequence[tuple[tuple[int, ...], np.dtype]]) -> None:
+    found = [(getattr(array, "shape", None), getattr(array, "dtype", None)) for array in arrays]
+    if found != list(wanted):
+        raise MessageError(
+            f"a message between simulator and master has arrays of {found}; expected {list(wanted)}, as the "
+            "spaces of the environments say"
+        )

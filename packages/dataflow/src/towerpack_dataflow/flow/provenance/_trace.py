@@ -1,0 +1,132 @@
+"""`Trace`: from which datapoints a datapoint was made, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, final
+
+from ..._errors import StateError
+
+__all__ = ["Trace"]
+
+_FIELDS = ("flow", "place", "seed", "epoch", "outer_epoch", "index", "notes", "origins")
+_SHOWN = 4  # origins of one datapoint in a text
+
+
+@final
+class Trace:
+    """Tells which datapoint of which flow one is, and the datapoints below that it is made of.
+
+    A trace is computed from seed, epoch and index; nothing was logged, and no datapoint is made.
+
+    Args:
+        flow: name of the flow, as in messages.
+        place: of the flow in its tree, as in states: `"0.1"` is the second child of the first child.
+        seed: that is in effect there.
+        epoch: number of the pass.
+        outer_epoch: see `Epoch.outer_epoch`.
+        index: of the datapoint in that pass.
+        notes: what the flow adds: the member of its list, the function that it calls, …
+        origins: traces of the datapoints that this one is made of, in order; empty for a source; `None` if a
+            `datapoint()` of one's own makes it and no `origins()` tells of what.
+
+    Example:
+        >>> from towerpack_dataflow import BatchData, DataFromList
+        >>> flow = BatchData(DataFromList([[i] for i in range(9)]), 3)
+        >>> flow.seed(7)
+        >>> trace = flow.trace(1)
+        >>> [leaf.notes["member"] for leaf in trace.sources()], flow.datapoint(0, 1)[0].tolist()
+        ([5, 3, 4], [5, 3, 4])
+        >>> trace
+        BatchData(3): datapoint 1 of epoch 0, seed 7
+          DataFromList: datapoint 3 of epoch 0, member 5
+          DataFromList: datapoint 4 of epoch 0, member 3
+          DataFromList: datapoint 5 of epoch 0, member 4
+    """
+
+    __slots__ = _FIELDS
+
+    def __init__(
+        self,
+        flow: str,
+        place: str,
+        seed: int,
+        epoch: int,
+        index: int,
+        *,
+        outer_epoch: int = 0,
+        notes: Mapping[str, Any] | None = None,
+        origins: Iterable[Trace] | None = (),
+    ) -> None:
+        """Keeps what is given."""
+        self.flow, self.place, self.seed, self.epoch, self.index = flow, place, seed, epoch, index
+        self.outer_epoch = outer_epoch
+        self.notes = dict(notes or {})
+        self.origins = None if origins is None else tuple(origins)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the trace reaches sources on all ways down."""
+        return self.origins is not None and all(origin.complete for origin in self.origins)
+
+    def sources(self) -> Iterator[Trace]:
+        """Yields the traces at the ends of the tree, in order: the members of the sources."""
+        if not self.origins:
+            yield self
+        for origin in self.origins or ():
+            yield from origin.sources()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the tree as dicts and lists, ready for JSON."""
+        made = {name: getattr(self, name) for name in _FIELDS}
+        made["origins"] = None if self.origins is None else [origin.to_dict() for origin in self.origins]
+        return made
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Trace:
+        """Makes a trace of what `to_dict()` has returned.
+
+        Raises:
+            StateError: `values` is something else.
+        """
+        if not isinstance(values, Mapping) or set(values) != set(_FIELDS):
+            raise StateError(f"a trace is the dict that Trace.to_dict() returns; received {values!r:.200}")
+        below = values["origins"]
+        origins = None if below is None else map(cls.from_dict, below)
+        return cls(**{**values, "origins": origins})
+
+    def __eq__(self, other: object) -> bool:
+        """Compares all fields of the two trees."""
+        return isinstance(other, Trace) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        """Returns the same for equal traces."""
+        return hash((self.flow, self.place, self.seed, self.outer_epoch, self.epoch, self.index))
+
+    def __repr__(self) -> str:
+        """Shows the tree, a line for each datapoint; of many alike, the first and the last."""
+        return "\n".join(_lines(self, None, ""))
+
+
+def _lines(trace: Trace, above: Trace | None, indent: str) -> Iterator[str]:
+    yield indent + ", ".join(_parts(trace, above))
+    below = trace.origins
+    if below is None:
+        yield f"{indent}  not known: {trace.flow} has a datapoint() of its own and no origins()"
+        return
+    hidden = len(below) - _SHOWN if len(below) > _SHOWN + 1 else 0
+    for number, origin in enumerate(below):
+        if not 0 < number - (_SHOWN - 2) <= hidden:
+            yield from _lines(origin, trace, f"{indent}  ")
+        elif number == _SHOWN - 1:
+            yield f"{indent}  … and {hidden} more"
+
+
+def _parts(trace: Trace, above: Trace | None) -> Iterator[str]:
+    yield f"{trace.flow}: datapoint {trace.index} of epoch {trace.epoch}"
+    if trace.outer_epoch and (above is None or above.outer_epoch != trace.outer_epoch):
+        yield f"counted anew in epoch {trace.outer_epoch} above"
+    if above is None or above.seed != trace.seed:
+        yield f"seed {trace.seed}"
+    for name, value in trace.notes.items():
+        yield name if value is True else f"{name} {value}"

@@ -1,0 +1,55 @@
+"""`FilterData`: the datapoints that a function lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from ._map_data import MapData
+
+__all__ = ["FilterData"]
+
+
+@final
+class FilterData(MapData):
+    """Yields the datapoints for which a function is true; a stream of unknown length.
+
+    Batches above stay full. A state holds how many datapoints were let through and how many were read for
+    them, so resuming over an addressable flow makes none again.
+
+    Args:
+        ds: the flow below.
+        predicate: called with a datapoint, which it leaves as it is; with `rng=True` with a
+            `numpy.random.Generator`, too, seeded by (seed, place, epoch, index of the datapoint below).
+        rng: whether `predicate` is called with a generator.
+
+    Raises:
+        ArgumentTypeError: `predicate` cannot be called, or `rng` is not a boolean.
+
+    Example:
+        >>> list(FilterData([[1], [2], [3]], lambda dp: dp[0] % 2 == 1))
+        [[1], [3]]
+    """
+
+    _holds = ("ds",)
+    _argument_names = {"predicate": "_predicate"}
+
+    def __init__(self, ds: Any, predicate: Callable[..., Any], *, rng: bool = False) -> None:
+        """Puts `predicate` over `ds`; calls nothing yet."""
+        self._predicate = predicate
+        let_through = _LetThrough(predicate) if callable(predicate) else predicate
+        super().__init__(ds, let_through, rng=rng, drops=True)
+
+
+@final
+class _LetThrough:
+    """A predicate as a function that drops."""
+
+    def __init__(self, predicate: Callable[..., Any]) -> None:
+        self._predicate = predicate
+        self.__qualname__ = getattr(predicate, "__qualname__", type(predicate).__name__)
+
+    def __call__(self, datapoint: Any, *rng: np.random.Generator) -> Any:
+        return datapoint if self._predicate(datapoint, *rng) else None

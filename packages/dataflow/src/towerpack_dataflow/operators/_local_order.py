@@ -1,0 +1,92 @@
+"""The order of a shuffle in which no datapoint moves far."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, final
+
+import numpy as np
+
+from ..flow._epoch import Epoch
+
+__all__ = ["LocalOrder", "Stretch"]
+
+_KEPT = 4  # groups of permutations; a datapoint needs two, and the next one most often the same two
+_DRAWN = 2048  # numbers at a time: to begin drawing costs as much as many numbers
+
+
+class Stretch(NamedTuple):
+    """Numbers from `first` up to `stop`, which are shuffled among each other."""
+
+    first: int
+    stop: int
+
+
+@final
+class LocalOrder:
+    """A random order in which any number is less than `reach` places away from its own.
+
+    Two shuffles make it. The first one permutes blocks of numbers. The second one permutes blocks of the same
+    length that begin in the middle of those, so that the members of two blocks meet. Each block belongs to
+    its place alone: any stretch is computed by itself, from a sequence of any length.
+
+    Args:
+        reach: how many numbers are needed at once.
+        epoch: where the random numbers come from.
+
+    Attributes:
+        block: the length of blocks; the rest of one and the whole next one are less than `reach`.
+
+    Example:
+        >>> order = LocalOrder(6, Epoch(0, seed=1))
+        >>> numbers = [order.at(place, 20) for place in range(20)]
+        >>> sorted(numbers) == list(range(20)), max(abs(n - place) for place, n in enumerate(numbers)) < 6
+        (True, True)
+    """
+
+    def __init__(self, reach: int, epoch: Epoch) -> None:
+        """Draws nothing yet."""
+        self.block = max(2 * reach // 3, min(reach, 2))
+        self._half = self.block // 2 if reach > 2 else 0
+        self._epoch = epoch
+        self._together = max(_DRAWN // self.block, 1)
+        self._groups: dict[tuple[bool, int], np.ndarray] = {}
+
+    def out(self, place: int) -> int:
+        """Returns which stretch of the second shuffle a place lies in."""
+        return (place - self._half) // self.block + 1
+
+    def given(self, number: int, length: int | None = None) -> Stretch:
+        """Returns the places of stretch `number` of the second shuffle, of a sequence of that length."""
+        first = max(self._half + (number - 1) * self.block, 0)
+        return self._cut(first, self._half + number * self.block, length)
+
+    def read(self, number: int, length: int | None = None) -> Stretch:
+        """Returns the numbers of stretch `number` of the first shuffle, of a sequence of that length."""
+        return self._cut(number * self.block, (number + 1) * self.block, length)
+
+    def shuffled(self, second: bool, number: int, size: int) -> np.ndarray:
+        """Returns the permutation of a stretch of `size`, of the first or of the second shuffle."""
+        if size < self.block:  # at an end of the sequence
+            return self._epoch.rng(4 * number + 2 + second).permutation(size)
+        group, row = divmod(number, self._together)
+        found = self._groups.get((second, group))
+        if found is None:
+            rows = np.broadcast_to(np.arange(size), (self._together, size))
+            found = self._epoch.rng(4 * group + second).permuted(rows, axis=1)
+            kept = list(self._groups.items())[1 - _KEPT :]
+            self._groups = dict([*kept, ((second, group), found)])
+        permutation: np.ndarray = found[row]
+        return permutation
+
+    def at(self, place: int, length: int) -> int:
+        """Returns the number at a place, of a sequence of that length."""
+        number = self.out(place)
+        first, stop = self.given(number, length)
+        between = first + int(self.shuffled(True, number, stop - first)[place - first])
+        number = between // self.block
+        first, stop = self.read(number, length)
+        return first + int(self.shuffled(False, number, stop - first)[between - first])
+
+    @staticmethod
+    def _cut(first: int, stop: int, length: int | None) -> Stretch:
+        return Stretch(first, stop) if length is None else Stretch(min(first, length), min(stop, length))

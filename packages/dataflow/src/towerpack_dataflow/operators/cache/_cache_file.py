@@ -1,0 +1,93 @@
+"""The files of a `DiskCache`: records one after another, and an index that is there when all of them are."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..._errors import CacheError
+
+__all__ = ["ROW", "Index", "read_index", "write_index"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_FORMAT, _VERSION = "towerpack-cache", 1
+
+ROW = np.dtype([("offset", "<i8"), ("size", "<i8"), ("crc32", "<u4")])
+"""Where a record lies, and its checksum; a size below 0 stands for a datapoint that is not stored."""
+
+
+class Index(NamedTuple):
+    """What an index file holds.
+
+    Attributes:
+        identity: which pass of which flow the datapoints are of.
+        rows: one for each datapoint of that pass.
+    """
+
+    identity: Mapping[str, Any]
+    rows: np.ndarray
+
+
+def read_index(path: Path) -> Index | None:
+    """Reads an index; returns `None` if there is none, or a broken one, which is logged.
+
+    Raises:
+        CacheError: the index has a version that this release does not read.
+        OSError: the file is there and cannot be read.
+    """
+    try:
+        header, _, table = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    try:
+        head = json.loads(header)
+        found = head["format"], head["version"]
+        rows = np.frombuffer(table, ROW)
+        whole = len(rows) == head["count"] and zlib.crc32(table) == head["crc32"]
+        identity = head["identity"]
+    except (ValueError, KeyError, TypeError):
+        found, whole = (_FORMAT, _VERSION), False
+    if found != (_FORMAT, _VERSION):
+        raise CacheError(
+            f"{path} has format {found[0]!r}, version {found[1]!r}; this release reads {_FORMAT!r}, version "
+            f"{_VERSION}. Take another directory, or remove this one"
+        )
+    if not whole:
+        _log.warning("%s is damaged; the cache is made again", path)
+        return None
+    return Index(identity, rows)
+
+
+def write_index(path: Path, index: Index) -> None:
+    """Writes an index, which is there as a whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    table = index.rows.tobytes()
+    head = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "identity": index.identity,
+        "count": len(index.rows),
+        "crc32": zlib.crc32(table),
+    }
+    beside = path.with_suffix(".new")
+    with beside.open("wb") as file:
+        file.write(json.dumps(head).encode() + b"\n" + table)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

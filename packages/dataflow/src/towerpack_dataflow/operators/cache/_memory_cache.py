@@ -1,0 +1,97 @@
+"""`MemoryCache`: datapoints kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+import numpy as np
+
+from ... import _argument_checks as arguments
+from ...flow._columns import assembled
+from ...flow._datapoint_size import datapoint_size
+from ...storage import snapshot
+from ._cache_storage import MISSING
+
+__all__ = ["MemoryCache"]
+
+
+@final
+class MemoryCache:
+    """Keeps the datapoints of a `CacheData` in the memory of this process.
+
+    Lists, dicts, tuples and arrays are copied when they leave, so that nothing can change what is kept.
+
+    Args:
+        max_bytes: how much to keep, counted by the sizes of arrays, strings and bytes; without limit if not
+            given. Datapoints beyond it are made anew in each pass.
+
+    Raises:
+        ArgumentError: `max_bytes` is not an integer above 0.
+
+    Example:
+        >>> from towerpack_dataflow import CacheData
+        >>> flow = CacheData(range(3), storage=MemoryCache(max_bytes=2**20))
+        >>> list(flow), list(flow)
+        ([0, 1, 2], [0, 1, 2])
+    """
+
+    def __init__(self, max_bytes: int | None = None) -> None:
+        """Starts empty."""
+        self.max_bytes = None if max_bytes is None else arguments.count("max_bytes", max_bytes)
+        self._identity: Mapping[str, Any] | None = None
+        self._datapoints: dict[int, Any] = {}
+        self._bytes = 0
+        self._length: int | None = None
+
+    def open(self, identity: Mapping[str, Any]) -> None:
+        """Forgets the datapoints of another pass."""
+        if identity != self._identity:
+            self._datapoints, self._bytes, self._length = {}, 0, None
+            self._identity = identity
+
+    def length(self) -> int | None:
+        """Returns the number of datapoints of the pass, if one was finished."""
+        return self._length
+
+    def get(self, index: int) -> Any:
+        """Returns a copy of a datapoint, or `MISSING`."""
+        return _copied(self._datapoints.get(index, MISSING))
+
+    def put(self, index: int, datapoint: Any) -> None:
+        """Keeps a copy of a datapoint, if it is within the limit."""
+        if self.max_bytes is not None:
+            self._bytes += datapoint_size(datapoint)
+            # From the first one without room on, none is kept: a stream is then made anew once, not in many
+            # parts.
+            if self._bytes > self.max_bytes:
+                return
+        self._datapoints[index] = snapshot(_copied(datapoint))
+
+    def finish(self, count: int) -> None:
+        """Keeps the number of datapoints."""
+        self._length = count
+
+    def __repr__(self) -> str:
+        return "MemoryCache()" if self.max_bytes is None else f"MemoryCache(max_bytes={self.max_bytes})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, such as that of a worker, starts empty."""
+        return {"max_bytes": self.max_bytes}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Starts empty."""
+        self.__init__(**state)
+
+
+def _copied(value: Any) -> Any:
+    kind = type(value)
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if kind is list:
+        return [_copied(part) for part in value]
+    if kind is dict:
+        return {key: _copied(part) for key, part in value.items()}
+    if isinstance(value, tuple):
+        return assembled(kind, (), [_copied(part) for part in value])
+    return value

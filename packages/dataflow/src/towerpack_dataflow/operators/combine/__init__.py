@@ -1,0 +1,8 @@
+"""Flows over several flows: one after another, side by side, mixed."""
+
+from ._concat_data import ConcatData
+from ._join_data import JoinData, ZipData
+from ._random_choose import RandomChooseData
+from ._random_mix import RandomMixData
+
+__all__ = ["ConcatData", "JoinData", "RandomChooseData", "RandomMixData", "ZipData"]

@@ -1,0 +1,89 @@
+"""`CombinedFlow`: the base of flows over several flows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..._errors import ArgumentError, ArgumentTypeError, NotAddressableError
+from ...flow._epoch import Epoch
+from ...flow._flow import DataFlow
+from ...flow._flow_state import walk
+from ...flow._tree_facts import known_length
+from ...sources._as_dataflow import as_dataflow
+
+__all__ = ["CombinedFlow"]
+
+
+class CombinedFlow(DataFlow):
+    """A flow over several flows; abstract.
+
+    One flow may stand at several places. Each place has random numbers of its own. If the flow is a stream,
+    the places are passes over one object that take turns, so all of them are made from their beginning on to
+    resume.
+
+    Args:
+        df_lists: the flows, or what else can be read as a flow.
+
+    Attributes:
+        df_lists: the flows below.
+
+    Raises:
+        ArgumentTypeError: `df_lists` is no list or tuple.
+        ArgumentError: there is no flow in it.
+    """
+
+    def __init__(self, df_lists: Sequence[Any]) -> None:
+        """Reads nothing yet."""
+        if not isinstance(df_lists, (list, tuple)):
+            raise ArgumentTypeError(
+                f"{type(self).__name__} takes a list of flows; received {type(df_lists).__name__}"
+            )
+        if not df_lists:
+            raise ArgumentError(f"{type(self).__name__} takes at least one flow; received an empty list")
+        self.df_lists = [as_dataflow(flow) for flow in df_lists]
+
+    @property
+    def addressable(self) -> bool:
+        """Whether `datapoint(epoch, index)` works: as in the flows below, if it works in all of them."""
+        return all(flow.addressable for flow in self.df_lists)
+
+    def _children(self) -> tuple[DataFlow, ...]:
+        return tuple(self.df_lists)
+
+    def _on_first_host(self) -> DataFlow:
+        other = copy.copy(self)
+        other.df_lists = [flow._on_first_host() for flow in self.df_lists]
+        return other
+
+    def _passes(self, epoch: Epoch, starts: Sequence[int]) -> list[Iterator[Any]]:
+        """Returns a pass over each flow below, from these datapoints on."""
+        return [
+            flow._datapoints(self._below(epoch, place), start)
+            for place, (flow, start) in enumerate(zip(self.df_lists, starts))
+        ]
+
+    def _takes_turns(self) -> bool:
+        """Tells whether several passes below are over one stream: they depend on the order of their steps."""
+        seen: set[int] = set()
+        for _, flow in walk(self)[1:]:
+            if not flow.addressable:
+                if id(flow) in seen:
+                    return True
+                seen.add(id(flow))
+        return False
+
+    def _member(self, epoch: Epoch, place: int, index: int) -> Any:
+        """Makes datapoint `index` of the flow at `place`."""
+        flow = self.df_lists[place]
+        datapoint = flow._datapoint(self._below(epoch, place), index)
+        if datapoint is None:
+            raise NotAddressableError(
+                f"datapoint {index} of {flow._name()} was dropped, and nothing had said that it drops any, "
+                f"so no datapoint of {self._name()} has a fixed index; say so with MapData(..., drops=True)"
+            )
+        return datapoint
+
+    def _lengths(self) -> list[int | None]:
+        return [known_length(flow) for flow in self.df_lists]

@@ -1,0 +1,111 @@
+"""`RandomMixData`: several flows in one random order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, final
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from ...flow._epoch import Epoch
+from ...flow.provenance import Origin
+from ._combined_flow import CombinedFlow
+from ._mix_order import MixOrder
+
+__all__ = ["RandomMixData"]
+
+_MOST = 10**9  # NumPy draws no hypergeometric numbers above
+
+
+@final
+class RandomMixData(CombinedFlow):
+    """Mixes all datapoints of several flows; each flow keeps its own order.
+
+    All ways to interleave the flows are equally likely, so each flow runs out at about the same time. A pass
+    ends when all have ended. It is addressable if all flows are: where datapoint *i* comes from is computed,
+    in little time and memory, for any lengths.
+
+    Args:
+        df_lists: the flows; their lengths must be known.
+
+    Raises:
+        ArgumentTypeError: `df_lists` is no list or tuple.
+        ArgumentError: there is no flow in it, or the flows have more than 10**9 datapoints together.
+        UnknownLengthError: the length of a flow is not known; it is a `TypeError`.
+
+    Example:
+        >>> flow = RandomMixData([["a"] * 2, ["b"] * 3])
+        >>> sorted(flow)
+        ['a', 'a', 'b', 'b', 'b']
+    """
+
+    _passes_on = True
+    _steady = True
+
+    def __init__(self, df_lists: Sequence[Any]) -> None:
+        """Asks the flows for their lengths."""
+        super().__init__(df_lists)
+        self._sizes = [len(flow) for flow in self.df_lists]
+        self._last_block: tuple[Any, tuple[np.ndarray, list[int]]] | None = None
+        if sum(self._sizes) > _MOST:
+            raise ArgumentError(
+                f"RandomMixData mixes up to {_MOST} datapoints; received flows with {sum(self._sizes)}: mix "
+                "shards of them, or use RandomChooseData"
+            )
+
+    def __len__(self) -> int:
+        """Returns the sum of the lengths."""
+        return sum(len(flow) for flow in self.df_lists)
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        if self.addressable:
+            return self._mixed(epoch, start)
+        return islice(self._mixed(epoch, 0), start, None)
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        place, rank = self._place(epoch, index)
+        return self.df_lists[place]._datapoint(self._below(epoch, place), rank)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the flow whose turn it is."""
+        place, rank = self._place(epoch, index)
+        return [Origin(self.df_lists[place], rank, self._below(epoch, place))]
+
+    def _place(self, epoch: Epoch, index: int) -> tuple[int, int]:
+        """Returns which flow a datapoint comes from, and its number there."""
+        order = MixOrder(self._sizes, epoch)
+        number, offset = order.block_of(index)
+        places, ranks = self._block(order, epoch, number)
+        place = int(places[offset])
+        return place, ranks[place] + int(np.count_nonzero(places[:offset] == place))
+
+    def _mixed(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        order = MixOrder(self._sizes, epoch)
+        number, offset = order.block_of(start)
+        if number >= order.blocks:
+            return
+        places, ranks = order.block(number)
+        given = np.bincount(places[:offset], minlength=len(ranks))
+        passes = self._passes(epoch, [rank + int(more) for rank, more in zip(ranks, given)])
+        while True:
+            for place in places[offset:].tolist():
+                # A flow that drops what nothing had said it would ends early, and the others go on.
+                yield from islice(passes[place], 1)
+            number, offset = number + 1, 0
+            if number >= order.blocks:
+                return
+            places, _ = order.block(number)
+
+    def _block(self, order: MixOrder, epoch: Epoch, number: int) -> tuple[np.ndarray, list[int]]:
+        """Returns a block, which is kept for the next datapoint."""
+        key = (epoch.identity, number)
+        last = self._last_block
+        if last is None or last[0] != key:
+            last = self._last_block = (key, order.block(number))
+        return last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy computes its blocks by itself."""
+        return {**super().__getstate__(), "_last_block": None}

@@ -1,0 +1,185 @@
+import json
+import multiprocessing
+
+import numpy as np
+import pytest
+
+from towerpack_dataflow import (
+    CacheData,
+    CacheError,
+    DataFromList,
+    DiskCache,
+    FilterData,
+    MapData,
+    MultiProcessRunner,
+)
+from towerpack_dataflow.testing import check_dataflow
+
+
+def source(size=20, made=None):
+    """Random datapoints, whose numbers are appended to `made`."""
+
+    def make(datapoint, rng):
+        if made is not None:
+            made.append(datapoint[0])
+        return [*datapoint, rng.random()]
+
+    return MapData(DataFromList([[i] for i in range(size)]), make, rng=True)
+
+
+def filtered(size=20, made=None):
+    return FilterData(source(size, made), lambda dp: dp[0] % 3)
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("below", [source, filtered])
+def test_conformance(below, shuffle, tmp_path):
+    check_dataflow(CacheData(below(), shuffle, DiskCache(tmp_path / "cache")))
+    check_dataflow(CacheData(below(), shuffle, DiskCache(tmp_path / "cache")))  # out of finished files
+    if below is source:
+        check_dataflow(CacheData(below(), shuffle, DiskCache(tmp_path / "small", max_bytes=200)))
+
+
+def test_another_run_makes_nothing(tmp_path):
+    made = []
+    first = CacheData(filtered(made=made), storage=DiskCache(tmp_path))
+    first.seed(1)
+    expected = list(first)
+    assert len(made) == 20
+    for shuffle in (False, True):
+        again = CacheData(filtered(made=made), shuffle, DiskCache(tmp_path))
+        again.seed(2)
+        assert [list(again), sorted(again)] == [expected, sorted(expected)]
+    assert len(made) == 20
+
+
+@pytest.mark.parametrize("error", [False, True])
+def test_a_pass_that_was_broken_off_leaves_nothing_for_another_run(error, tmp_path):
+    broken = [error]
+
+    def fragile(number):
+        if number == 4 and broken[0]:
+            raise OSError("no connection")
+        return [number]
+
+    flow = CacheData(MapData(range(9), fragile), storage=DiskCache(tmp_path))
+    iterator = iter(flow)
+    if error:
+        with pytest.raises(OSError, match="no connection"):
+            list(iterator)
+    else:
+        next(iterator)
+    broken[0] = False
+    assert not (tmp_path / "index").exists()
+    del flow, iterator
+    fresh = CacheData(MapData(range(9), fragile), storage=DiskCache(tmp_path))
+    assert list(fresh) == list(fresh) == [[number] for number in range(9)]
+    assert (tmp_path / "index").exists()
+
+
+def test_the_budget_bounds_the_file(tmp_path):
+    made = []
+    arrays = MapData(range(10), lambda number: made.append(number) or [np.full(1000, number, "uint8")])
+    flow = CacheData(arrays, storage=DiskCache(tmp_path, max_bytes=5000))
+    first, second = list(flow), list(flow)
+    assert np.array_equal(first, second)
+    assert (tmp_path / "data").stat().st_size <= 5000
+    assert made == [*range(10), *range(4, 10)]
+    made.clear()
+    assert np.array_equal(list(CacheData(arrays, storage=DiskCache(tmp_path))), first)
+    assert made == [*range(4, 10)]
+
+
+def filled(tmp_path):
+    flow = CacheData(source(), storage=DiskCache(tmp_path))
+    return list(flow)
+
+
+@pytest.mark.parametrize("damage", ["index cut off", "index changed", "index empty", "data gone"])
+def test_damaged_files_are_made_again(damage, tmp_path, caplog):
+    expected = filled(tmp_path)
+    index = tmp_path / "index"
+    content = index.read_bytes()
+    if damage == "data gone":
+        (tmp_path / "data").unlink()
+    elif damage == "index changed":
+        index.write_bytes(content[:-3] + b"abc")
+    else:
+        index.write_bytes(content[: len(content) // 2] if damage == "index cut off" else b"")
+    made = []
+    assert list(CacheData(source(made=made), storage=DiskCache(tmp_path))) == expected
+    assert "the cache is made again" in caplog.text
+    assert len(made) == 20
+    assert filled(tmp_path) == expected
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_damaged_records_are_made_anew(cut, tmp_path, caplog):
+    expected = filled(tmp_path)
+    data = tmp_path / "data"
+    content = data.read_bytes()
+    data.write_bytes(content[:-10] if cut else b"x" + content[1:])
+    assert filled(tmp_path) == expected
+    assert f"datapoint {19 if cut else 0} is damaged, and made again" in caplog.text
+
+
+def test_the_directory_of_another_flow_is_refused(tmp_path):
+    filled(tmp_path)
+    with pytest.raises(
+        CacheError, match=r"holds the cache of another flow or seed: .*Take another directory"
+    ):
+        list(CacheData(source(21), storage=DiskCache(tmp_path)))
+    other_seed = CacheData(source(), storage=DiskCache(tmp_path))
+    other_seed.ds.seed(3)
+    with pytest.raises(CacheError, match="another flow or seed"):
+        list(other_seed)
+
+
+def test_a_version_that_this_release_does_not_read(tmp_path):
+    filled(tmp_path)
+    head, _, table = (tmp_path / "index").read_bytes().partition(b"\n")
+    head = json.dumps({**json.loads(head), "version": 2})
+    (tmp_path / "index").write_bytes(head.encode() + b"\n" + table)
+    with pytest.raises(CacheError, match="version 2; this release reads 'towerpack-cache', version 1"):
+        filled(tmp_path)
+
+
+def test_a_directory_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="file"):
+        filled(tmp_path / "file" / "cache")
+
+
+def test_only_one_writes_and_the_other_one_is_exact(tmp_path):
+    made = []
+    one = CacheData(source(), storage=DiskCache(tmp_path))
+    two = CacheData(source(made=made), storage=DiskCache(tmp_path))
+    plain = source()
+    plain.seed(0)
+    expected = list(plain)
+    first = iter(one)
+    assert [next(first) for _ in range(3)] == expected[:3]
+    assert list(two) == expected  # while the other one writes
+    assert [*expected[:3], *first] == expected
+    made.clear()
+    assert list(two) == expected
+    assert made == []
+
+
+def test_a_forked_process_does_not_write(tmp_path):
+    flow = CacheData(source(), storage=DiskCache(tmp_path))
+    iterator = iter(flow)
+    begun = [next(iterator) for _ in range(3)]
+    child = multiprocessing.get_context("fork").Process(target=list, args=(iterator,))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert not (tmp_path / "index").exists()
+    assert [*begun, *iterator] == filled(tmp_path)
+
+
+@pytest.mark.slow
+def test_workers_read_a_finished_cache(tmp_path):
+    expected = filled(tmp_path)
+    with MultiProcessRunner(CacheData(source(), storage=DiskCache(tmp_path)), 2) as runner:
+        assert list(runner) == expected

@@ -1,0 +1,282 @@
+"""Makes the data of a training by acting in environments, a turn at a time."""
+
+from __future__ import annotations
+
+import abc
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, cast, final
+
+import numpy as np
+
+from towerpack_callbacks import Callback, Every
+from towerpack_inputsource import RolloutInput
+
+from ..towers._predictor import Predictor
+from ._protocols import Environments, EnvironmentState
+from ._time_shares import TimeShares
+from .environments import GroupedSteps, Transitions, VectorSteps, state_of
+
+__all__ = ["Collector", "Moment"]
+
+_log = logging.getLogger("towerpack_trainers")
+_ARRAYS = "environments.npz"
+
+
+@final
+class Moment(NamedTuple):
+    """One step of each environment, with what the policy said before it.
+
+    Attributes:
+        observation: before the step.
+        outputs: of the policy; the first one are the actions.
+        happened: the step.
+    """
+
+    observation: np.ndarray
+    outputs: Sequence[np.ndarray]
+    happened: Transitions
+
+    @classmethod
+    def joined(
+        cls, asked: Sequence[tuple[np.ndarray, Sequence[np.ndarray]]], happened: Transitions
+    ) -> Moment:
+        """Makes one of what the policy was asked, and said, for each group."""
+        if len(asked) == 1:
+            return cls(*asked[0], happened)
+        observations, outputs = zip(*asked)
+        return cls(np.concatenate(observations), [np.concatenate(each) for each in zip(*outputs)], happened)
+
+
+class Collector(Callback):
+    """Acts in environments, then puts the batches of a turn, which is a number of updates, into the graph.
+
+    It has to come after all savers: a turn begins in `_after_triggers`, after the checkpoints of that moment
+    were written. So a checkpoint at the end of a turn holds no batches; one amid a turn holds what they were
+    drawn from, the state before, and how many were used.
+
+    Subclasses act and remember in `_make_data`, and draw in `_batches`.
+
+    Args:
+        envs: the environments, or a list of groups of them. A group with `send` and `recv` then steps while
+            the policy acts for the next one.
+        source: the input of the training.
+        updates: how many updates a turn has.
+        env_state: the state of the environments, or a list of those of the groups; None: that of `envs`, if
+            these have one.
+
+    Attributes:
+        shares: where the time goes.
+        steps: the environments, as they are stepped.
+    """
+
+    chief_only = False
+
+    def __init__(
+        self,
+        envs: Environments,
+        source: RolloutInput,
+        updates: int,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None = None,
+    ) -> None:
+        self.steps = GroupedSteps(envs)
+        self.shares = TimeShares()
+        self._source, self._updates = source, updates
+        self._env_state = state_of(envs, env_state)
+        self._restored: dict[str, Any] | None = None
+        self._turn_begin = 0
+        self._predict: Predictor | None = None
+        self._acts = 0
+        self._seed, self._towers = 0, 1
+
+    def prepare(self, seed: int, towers: int) -> None:
+        """Takes what the trainer knows once it is made.
+
+        Args:
+            seed: of the run.
+            towers: how many towers take a batch in each update.
+        """
+        self._seed, self._towers = seed, towers
+
+    def describe(self) -> str:
+        """Says in lines where and how the training acts."""
+        groups = [part.envs for part in self.steps.parts]
+        kinds = " and ".join(f"{group.num_envs} in {type(group).__name__}" for group in groups)
+        overlap = ", one of which steps while the policy acts for another" if self.steps.overlaps else ""
+        state = self._env_state
+        exact = state is not None and getattr(state, "exact", True)
+        reason = getattr(state, "reason", "") or "their state cannot be saved"
+        return (
+            f"environments: {kinds}, autoreset mode {self.steps.parts[0].mode}{overlap}\n"
+            f"a turn: {self._turn()}\n"
+            f"resume: {'exact' if exact else f'in new episodes, as the environments are reset: {reason}'}"
+        )
+
+    # ---- what subclasses override
+
+    @abc.abstractmethod
+    def _outputs(self) -> Sequence[str]:
+        """Names what the policy is asked for."""
+
+    @abc.abstractmethod
+    def _make_data(self) -> None:
+        """Acts, and remembers what happened. Before it returns, it keeps the state that batches depend on."""
+
+    @abc.abstractmethod
+    def _batches(self) -> Iterable[Sequence[np.ndarray]]:
+        """Draws the batches of a turn, in the order of the model's inputs."""
+
+    @abc.abstractmethod
+    def _end_turn(self) -> None:
+        """Forgets what no later turn needs."""
+
+    @abc.abstractmethod
+    def _data_state(self) -> dict[str, Any]:
+        """Returns the state that the batches of this turn depend on, as JSON values."""
+
+    @abc.abstractmethod
+    def _save_data(self, directory: Path) -> None:
+        """Puts what happened into a directory."""
+
+    @abc.abstractmethod
+    def _load_data(self, state: dict[str, Any], directory: Path) -> None:
+        """Restores what the two methods above have kept."""
+
+    def _turn(self) -> str:
+        """Says in words what a turn is."""
+        return f"acts, then {self._updates} updates"
+
+    # ---- the turns
+
+    def _setup_graph(self) -> None:
+        predict = self.trainer.get_predictor(["observation", "draw"], self._outputs())
+        self._predict = cast(Predictor, predict).in_calling_thread()
+
+    def step_period(self) -> Every:
+        """Returns the length of a turn."""
+        return Every(steps=self._updates)
+
+    def _before_train(self) -> None:
+        if self._restored is None:
+            self.shares.in_environment(lambda: self.steps.reset(self._seed))
+            self._begin_turn()
+        elif self._turn_is_over():
+            self._begin_turn()
+        else:
+            self._put(self.global_step - self._turn_begin)
+
+    def _before_epoch(self) -> None:
+        self.shares.begin_learning()
+
+    def _trigger_step(self) -> None:
+        if self._turn_is_over():
+            self.shares.end_learning()
+            self._end_turn()
+
+    def _after_epoch(self) -> None:
+        # What follows, such as an evaluation, is no learning.
+        self.shares.end_learning()
+
+    def _after_triggers(self) -> None:
+        loop = self.trainer.loop
+        if self._turn_is_over() and not (loop.is_last_step and loop.epoch_num == loop.max_epoch):
+            self._begin_turn()
+
+    def _turn_is_over(self) -> bool:
+        return self.global_step - self._turn_begin >= self._updates
+
+    def _begin_turn(self) -> None:
+        self._turn_begin = self.global_step
+        self._make_data()
+        self._put(0)
+        self.shares.begin_learning()
+
+    def _put(self, used: int) -> None:
+        for batch in islice(self._batches(), used * self._towers, None):
+            self._source.put(batch)
+
+    # ---- acting
+
+    def _act(self, observation: np.ndarray) -> Sequence[np.ndarray]:
+        """Asks the policy. Each time it draws other numbers, which depend on seed and time alone."""
+        assert self._predict is not None
+        predict = self._predict
+        self._acts += 1
+        draw = np.array([self._seed, self._acts], np.int64)
+        outputs: list[np.ndarray] = self.shares.in_inference(lambda: predict(observation, draw))
+        return outputs
+
+    def _step(self, action: np.ndarray) -> Transitions:
+        """Makes one step in all environments."""
+        self.shares.in_environment(lambda: self.steps.send(action))
+        return self._counted(self.shares.in_environment(self.steps.receive))
+
+    def _moments(self, count: int) -> Iterator[Moment]:
+        """Acts in all environments, so many times.
+
+        While the policy acts for a group of environments, the others step: the observations of a group are
+        waited for only when it is its turn again.
+        """
+        parts = self.steps.parts
+        asked = [self._begin(part) for part in parts]
+        for left in reversed(range(count)):
+            before, happened = list(asked), []
+            for number, part in enumerate(parts):
+                happened.append(self._counted(self.shares.in_environment(part.receive)))
+                if left:
+                    asked[number] = self._begin(part)
+            yield Moment.joined(before, self.steps.joined(happened))
+
+    def _begin(self, part: VectorSteps) -> tuple[np.ndarray, Sequence[np.ndarray]]:
+        observation = part.observation
+        outputs = self._act(observation)
+        self.shares.in_environment(lambda: part.send(outputs[0]))
+        return observation, outputs
+
+    def _counted(self, happened: Transitions) -> Transitions:
+        valid = int(np.count_nonzero(happened.valid))
+        self.shares.frames += valid
+        self.trainer.loop.env_steps += valid
+        return happened
+
+    # ---- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns where the turn is, and what it depends on."""
+        if not self.steps.started:
+            return {}
+        return {
+            "turn_begin": self._turn_begin,
+            "acts": self._acts,
+            "envs": None if self._env_state is None else self._env_state.state_dict(),
+            "data": self._data_state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes a state; the arrays that belong to it come by `load_files`."""
+        self._restored = state or None
+
+    def save_files(self, directory: Path) -> None:
+        """Puts observations, and what happened, into a directory."""
+        if not self.steps.started:
+            return
+        arrays: dict[str, Any] = self.steps.arrays()
+        np.savez(directory / _ARRAYS, **arrays)
+        self._save_data(directory)
+
+    def load_files(self, directory: Path) -> None:
+        """Restores the run's environments and data."""
+        state = self._restored
+        assert state is not None
+        self._turn_begin, self._acts = int(state["turn_begin"]), int(state["acts"])
+        with np.load(directory / _ARRAYS, allow_pickle=False) as arrays:
+            self.steps.load_arrays(arrays)
+        self._load_data(state["data"], directory)
+        if self._env_state is not None and state["envs"] is not None:
+            self._env_state.load_state_dict(state["envs"])
+            if getattr(self._env_state, "exact", True):
+                return
+        _log.warning("The environments cannot go on exactly: they are reset, and new episodes begin.")
+        self.steps.reset(self._seed + self._acts)

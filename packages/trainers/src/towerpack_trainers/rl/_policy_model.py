@@ -1,0 +1,131 @@
+"""The description of an agent that has a policy and an estimate of values."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, Self
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import ModelError
+from ..towers._model_desc import ModelDesc
+from ._distributions import Distribution
+from ._spaces import action_spec, observation_spec
+
+__all__ = ["PolicyModel"]
+
+
+class PolicyModel(ModelDesc):
+    """Describes a policy and a value function. Subclass it, and override `policy` and `optimizer`.
+
+    Trainers such as `PPOTrainer` add what they learn from. By itself, it predicts: a predictor of its
+    "observation" has the outputs "greedy_action" (the most probable one), "sampled_action" (drawn by the
+    further input "draw", two whole numbers), "action_log_probability" of that, and "state_value".
+
+    Args:
+        observation_space: of one observation, a gymnasium `Box`.
+        action_space: of one action, a gymnasium `Discrete` or a `Box` of floats.
+
+    Attributes:
+        observation_space: as given.
+        action_space: as given.
+
+    Raises:
+        ConfigError: an agent cannot have such a space.
+
+    Example:
+        ```python
+        class CartPole(PolicyModel):
+            def policy(self, observation):
+                hidden = FullyConnected("hidden", observation, 64, activation=tf.nn.tanh)
+                logits = FullyConnected("logits", hidden, self.action_space.n)
+                return Categorical(logits), FullyConnected("value", hidden, 1)[:, 0]
+
+            def optimizer(self):
+                return tf.train.AdamOptimizer(1e-3)
+
+        model = CartPole.of(envs)
+        ```
+    """
+
+    data_from_trainer = True
+
+    def __init__(self, observation_space: Any, action_space: Any) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self._observation = observation_spec(observation_space)
+        self._action = action_spec(action_space)
+
+    @classmethod
+    def of(cls, envs: Any, *arguments: Any, **named: Any) -> Self:
+        """Makes the model for vector environments, or for a single one.
+
+        Args:
+            envs: has `single_observation_space` and `single_action_space`, or `observation_space` and
+                `action_space`.
+            arguments, named: further arguments of the class.
+        """
+        prefix = "single_" if hasattr(envs, "single_action_space") else ""
+        spaces = (getattr(envs, f"{prefix}{kind}_space") for kind in ("observation", "action"))
+        return cls(*spaces, *arguments, **named)
+
+    @abc.abstractmethod
+    def policy(self, observation: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
+        """Adds the networks to the graph.
+
+        Args:
+            observation: a batch of observations, with the dtype of the space.
+
+        Returns:
+            The distribution of actions, such as `Categorical(logits)`, and the values: float32 [batch].
+        """
+
+    def inputs(self) -> list[tf.TensorSpec]:
+        """Returns the one input of a predictor."""
+        return [self._observation]
+
+    def build_graph(self, *inputs: tf.Tensor) -> None:
+        """Adds a replica that acts."""
+        self.add_acting(inputs[0], tf.zeros([2], tf.int64))
+
+    def add_acting(self, observation: tf.Tensor, default_draw: tf.Tensor) -> None:
+        """Adds the networks, and what a predictor may be asked for.
+
+        Args:
+            observation: a batch of observations.
+            default_draw: int64 [2], what actions are drawn by unless "draw" is fed.
+        """
+        distribution, value = self.checked_policy(observation)
+        draw = tf.placeholder_with_default(default_draw, [2], "draw")
+        sampled = tf.identity(distribution.sample(draw), "sampled_action")
+        tf.identity(distribution.mode(), "greedy_action")
+        tf.identity(distribution.log_probability(sampled), "action_log_probability")
+        tf.identity(value, "state_value")
+
+    def checked_policy(self, observation: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
+        """Adds the networks, and checks what `policy` returned.
+
+        Raises:
+            ModelError: it is no distribution of such actions, or no value for each observation.
+        """
+        found = self.policy(observation)
+        name = f"{type(self).__name__}.policy"
+        if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], Distribution):
+            raise ModelError(
+                f"{name} must return a distribution of actions and the values, such as "
+                f"(Categorical(logits), value); received {found!r}."
+            )
+        distribution, value = found
+        wanted = [self._action.choices] if self._action.choices is not None else list(self._action.shape)
+        if distribution.action_dtype != self._action.dtype or distribution.action_shape != wanted:
+            kind = "Categorical" if self._action.choices is not None else "DiagonalGaussian"
+            raise ModelError(
+                f"{name} returned a {type(distribution).__name__} of {distribution.action_shape}; actions "
+                f"of {self.action_space} need a {kind} of {wanted}."
+            )
+        value = tf.cast(value, tf.float32)
+        if value.shape.rank != 1:
+            raise ModelError(
+                f"{name} must return one value for each observation, of shape [batch]; received one of shape "
+                f"{value.shape}. A layer of one unit has a last axis to drop: value[:, 0]."
+            )
+        return distribution, value

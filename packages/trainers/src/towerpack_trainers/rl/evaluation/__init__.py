@@ -1,0 +1,6 @@
+"""Evaluations of agents: seeded episodes in environments of their own, their returns, and videos."""
+
+from ._play_episodes import play_episodes
+from ._policy_evaluator import PolicyEvaluator
+
+__all__ = ["PolicyEvaluator", "play_episodes"]

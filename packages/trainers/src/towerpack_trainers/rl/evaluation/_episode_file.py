@@ -1,0 +1,62 @@
+"""A table of episodes, with the columns of Stable-Baselines3's monitors."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import final
+
+from ..environments import Episode
+
+__all__ = ["EpisodeFile"]
+
+_COLUMNS = ["r", "l", "t", "seed", "global_step"]
+
+
+@final
+class EpisodeFile:
+    """Appends episodes to a file, which Stable-Baselines3's `load_results` reads, too.
+
+    The first line has the time at which the file was begun, as JSON behind "#". Then come the columns: `r`,
+    the return of an episode; `l`, its length; `t`, the seconds since that time; its seed; and `global_step`.
+
+    Args:
+        path: the file.
+        last_step: later rows of a file that is there are of steps that will run again, and are left out.
+    """
+
+    def __init__(self, path: Path, last_step: int) -> None:
+        self._path, self._begun = path, time.time()
+        rows = self._rows_up_to(last_step) if path.exists() else []
+        aside = path.with_name(f"{path.name}.new")
+        with aside.open("w", encoding="utf-8", newline="") as file:
+            file.write(f"#{json.dumps({'t_start': self._begun, 'env_id': None})}\n")
+            csv.writer(file, lineterminator="\n").writerows([_COLUMNS, *rows])
+        aside.replace(path)
+
+    def append(self, episodes: Sequence[Episode], seed: int, step: int) -> None:
+        """Adds episodes.
+
+        Args:
+            episodes: in the order of their seeds.
+            seed: of the first one.
+            step: the number of updates.
+        """
+        seconds = round(time.time() - self._begun, 6)
+        with self._path.open("a", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [each.total, each.length, seconds, seed + number, step]
+                for number, each in enumerate(episodes)
+            )
+
+    def _rows_up_to(self, last_step: int) -> list[list[str]]:
+        with self._path.open(encoding="utf-8", newline="") as file:
+            begun = file.readline().removeprefix("#")
+            rows = [row for row in csv.reader(file) if len(row) == len(_COLUMNS) and row[-1].isdecimal()]
+        kept = [row for row in rows if int(row[-1]) <= last_step]
+        if kept:
+            self._begun = float(json.loads(begun)["t_start"])
+        return kept

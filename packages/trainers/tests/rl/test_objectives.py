@@ -1,0 +1,64 @@
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_trainers.rl import A2CObjective, Categorical, PPOObjective
+
+RANDOM = np.random.default_rng(3)
+SIZE = 12
+
+
+class Batch:
+    """A batch of a rollout."""
+
+    def __init__(self, size=SIZE):
+        self.action = RANDOM.integers(0, 3, size)
+        self.old_log_probability = np.log(RANDOM.uniform(0.2, 0.6, size)).astype(np.float32)
+        self.advantage, self.value_target = RANDOM.normal(size=(2, size)).astype(np.float32)
+
+
+def cost_of(objective, logits, value, batch):
+    with tf.Graph().as_default(), tf.Session() as session:
+        return session.run(objective.cost(Categorical(tf.constant(logits)), tf.constant(value), batch))
+
+
+@pytest.fixture
+def case():
+    logits = RANDOM.normal(size=(SIZE, 3)).astype(np.float32)
+    logs = logits - np.log(np.exp(logits.astype(np.float64)).sum(1, keepdims=True))
+    return logits, RANDOM.normal(size=SIZE).astype(np.float32), Batch(), logs
+
+
+def shared(logs, value, batch):
+    """The chosen log-probabilities, the cost of values, the entropy."""
+    entropy = -(np.exp(logs) * logs).sum(1).mean()
+    return logs[np.arange(SIZE), batch.action], ((value - batch.value_target) ** 2).mean(), entropy
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_cost_of_ppo_is_that_of_the_paper(case, normalize):
+    logits, value, batch, logs = case
+    chosen, of_values, entropy = shared(logs, value, batch)
+    advantage = batch.advantage.astype(np.float64)
+    if normalize:
+        advantage = (advantage - advantage.mean()) / advantage.std()
+    ratio = np.exp(chosen - batch.old_log_probability)
+    clipped = np.clip(ratio, 0.7, 1.3)
+    assert (ratio != clipped).any() and (ratio == clipped).any()
+    expected = -np.minimum(ratio * advantage, clipped * advantage).mean() + 0.4 * of_values - 0.1 * entropy
+    objective = PPOObjective(clip=0.3, value=0.4, entropy=0.1, normalize=normalize)
+    assert cost_of(objective, logits, value, batch) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_cost_of_a2c_is_that_of_the_paper(case):
+    logits, value, batch, logs = case
+    chosen, of_values, entropy = shared(logs, value, batch)
+    expected = -(chosen * batch.advantage).mean() + 0.5 * of_values - 0.01 * entropy
+    assert cost_of(A2CObjective(), logits, value, batch) == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("objective", [PPOObjective(), A2CObjective(normalize=True)])
+def test_a_batch_without_steps_costs_nothing(objective):
+    """Where all steps of a short rollout only reset their environments."""
+    cost = cost_of(objective, np.zeros((0, 3), np.float32), np.zeros(0, np.float32), Batch(0))
+    assert cost == 0
