@@ -7,22 +7,42 @@ from ._policy_model import PolicyModel
 from ._protocols import EnvironmentState, Memory, Rollout, VectorEnvironments
 from .environments import Episode
 from .evaluation import PolicyEvaluator, play_episodes
+from .q_learning import (
+    DoubleQ,
+    DQNTrainer,
+    LinearEpsilon,
+    MaxQ,
+    QModel,
+    QObjective,
+    TargetAverage,
+    TargetCopy,
+    dueling,
+)
 
 __all__ = [
     "A2CObjective",
     "A2CTrainer",
     "Categorical",
+    "DQNTrainer",
     "DiagonalGaussian",
     "Distribution",
+    "DoubleQ",
     "EnvironmentState",
     "Episode",
+    "LinearEpsilon",
+    "MaxQ",
     "Memory",
     "PPOObjective",
     "PPOTrainer",
     "PolicyEvaluator",
     "PolicyModel",
     "PolicyObjective",
+    "QModel",
+    "QObjective",
     "Rollout",
+    "TargetAverage",
+    "TargetCopy",
     "VectorEnvironments",
+    "dueling",
     "play_episodes",
 ]
