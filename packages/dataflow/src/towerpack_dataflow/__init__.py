@@ -28,7 +28,7 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData
+from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
@@ -141,5 +141,6 @@ __all__ = [
     "autotune",
     "flows_read_here",
     "get_worker_info",
+    "refit",
     "reshard",
 ]

@@ -32,6 +32,7 @@ def noisy(dp, rng):
     return [*dp, rng.random()]
 
 
+@pytest.mark.slow
 def test_conformance():
     check_dataflow(MixData(flows(3), [0.5, 0.3, 0.2], size=25))
     check_dataflow(MixData(flows(2), {0: [1, 0], 9: [1, 2], 20: [0, 1]}))
@@ -41,6 +42,7 @@ def test_conformance():
     check_dataflow(ShardData(SkipData(source, range(15)), 1, 3))
 
 
+@pytest.mark.slow
 @given(weights=st.lists(st.integers(0, 9), min_size=1, max_size=6).filter(any))
 def test_shares_are_right_after_each_datapoint(weights):
     order = [dp[0] for dp in MixData(flows(len(weights)), weights, size=3 * sum(weights))]
@@ -118,6 +120,7 @@ def test_a_state_belongs_to_its_weights():
         MixData(flows(2), [1, 2]).load_state_dict(MixData(flows(2), [2, 1]).state_dict())
 
 
+@pytest.mark.slow
 @given(positions=st.sets(st.integers(0, 60)), start=st.integers(0, 30))
 def test_a_state_from_before_the_skipped_goes_on_without_them(positions, start):
     def make():

@@ -39,6 +39,7 @@ def members(batch):
     return batch[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BOTH)
 def test_conformance(kind):
     check_dataflow(BOTH[kind](numbered(LENGTHS), LENGTHS))
@@ -67,6 +68,7 @@ def test_epochs_differ_and_unshuffled_ones_do_not():
     assert list(still) == list(still)
 
 
+@pytest.mark.slow
 @given(
     lengths=LENGTH_LISTS,
     budget=st.integers(12, 60),

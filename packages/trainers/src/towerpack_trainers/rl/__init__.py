@@ -5,6 +5,7 @@ from ._objectives import A2CObjective, PolicyObjective, PPOObjective
 from ._on_policy_trainers import A2CTrainer, PPOTrainer
 from ._policy_model import PolicyModel
 from ._protocols import EnvironmentState, Memory, Rollout, VectorEnvironments
+from .asynchronous import BatchA3CTrainer, Simulators, VTrace, VTraceObjective, v_trace
 from .environments import Episode
 from .evaluation import PolicyEvaluator, play_episodes
 from .q_learning import (
@@ -22,6 +23,7 @@ from .q_learning import (
 __all__ = [
     "A2CObjective",
     "A2CTrainer",
+    "BatchA3CTrainer",
     "Categorical",
     "DQNTrainer",
     "DiagonalGaussian",
@@ -40,9 +42,13 @@ __all__ = [
     "QModel",
     "QObjective",
     "Rollout",
+    "Simulators",
     "TargetAverage",
     "TargetCopy",
+    "VTrace",
+    "VTraceObjective",
     "VectorEnvironments",
     "dueling",
     "play_episodes",
+    "v_trace",
 ]

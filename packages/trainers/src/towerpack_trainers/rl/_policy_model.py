@@ -85,8 +85,17 @@ class PolicyModel(ModelDesc):
 
     def build_graph(self, *inputs: tf.Tensor) -> None:
         """Adds a replica that acts."""
-        distribution, value = self.checked_policy(inputs[0])
-        draw = tf.placeholder_with_default(tf.zeros([2], tf.int64), [2], "draw")
+        self.add_acting(inputs[0], tf.zeros([2], tf.int64))
+
+    def add_acting(self, observation: tf.Tensor, default_draw: tf.Tensor) -> None:
+        """Adds the networks, and what a predictor may be asked for.
+
+        Args:
+            observation: a batch of observations.
+            default_draw: int64 [2], what actions are drawn by unless "draw" is fed.
+        """
+        distribution, value = self.checked_policy(observation)
+        draw = tf.placeholder_with_default(default_draw, [2], "draw")
         sampled = tf.identity(distribution.sample(draw), "sampled_action")
         tf.identity(distribution.mode(), "greedy_action")
         tf.identity(distribution.log_probability(sampled), "action_log_probability")

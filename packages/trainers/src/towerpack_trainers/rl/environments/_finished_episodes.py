@@ -69,11 +69,14 @@ class FinishedEpisodes:
         lengths += valid
         if ended.any():
             for number in np.flatnonzero(ended & valid):
-                episode = Episode(float(totals[number]), int(lengths[number]))
-                self.last.append(episode)
-                self.new.append(episode)
+                self.add(Episode(float(totals[number]), int(lengths[number])))
             totals[ended] = 0
             lengths[ended] = 0
+
+    def add(self, episode: Episode) -> None:
+        """Keeps an episode that was counted elsewhere."""
+        self.last.append(episode)
+        self.new.append(episode)
 
     def take_new(self) -> list[Episode]:
         """Returns the episodes that have ended since the last call."""

@@ -1,0 +1,160 @@
+"""Acts in simulators while the learner learns: predictions, actions, trajectories."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from time import perf_counter
+from typing import Any, cast, final
+
+import numpy as np
+
+from towerpack_callbacks import Callback
+
+from ...predict import MultiThreadAsyncPredictor
+from ...towers._predictor import Predictor
+from .._spaces import action_spec
+from ..environments import Episode, FinishedEpisodes
+from ._simulator_shares import SIMULATOR_SHARES, SimulatorShares
+from ._simulators import Simulators
+from ._trajectories import TrajectoryFlow, Unroll
+
+__all__ = ["SimulatorActor"]
+
+
+@final
+class SimulatorActor(Callback):
+    """Starts the simulators with the training and ends them with it; in between it answers their states.
+
+    Its hooks run in the simulators' thread: they collect trajectories and ask for predictions, whose threads
+    send the actions. A full queue of trajectories holds up that thread, and with it all simulators.
+
+    Args:
+        simulators: not started yet.
+        flow: takes trajectories.
+        steps: of a trajectory.
+        predictors: threads that predict.
+        prediction_batch: the most observations in one prediction.
+    """
+
+    chief_only = False
+
+    def __init__(
+        self, simulators: Simulators, flow: TrajectoryFlow, steps: int, predictors: int, prediction_batch: int
+    ) -> None:
+        self._simulators, self._flow = simulators, flow
+        self._threads, self._prediction_batch = predictors, prediction_batch
+        self._action = action = action_spec(simulators.single_action_space)
+        space = simulators.single_observation_space
+        kinds = (space.dtype, space.shape), (action.dtype.as_numpy_dtype, action.shape)
+        self._unrolls = [Unroll(len(envs), steps, *kinds) for envs in simulators.simulators]
+        self._episodes = FinishedEpisodes(simulators.num_envs)
+        self._shares = SimulatorShares(len(simulators.simulators))
+        self._predict: MultiThreadAsyncPredictor | None = None
+        self._steps_before = 0
+
+    # ---- the callback
+
+    def _setup_graph(self) -> None:
+        found = self.trainer.get_predictor(["observation"], ["sampled_action", "action_log_probability"])
+        predictors = [cast(Predictor, found)] * self._threads
+        # Each environment has one request at a time, so none has to wait for room.
+        room = self._simulators.num_envs
+        self._predict = MultiThreadAsyncPredictor(predictors, self._prediction_batch, room)
+
+    def _before_train(self) -> None:
+        assert self._predict is not None
+        self._steps_before = self.trainer.loop.env_steps
+        self._predict.start()
+        self._simulators.start(self)
+
+    def _trigger_step(self) -> None:
+        self.trainer.loop.env_steps = self._steps_before + self._shares.frames
+
+    def _after_train(self) -> None:
+        self._flow.close()
+        self._simulators.close()
+        if self._predict is not None:
+            self._predict.close()
+
+    def produces(self) -> Sequence[str]:
+        """Names the statistics."""
+        return ["mean_return", "episodes", *SIMULATOR_SHARES]
+
+    def headlines(self) -> Sequence[str]:
+        """Names those of episodes; the shares have a line of their own."""
+        return ["mean_return", "episodes"]
+
+    def _trigger_epoch(self) -> None:
+        monitors, last = self.trainer.monitors, list(self._episodes.last)
+        monitors.put_scalar("episodes", len(self._episodes.take_new()))
+        monitors.put_scalar("mean_return", float(np.mean([each.total for each in last])) if last else np.nan)
+        taken = self._shares.take()
+        for name, value in taken.items():
+            monitors.put_scalar(name, value)
+        monitors.put_message(self._shares.as_text(taken))
+
+    def describe(self) -> str:
+        """Returns who acts, for `explain`."""
+        return (
+            f"environments: {self._simulators.num_envs} in {len(self._unrolls)} simulators; threads that predict: "
+            f"{self._threads}, each for up to {self._prediction_batch} observations at a time\n"
+            "resume: in new episodes; the order in which simulators are ready does not come again"
+        )
+
+    # ---- the hooks
+
+    def on_states(self, states: Any) -> None:
+        """Ends a step of the trajectories, and asks for the actions of the next one."""
+        number, observation = states.simulator, states.observation
+        unroll = self._unrolls[number]
+        self._shares.arrived(number, int(np.count_nonzero(states.valid)))
+        unroll.end_step(states.reward, states.terminated, states.valid)
+        if complete := unroll.observe(observation):
+            began = perf_counter()
+            self._flow.put(complete)
+            self._shares.held_up(perf_counter() - began)
+        assert self._predict is not None
+        self._shares.asked(number, len(observation))
+        answers = _Answers(self, number, len(observation))
+        for row, each in enumerate(observation):
+            self._predict.put_task([each], partial(answers.take, row))
+
+    def on_episode_over(self, episode: Any) -> None:
+        """Counts an episode."""
+        self._episodes.add(Episode(episode.total, episode.length))
+
+    def on_error(self, error: BaseException) -> None:
+        """Ends the training with an error."""
+        self._flow.fail(error)
+
+    def act(self, simulator: int, answers: Sequence[Sequence[Any]]) -> None:
+        """Sends the predicted actions; called by a thread that predicts."""
+        action, log_probability = (np.stack(part) for part in zip(*answers))
+        self._unrolls[simulator].act(action, log_probability)
+        self._shares.sent(simulator)
+        self._simulators.send(simulator, self._action.for_environment(action))
+
+
+@final
+class _Answers:
+    """The predictions for the environments of one simulator, until all are there."""
+
+    def __init__(self, actor: SimulatorActor, simulator: int, count: int) -> None:
+        self._actor, self._simulator, self._missing = actor, simulator, count
+        self._rows: list[Any] = [None] * count
+        self._lock = threading.Lock()
+
+    def take(self, row: int, answer: Future[list[Any]]) -> None:
+        """Takes one answer; the last one lets the simulator go on. What fails ends the training."""
+        try:
+            self._rows[row] = answer.result()
+            with self._lock:
+                self._missing -= 1
+                complete = not self._missing
+            if complete:
+                self._actor.act(self._simulator, self._rows)
+        except BaseException as error:  # in a thread of others, which would only log it
+            self._actor.on_error(error)

@@ -1,0 +1,86 @@
+"""Where the time of simulators goes: they step, or wait for predictions, or for the learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import final
+
+import numpy as np
+
+__all__ = ["SIMULATOR_SHARES", "SimulatorShares"]
+
+SIMULATOR_SHARES = (
+    "frames_per_second",
+    "predictions_per_second",
+    "environment_share",
+    "inference_share",
+    "learner_share",
+    "idle_share",
+)
+
+
+@final
+class SimulatorShares:
+    """Adds up what simulators do; each does one thing at a time, and the shares are means over them.
+
+    Args:
+        simulators: how many there are.
+
+    Attributes:
+        frames: steps of environments, since the beginning.
+        predictions: since the beginning.
+    """
+
+    def __init__(self, simulators: int) -> None:
+        self.frames = self.predictions = 0
+        self._seconds = np.zeros(3)  # of environments, inference, learner
+        self._held = 0.0  # seconds in which the learner's queue was full, and all were held up
+        self._sent = np.full(simulators, np.nan)
+        self._held_when_sent = np.zeros(simulators)
+        self._asked = np.zeros(simulators)
+        self._last = (perf_counter(), 0, 0, self._seconds.copy())
+
+    def arrived(self, simulator: int, frames: int) -> None:
+        """Notes states of a simulator."""
+        self.frames += frames
+        seconds = perf_counter() - self._sent[simulator]
+        if not np.isnan(seconds):
+            held = min(self._held - self._held_when_sent[simulator], seconds)
+            self._seconds[0] += seconds - held
+            self._seconds[2] += held
+
+    def held_up(self, seconds: float) -> None:
+        """Notes that the learner's queue was full."""
+        self._held += seconds
+        self._seconds[2] += seconds
+
+    def asked(self, simulator: int, predictions: int) -> None:
+        """Notes a request for predictions."""
+        self.predictions += predictions
+        self._asked[simulator] = perf_counter()
+
+    def sent(self, simulator: int) -> None:
+        """Notes that its actions were sent."""
+        now = perf_counter()
+        self._seconds[1] += now - self._asked[simulator]
+        self._sent[simulator] = now
+        self._held_when_sent[simulator] = self._held
+
+    def take(self) -> dict[str, float]:
+        """Returns what happened since the last call, as rates and shares; the rest is idle time."""
+        now, seconds = perf_counter(), self._seconds.copy()
+        began, frames, predictions, before = self._last
+        self._last = (now, self.frames, self.predictions, seconds)
+        passed = max(now - began, 1e-9)
+        busy = ((seconds - before) / (passed * len(self._sent))).tolist()
+        rates = [(self.frames - frames) / passed, (self.predictions - predictions) / passed]
+        return dict(zip(SIMULATOR_SHARES, [*rates, *busy, max(1 - sum(busy), 0.0)]))
+
+    @staticmethod
+    def as_text(taken: Mapping[str, float]) -> str:
+        """Returns what `take` returned as words."""
+        frames, predictions, *shares = (taken[name] for name in SIMULATOR_SHARES)
+        names = (name.removesuffix("_share") for name in SIMULATOR_SHARES[2:])
+        text = ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in zip(names, shares))
+        return f"{frames:,.0f} frames/s, {predictions:,.0f} predictions/s; the time of simulators: {text}"
