@@ -107,12 +107,14 @@ def test_two_devices_learn_what_one_learns(train, new_memory, sampling):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampling", [lambda: UniformSampling(seed=5), prioritized])
-@pytest.mark.parametrize("steps_per_epoch", [8, 6], ids=["at the end of a turn", "amid a turn"])
+@pytest.mark.parametrize(
+    ("sampling", "steps_per_epoch"),
+    [(lambda: UniformSampling(seed=5), 8), (lambda: UniformSampling(seed=5), 6), (prioritized, 6)],
+    ids=["at the end of a turn", "amid a turn", "amid a turn, prioritized"],
+)
 def test_a_resumed_run_is_the_same_to_the_last_bit(train, kit, new_memory, sampling, steps_per_epoch):
     def run(name="log", **more):
         memory = new_memory(sampling=sampling(), n_step=3)
-        # Files by the name of the callback: the same ones in all runs.
         saver = more.pop("callbacks", [])
         return train(
             memory=memory,
