@@ -27,6 +27,12 @@ def test_acting_at_random_reaches_no_goal(rl_example, env):
     assert not evaluation.passed(env, [episode.total for episode in played])
 
 
+def test_a_rom_that_is_missing(rl_example):
+    pytest.importorskip("ale_py")
+    with pytest.raises(gymnasium.error.NameNotFound, match=r"no ROM 'nogame'. It has: .*pong"):
+        rl_example("evaluation").make_envs("Nogame", 1)
+
+
 @pytest.mark.slow
 def test_a_short_training_by_ppo_and_its_player(rl_example, monkeypatch, tmp_path, capsys):
     ppo, play = rl_example("ppo"), rl_example("play")

@@ -40,8 +40,12 @@ def make_envs(name, count, **options):
         options: of the environments.
     """
     if "-v" not in name:
-        from ale_py import AtariVectorEnv
+        from ale_py import AtariVectorEnv, roms
 
+        if name.lower() not in roms.get_all_rom_ids():
+            raise gymnasium.error.NameNotFound(
+                f"ale-py has no ROM {name.lower()!r}. It has: {', '.join(sorted(roms.get_all_rom_ids()))}."
+            )
         return AtariVectorEnv(name.lower(), num_envs=count, **options)
     register(name)
     # gymnasium computes some of its environments together, by NumPy.

@@ -10,15 +10,15 @@ and `ale-py` besides.
 
 import argparse
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium
 import tensorflow.compat.v1 as tf
 from evaluation import EVALUATION_SEED, STATISTIC, CountSteps, StopAt, make_envs, test
 from gymnasium.wrappers.vector import TransformReward
+from ppo_settings import SETTINGS
 
-from towerpack_callbacks import MaxSaver
+from towerpack_callbacks import MaxSaver, PeriodicTrigger
 from towerpack_dataflow.envs import VectorEnvState
 from towerpack_dataflow.replay import RolloutBuffer
 from towerpack_layers import Conv2D, FullyConnected
@@ -31,61 +31,6 @@ from towerpack_trainers.rl import (
     PPOObjective,
     PPOTrainer,
 )
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What suits an environment; `goal` is the mean return that ends the training early."""
-
-    env_steps: int
-    goal: float = float("inf")
-    envs: int = 8
-    steps: int = 125
-    batch_size: int = 250
-    epochs: int = 10
-    rate: float = 1e-3
-    gamma: float = 0.99
-    lam: float = 0.95
-    clip: float = 0.2
-    entropy: float = 0.0
-    scale: float = 1.0
-    evaluate: int = 20
-    units: tuple[int, ...] = (64, 64)
-    filters: tuple[int, ...] = ()
-
-    @property
-    def turns(self) -> int:
-        """How often all environments make their steps."""
-        return self.env_steps // (self.envs * self.steps)
-
-    @property
-    def updates(self) -> int:
-        """How many updates follow them, of all turns together."""
-        return self.turns * self.epochs * -(-self.envs * self.steps // self.batch_size)
-
-
-SETTINGS = {
-    "CartPole-v1": Settings(env_steps=200_000, goal=500, epochs=20, gamma=0.98, lam=0.8),
-    "Acrobot-v1": Settings(
-        env_steps=100_000, envs=16, steps=62, batch_size=62, entropy=0.01, scale=0.1, evaluate=50
-    ),
-    "Pendulum-v1": Settings(env_steps=100_000, envs=4, steps=250, batch_size=50, gamma=0.9, scale=0.1),
-    "MinAtar/Breakout-v1": Settings(
-        env_steps=1_000_000, envs=32, epochs=4, entropy=0.01, filters=(16,), units=(128,)
-    ),
-    "Pong": Settings(
-        env_steps=10_000_000,
-        goal=18,
-        steps=128,
-        epochs=4,
-        rate=5e-4,
-        clip=0.1,
-        entropy=0.01,
-        evaluate=8,
-        filters=(16, 32),
-        units=(256,),
-    ),
-}
 
 
 class Agent(PolicyModel):
@@ -153,7 +98,12 @@ def train(env, seed, log_dir) -> None:
     )
     config = TrainConfig(
         model=model,
-        callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(settings.goal), count],
+        callbacks=[
+            PeriodicTrigger(evaluator, every_k_epochs=settings.every),
+            MaxSaver(STATISTIC),
+            StopAt(settings.goal),
+            count,
+        ],
         max_epoch=settings.turns // 10,
         log_dir=log_dir,
         seed=seed,
