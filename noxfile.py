@@ -322,7 +322,7 @@ def hosts(session: nox.Session) -> None:
 @nox.session
 def kills(session: nox.Session) -> None:
     """Kills a training 25 times at random moments and resumes it. Not among the usual sessions: minutes."""
-    install(session, COMBINATIONS["full"][0], *pinned("test"))
+    install(session, ["dataflow[datasets,gym]", "layers[slim]", "trainers"], *pinned("test"))
     session.env["KILLS"] = "25"
     run_copied_tests(session, ROOT / "integration_tests", ["test_resume.py"])
 

@@ -19,10 +19,8 @@ from towerpack_callbacks.checkpoint import read_checkpoint
 
 KILLS = int(os.environ.get("KILLS", "3"))
 # What of stats.jsonl tells of time, and not of the training.
-TIMED = (
-    *("QueueInput/queue_size", "input/", "frames_per_second"),
-    *("environment_share", "inference_share", "learner_share", "idle_share"),
-)
+TIMED = ("QueueInput/queue_size", "input/", "frames_per_second", "environment_share", "inference_share")
+TIMED += ("learner_share", "idle_share")
 
 
 def statistics(log_dir):
@@ -139,6 +137,16 @@ def test_two_networks_that_nothing_can_lose(start, tmp_path):
     assert [path.name for path in pictures[0]] == [path.name for path in pictures[1]]
     for picture, same in zip(*pictures):
         assert picture.read_bytes() == same.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 60 * KILLS)
+def test_an_agent_that_nothing_can_lose(start, tmp_path):
+    # The returns of its episodes are among the statistics.
+    pytest.importorskip("gymnasium")
+    one, other = disturb(start, tmp_path, ["--ppo"], "60", KILLED, max(1, KILLS - 2))
+    assert_same(one, other, tmp_path)
+    assert statistics(tmp_path / "killed")[-1]["mean_return"] > 0
 
 
 @pytest.mark.slow

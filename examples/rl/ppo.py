@@ -66,7 +66,9 @@ class Settings:
 
 SETTINGS = {
     "CartPole-v1": Settings(env_steps=200_000, goal=500, epochs=20, gamma=0.98, lam=0.8),
-    "Acrobot-v1": Settings(env_steps=100_000, envs=16, entropy=0.01),
+    "Acrobot-v1": Settings(
+        env_steps=100_000, envs=16, steps=62, batch_size=62, entropy=0.01, scale=0.1, evaluate=50
+    ),
     "Pendulum-v1": Settings(env_steps=100_000, envs=4, steps=250, batch_size=50, gamma=0.9, scale=0.1),
     "MinAtar/Breakout-v1": Settings(
         env_steps=1_000_000, envs=32, epochs=4, entropy=0.01, filters=(16,), units=(128,)

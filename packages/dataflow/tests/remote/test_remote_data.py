@@ -420,3 +420,11 @@ def test_nothing_is_left_behind():
     with sending(numbers(), passes=1) as address:
         list(RemoteDataZMQ(address))
     assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (files, threads)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", ["zmq", "msgpack"])
+def test_without_the_extra_the_import_says_which(missing):
+    code = f"import sys; sys.modules[{missing!r}] = None; import towerpack_dataflow.remote"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1 and "pip install 'towerpack-dataflow[remote]'" in done.stderr

@@ -4,47 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, final
+from typing import Any
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._resume_marks import Mark
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_allocator import BatchAllocator
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
-from ._host_share import hosts_of, local_number
+from ._host_share import first_number, hosts_of
 
-__all__ = ["BatchData", "BatchMark"]
+__all__ = ["BatchData"]
 
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
-
-
-@final
-class BatchMark(Mark):
-    """Where the batches of a pass begin that goes on with other hosts, or in batches of another size.
-
-    Args:
-        outer_epoch: of the pass.
-        epoch: number of the pass.
-        given: number of the first batch.
-        seen: datapoints of the pass, of all hosts together, that had been given before it.
-    """
-
-    __slots__ = ("given", "seen")
-
-    fields = ("outer_epoch", "epoch", "given", "seen")
-
-    def __init__(self, outer_epoch: int, epoch: int, given: int, seen: int) -> None:
-        """Marks the beginning of the rest."""
-        super().__init__(outer_epoch, epoch)
-        self.given = given
-        self.seen = seen
 
 
 class BatchData(ProxyDataFlow):
@@ -162,10 +139,7 @@ class BatchData(ProxyDataFlow):
 
     def _first(self, epoch: Epoch, index: int) -> int:
         """Returns the number of the first datapoint in a batch."""
-        mark = BatchMark.from_list(epoch.marks.get(epoch.key)) if epoch.marks else None
-        if mark is None or not mark.belongs_to(epoch.outer_epoch, epoch) or index < mark.given:
-            return index * self._batch_size
-        return local_number(self.ds, mark.seen) + (index - mark.given) * self._batch_size
+        return first_number(self.ds, epoch, index, self._batch_size)
 
     def _stretches(self, epoch: Epoch, start: int) -> Iterator[range]:
         """Returns the numbers of the datapoints in each batch from batch `start` on."""

@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
+from typing import final
+
 from .._errors import StateError
+from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._resume_marks import Mark
 from ..flow._tree_facts import known_length
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..operators._shard import ShardData
 
-__all__ = ["hosts_of", "keeps_indices", "length_of_all", "local_number"]
+__all__ = ["BatchMark", "first_number", "hosts_of", "keeps_indices", "length_of_all", "local_number"]
+
+
+@final
+class BatchMark(Mark):
+    """Where the batches of a pass begin that goes on with other hosts, or in batches of another size.
+
+    Args:
+        outer_epoch: of the pass.
+        epoch: number of the pass.
+        given: number of the first batch.
+        seen: datapoints of the pass, of all hosts together, that had been given before it.
+    """
+
+    __slots__ = ("given", "seen")
+
+    fields = ("outer_epoch", "epoch", "given", "seen")
+
+    def __init__(self, outer_epoch: int, epoch: int, given: int, seen: int) -> None:
+        """Marks the beginning of the rest."""
+        super().__init__(outer_epoch, epoch)
+        self.given = given
+        self.seen = seen
+
+
+def first_number(flow: DataFlow, epoch: Epoch, index: int, size: int) -> int:
+    """Returns the number of the first datapoint in a batch over `flow`; `epoch` is that of the batches."""
+    mark = BatchMark.from_list(epoch.marks.get(epoch.key)) if epoch.marks else None
+    if mark is None or not mark.belongs_to(epoch.outer_epoch, epoch) or index < mark.given:
+        return index * size
+    return local_number(flow, mark.seen) + (index - mark.given) * size
 
 
 def hosts_of(flow: DataFlow) -> int:

@@ -162,6 +162,7 @@ class Collector(Callback):
         return Every(steps=self._updates)
 
     def _before_train(self) -> None:
+        self.shares.take()  # what came before is no part of the training
         if self._restored is None:
             self.shares.in_environment(lambda: self.steps.reset(self._seed))
             self._begin_turn()
