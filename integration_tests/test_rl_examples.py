@@ -62,3 +62,17 @@ def test_the_settings_of_other_environments_train(rl_example, monkeypatch, tmp_p
     monkeypatch.setattr(rl_example("evaluation"), "TESTS", 2)
     ppo.train(env, 0, tmp_path / "log")
     assert len(json.loads((tmp_path / "log" / "result.json").read_text())["returns"]) == 2
+
+
+@pytest.mark.slow
+def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
+    dqn = rl_example("dqn")
+    small = {"env_steps": 4_000, "goal": float("inf"), "evaluations": 2, "evaluate": 10}
+    monkeypatch.setitem(
+        dqn.SETTINGS, "CartPole-v1", dataclasses.replace(dqn.SETTINGS["CartPole-v1"], **small)
+    )
+    dqn.train("CartPole-v1", 3, tmp_path / "log")
+    result = json.loads((tmp_path / "log" / "result.json").read_text())
+    assert (result["script"], len(result["returns"])) == ("dqn", 100)
+    assert np.mean(result["returns"]) > 50
+    assert capsys.readouterr().out.splitlines()[-1].endswith("over 100 episodes")

@@ -33,26 +33,26 @@ from towerpack_trainers.rl import (
 
 @dataclass(frozen=True)
 class Settings:
-    """What suits an environment; `goal` is the mean return that ends the training early.
+    """What suits an environment; a mean return of `goal` ends the training.
 
-    `explore` and `epsilon` are how many steps it takes until so many actions are random.
+    After `explore` steps, `epsilon` of the actions are random.
     """
 
     env_steps: int
     goal: float = float("inf")
     envs: int = 8
-    steps: int = 256
-    updates: int = 128
-    batch_size: int = 64
+    steps: int = 64
+    updates: int = 32
+    batch_size: int = 128
     capacity: int = 100_000
     target: int = 128
     explore: int = 8_000
     epsilon: float = 0.04
-    rate: float = 2.3e-3
+    rate: float = 1e-3
     gamma: float = 0.99
-    n_step: int = 1
+    n_step: int = 5
     evaluate: int = 100
-    evaluations: int = 20
+    evaluations: int = 40
     units: tuple[int, ...] = (256, 256)
     filters: int = 0
 
@@ -63,30 +63,10 @@ class Settings:
 
 
 SETTINGS = {
-    "CartPole-v1": Settings(env_steps=50_000),
-    "MountainCar-v0": Settings(
-        env_steps=120_000,
-        envs=4,
-        steps=16,
-        updates=8,
-        batch_size=128,
-        capacity=10_000,
-        target=300,
-        explore=24_000,
-        epsilon=0.07,
-        rate=4e-3,
-        gamma=0.98,
-    ),
+    "CartPole-v1": Settings(env_steps=50_000, goal=500, evaluate=200),
+    "MountainCar-v0": Settings(env_steps=120_000, explore=24_000),
     "MinAtar/Breakout-v1": Settings(
-        env_steps=1_000_000,
-        steps=32,
-        updates=8,
-        target=250,
-        explore=100_000,
-        rate=5e-4,
-        n_step=3,
-        units=(128,),
-        filters=16,
+        env_steps=1_000_000, updates=16, explore=100_000, rate=5e-4, units=(128,), filters=16
     ),
 }
 
