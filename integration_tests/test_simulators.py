@@ -1,4 +1,4 @@
-"""Simulators in processes of their own, their master, the predictor of many threads and the learner, together."""
+"""Simulators in processes of their own, their master, predictions for many threads, and the learner."""
 
 import os
 import re
