@@ -26,7 +26,9 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 WITH_EXTRAS = {
     "dataflow": "dataflow[datasets,gym,remote]",
     "layers": "layers[slim]",
+    "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
+    "trainers": "trainers[rl]",
 }
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
@@ -37,6 +39,10 @@ TORCH = "torch==2.13.0"
 LOADERS = (TORCH, "grain", "spdl-core", "spdl-io", "opencv-python-headless")
 OF_TENSORPACK = ("msgpack", "msgpack-numpy", "psutil", "pyzmq", "six", "tabulate", "termcolor", "tqdm")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
+
+# What benchmarks/rl.py and envs.py compare with, and the environments of agents that gymnasium has not.
+GAMES = ("ale-py==0.12.1", "minatar==1.0.15", "opencv-python-headless")
+OF_AGENTS = (TORCH, "stable-baselines3==2.9.2", "envpool==1.2.5", *GAMES)
 
 # What metrics of generated samples are compared with.
 OF_SAMPLES = (TORCH, "torch-fidelity==0.4.0", "prdc==0.2", "scipy")
@@ -56,6 +62,10 @@ OF_TENSORFLOW = (
 )
 
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+# Of agents: what they act in, what they remember, and how they learn. `-- rl` runs all of them.
+OF_RL = ("envs", "replay", "rl")
+# Their peers do not get along with those of the others.
+APART = ("dataflow", "rl")
 # What ours need to be measured for a moment, without peers.
 SMOKE_TOOLS = ("mpich", "psutil", "opencv-python-headless", "scikit-image")
 # Of many processes that watch each other, some fall silent too long beside other work.
@@ -70,7 +80,7 @@ COMBINATIONS = {
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
     "full": (
-        ["dataflow[datasets]", "layers[slim]", "trainers"],
+        ["dataflow[datasets]", "layers[slim]", "trainers[rl]"],
         [
             "test_libraries_in_towers.py",
             "test_own_graph.py",
@@ -81,6 +91,7 @@ COMBINATIONS = {
             "test_gan_callbacks.py",
             "test_gan_examples.py",
             "test_gan_picture_examples.py",
+            "test_rl_examples.py",
             "test_golden_checkpoints.py",
         ],
     ),
@@ -92,6 +103,7 @@ EXAMPLE_TESTS = (
     "test_image_examples.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
+    "test_rl_examples.py",
     "test_replication.py::test_the_example_trains_on_two_virtual_devices",
     "test_replication.py::test_a_loop_of_ones_own",
     "test_distributed.py::test_the_example",
@@ -310,7 +322,7 @@ def hosts(session: nox.Session) -> None:
 @nox.session
 def kills(session: nox.Session) -> None:
     """Kills a training 25 times at random moments and resumes it. Not among the usual sessions: minutes."""
-    install(session, COMBINATIONS["full"][0], *pinned("test"))
+    install(session, ["dataflow[datasets,gym]", "layers[slim]", "trainers"], *pinned("test"))
     session.env["KILLS"] = "25"
     run_copied_tests(session, ROOT / "integration_tests", ["test_resume.py"])
 
@@ -366,6 +378,18 @@ def gan(session: nox.Session) -> None:
 
 
 @nox.session
+def rl(session: nox.Session) -> None:
+    """Trains the agents of examples/rl/ and prints their figures; `-- ppo/CartPole-v1` one. Minutes."""
+    train_agents(session, *session.posargs)
+
+
+@nox.session
+def atari(session: nox.Session) -> None:
+    """Trains an agent to play Pong, and prints its figure. Not usual: the better part of an hour."""
+    train_agents(session, "--atari", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measures against peers and limits; `-- NAME` runs one alone, `-- --smoke` all for a moment."""
     smoke = ["--smoke"] if "--smoke" in session.posargs else []
@@ -375,23 +399,37 @@ def bench(session: nox.Session) -> None:
         install(session, ["dataflow[datasets,gym,remote]", "trainers[mpi]"], *SMOKE_TOOLS)
         show(session, names)
         return
+    apart = [name for name in APART if name in names]
+    names = [name for name in names if name not in (*apart, *(OF_RL if "rl" in apart else ()))]
+    names = names or [apart.pop()]
+    if apart:
+        session.notify("bench", apart)
     if names == ["dataflow"]:  # with its peers, which do not get along with TensorFlow
         install(session, ["dataflow"], "pip")
         # By pip, which PIP_FIND_LINKS may lead to a torch without CUDA.
         session.run("python", "-m", "pip", "install", "--quiet", *LOADERS)
         session.run("python", "-m", "pip", "install", "--quiet", "--no-deps", "tensorpack==0.11")
+    elif names == ["rl"]:  # with its peers, among them PyTorch, which is a process of its own
+        names = [*OF_RL]
+        install(session, ["dataflow[gym]", "trainers"], "pip")
+        session.run("python", "-m", "pip", "install", "--quiet", *OF_AGENTS)
     else:  # beside Tensorpack, on Keras 2
         install(
             session, ["dataflow[datasets,gym,remote]", "trainers[mpi]"], "mpich", "tf_keras", *OF_TENSORPACK
         )
         session.install("--no-deps", "tensorpack==0.11")
-        if "dataflow" in names:
-            names.remove("dataflow")
-            session.notify("bench", ["dataflow"])
     measure(session, names, rest)
 
 
 # ---- how the sessions do it
+
+
+def train_agents(session: nox.Session, *arguments: str) -> None:
+    """Runs rows of the table of agents."""
+    install(session, ["dataflow[gym]", "trainers"], *GAMES)
+    script = ROOT / "examples" / "rl" / "table.py"
+    session.chdir(session.create_tmp())
+    session.run("python", str(script), *arguments, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
 
 @functools.cache

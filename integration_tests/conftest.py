@@ -48,6 +48,23 @@ def gan_example():
     sys.path.remove(folder)
 
 
+@pytest.fixture
+def rl_example():
+    """The modules of the examples of agents, by name; they import one another.
+
+    One has the name of another folder's.
+    """
+    folder = EXAMPLES / "rl"
+    names = [path.stem for path in folder.glob("*.py")]
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.path.insert(0, str(folder))
+    yield importlib.import_module
+    sys.path.remove(str(folder))
+    for name in names:
+        sys.modules.pop(name, None)
+    sys.modules.update(others)
+
+
 @pytest.fixture(scope="session")
 def training():
     """The module of the training that other processes run too."""

@@ -1,10 +1,10 @@
 """A training with all that has a state or draws at random, for a process that is killed again and again.
 
-python killed_training.py LOG_DIR [--each-step | --gan]
+python killed_training.py LOG_DIR [--each-step | --gan | --ppo]
 
 It resumes by itself, prints lines with the number of the step, and ends after STEPS steps. With --each-step a
 callback looks at each of them; without, steps run several in one session call, and a thread looks from aside.
-With --gan, two networks train, in rounds of three steps.
+With --gan, two networks train, in rounds of three steps; with --ppo, an agent acts in eight CartPoles.
 """
 
 import sys
@@ -178,10 +178,46 @@ def train_two_networks(log_dir):
     GANTrainer(config, d_steps=2).train()
 
 
+def train_agent(log_dir):
+    """Trains an agent in turns of 16 updates, on steps of CartPoles whose state is saved."""
+    import gymnasium
+
+    from towerpack_dataflow.envs import VectorEnvState
+    from towerpack_dataflow.replay import RolloutBuffer
+    from towerpack_trainers.rl import Categorical, PolicyModel, PPOTrainer
+
+    class Agent(PolicyModel):
+        def policy(self, observation):
+            hidden = FullyConnected("hidden", observation, 32, activation=tf.nn.tanh)
+            logits = FullyConnected("logits", hidden, self.action_space.n)
+            return Categorical(logits), FullyConnected("value", hidden, 1)[:, 0]
+
+        def optimizer(self):
+            return tf.train.AdamOptimizer(3e-3)
+
+    envs = gymnasium.make_vec("CartPole-v1", num_envs=8, vectorization_mode="vector_entry_point")
+    spaces = envs.single_observation_space, envs.single_action_space
+    config = TrainConfig(
+        model=Agent.of(envs),
+        # A checkpoint amid a turn, and at ends of turns.
+        callbacks=[Tell(), PeriodicTrigger(ModelSaver(keep_last=3), every_k_steps=3, every_k_epochs=1)],
+        steps_per_epoch=STEPS_PER_EPOCH,
+        max_epoch=EPOCHS // 2,
+        log_dir=log_dir,
+        seed=3,
+        resume="auto",
+    )
+    rollout = RolloutBuffer(*spaces, steps=32, environments=8, seed=3)
+    PPOTrainer(config, envs, rollout, batch_size=64, epochs=4, env_state=VectorEnvState(envs)).train()
+
+
 def main():
     """Trains, in the way that the command line names."""
     if "--gan" in sys.argv:
         train_two_networks(Path(sys.argv[1]))
+        return
+    if "--ppo" in sys.argv:
+        train_agent(Path(sys.argv[1]))
         return
     each_step = "--each-step" in sys.argv
     # Whether several steps in one call are faster depends on the machine; here they shall be made.

@@ -19,7 +19,10 @@ from towerpack_callbacks.checkpoint import read_checkpoint
 
 KILLS = int(os.environ.get("KILLS", "3"))
 # What of stats.jsonl tells of time, and not of the training.
-TIMED = ("QueueInput/queue_size", "input/")
+TIMED = (
+    *("QueueInput/queue_size", "input/", "frames_per_second"),
+    *("environment_share", "inference_share", "learner_share", "idle_share"),
+)
 
 
 def statistics(log_dir):
@@ -78,18 +81,18 @@ def ask_to_stop(process, log_dir, moment, start_seconds):
 KILLED = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
 
 
-def disturb(start, tmp_path, options, steps, ways, kills):
+def disturb(start, tmp_path, options, steps, ways, kills, script="killed_training.py"):
     """Trains undisturbed, and killed so many times; returns the latest checkpoints of both."""
-    last_step, start_seconds = finish(start("killed_training.py", tmp_path / "undisturbed", *options))
+    last_step, start_seconds = finish(start(script, tmp_path / "undisturbed", *options))
     assert last_step == steps
     log_dir, moment = tmp_path / "killed", random.Random(kills)
     log_dir.mkdir()
     for kill in itertools.islice(itertools.cycle(ways), kills):
-        process = start("killed_training.py", log_dir, *options)
+        process = start(script, log_dir, *options)
         kill(process, log_dir, moment, start_seconds)
         ended = process.wait(timeout=60)
         assert ended == (143 if kill is ask_to_stop else -signal.SIGKILL), process.stderr.read()
-    process = start("killed_training.py", log_dir, *options)
+    process = start(script, log_dir, *options)
     _, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     return [read_checkpoint(tmp_path / name / "latest") for name in ("undisturbed", "killed")]
@@ -136,3 +139,31 @@ def test_two_networks_that_nothing_can_lose(start, tmp_path):
     assert [path.name for path in pictures[0]] == [path.name for path in pictures[1]]
     for picture, same in zip(*pictures):
         assert picture.read_bytes() == same.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 60 * KILLS)
+def test_an_agent_that_nothing_can_lose(start, tmp_path):
+    # The returns of its episodes are among the statistics.
+    pytest.importorskip("gymnasium")
+    one, other = disturb(start, tmp_path, ["--ppo"], "60", KILLED, max(1, KILLS - 2))
+    assert_same(one, other, tmp_path)
+    assert statistics(tmp_path / "killed")[-1]["mean_return"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300 + 60 * KILLS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param(["--processes"], id="envs in processes"),
+        pytest.param(
+            [], id="envs together", marks=pytest.mark.skipif(KILLS <= 3, reason="needs nox -s kills")
+        ),
+    ],
+)
+def test_an_agent_with_a_memory_that_nothing_can_lose(start, tmp_path, options):
+    pytest.importorskip("gymnasium")
+    one, other = disturb(start, tmp_path, options, "60", KILLED, max(1, KILLS - 2), "killed_agent.py")
+    assert_same(one, other, tmp_path)
+    assert one.state["callbacks"]["ReplayCollector"] == other.state["callbacks"]["ReplayCollector"]

@@ -20,6 +20,16 @@ EVALUATION_SEED, TEST_SEED, TESTS = 1_000_000, 2_000_000, 100
 
 STATISTIC = "evaluation_mean_return"
 
+# The mean return of the test episodes that a training must reach. An agent that acts at random misses each.
+GOALS = {
+    "CartPole-v1": 475,
+    "Acrobot-v1": -80,
+    "MountainCar-v0": -105,
+    "Pendulum-v1": -250,
+    "MinAtar/Breakout-v1": 8,
+    "Pong": -10,
+}
+
 
 def make_envs(name, count, **options):
     """Makes vector environments, by gymnasium's name, or by "Pong" and others of ale-py.
@@ -30,8 +40,12 @@ def make_envs(name, count, **options):
         options: of the environments.
     """
     if "-v" not in name:
-        from ale_py import AtariVectorEnv
+        from ale_py import AtariVectorEnv, roms
 
+        if name.lower() not in roms.get_all_rom_ids():
+            raise gymnasium.error.NameNotFound(
+                f"ale-py has no ROM {name.lower()!r}. It has: {', '.join(sorted(roms.get_all_rom_ids()))}."
+            )
         return AtariVectorEnv(name.lower(), num_envs=count, **options)
     register(name)
     # gymnasium computes some of its environments together, by NumPy.
@@ -110,10 +124,16 @@ def test(script, env, seed, model, log_dir, steps) -> list[Episode]:
     envs.close()
     returns = [episode.total for episode in played]
     result = {"script": script, "env": env, "seed": seed, "env_steps": steps, "returns": returns}
+    result["passed"] = passed(env, returns)
     (Path(log_dir) / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
     print(f"{env}, seed {seed}: {steps:,} steps of the environments")
     print(figure(returns))
     return played
+
+
+def passed(env, returns):
+    """Returns whether test episodes of an environment reach its goal."""
+    return bool(np.mean(returns) >= GOALS[env])
 
 
 def figure(returns):

@@ -10,17 +10,18 @@ and `ale-py` besides.
 
 import argparse
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium
 import tensorflow.compat.v1 as tf
 from evaluation import EVALUATION_SEED, STATISTIC, CountSteps, StopAt, make_envs, test
+from gymnasium.wrappers.vector import TransformReward
+from ppo_settings import SETTINGS
 
-from towerpack_callbacks import MaxSaver
+from towerpack_callbacks import MaxSaver, PeriodicTrigger
 from towerpack_dataflow.envs import VectorEnvState
 from towerpack_dataflow.replay import RolloutBuffer
-from towerpack_layers import FullyConnected
+from towerpack_layers import Conv2D, FullyConnected
 from towerpack_trainers import TrainConfig
 from towerpack_trainers.rl import (
     Categorical,
@@ -32,53 +33,47 @@ from towerpack_trainers.rl import (
 )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What suits an environment; `goal` is the mean return that ends the training early."""
-
-    env_steps: int
-    goal: float = float("inf")
-    envs: int = 8
-    steps: int = 128
-    batch_size: int = 256
-    epochs: int = 10
-    rate: float = 1e-3
-    gamma: float = 0.99
-    lam: float = 0.95
-    clip: float = 0.2
-    entropy: float = 0.0
-    evaluate: int = 20
-    units: tuple[int, ...] = (64, 64)
-
-
-SETTINGS = {
-    "CartPole-v1": Settings(env_steps=200_000, goal=500, epochs=20, gamma=0.98, lam=0.8),
-}
-
-
 class Agent(PolicyModel):
-    """Two networks, for the policy and for values."""
+    """Two networks for numbers, one for the policy and one for values; they share the layers of pictures."""
 
     def __init__(self, observation_space, action_space, settings):
         super().__init__(observation_space, action_space)
         self._settings = settings
 
     def policy(self, observation):
-        value = self._network("value", observation, 1)[:, 0]
+        separate = not self._settings.filters
+        x = observation if separate else self._pictures(observation)
+        value = self._network("value", x, 1, separate)[:, 0]
         if isinstance(self.action_space, gymnasium.spaces.Discrete):
-            return Categorical(self._network("policy", observation, self.action_space.n)), value
+            return Categorical(self._network("policy", x, self.action_space.n, separate)), value
         [numbers] = self.action_space.shape
         spread = tf.get_variable("log_std", [numbers], initializer=tf.zeros_initializer())
-        return DiagonalGaussian(self._network("policy", observation, numbers), spread), value
+        return DiagonalGaussian(self._network("policy", x, numbers, separate), spread), value
 
-    def _network(self, name, x, outputs):
+    def _network(self, name, x, outputs, hidden):
         with tf.variable_scope(name):
-            for number, units in enumerate(self._settings.units):
+            for number, units in enumerate(self._settings.units if hidden else ()):
                 x = FullyConnected(f"hidden{number}", x, units, activation=tf.nn.tanh)
             return FullyConnected("output", x, outputs)
 
+    def _pictures(self, x):
+        if large := x.dtype == tf.uint8:  # Atari's four frames, the newest last, come before height and width
+            x = tf.transpose(x, [0, 2, 3, 1])
+        x = tf.cast(x, tf.float32) / (255 if large else 1)
+        for number, filters in enumerate(self._settings.filters):
+            size, stride = ((8, 4), (4, 2))[number] if large else (3, 1)
+            x = Conv2D(
+                f"conv{number}", x, filters, size, strides=stride, padding="valid", activation=tf.nn.relu
+            )
+        for number, units in enumerate(self._settings.units):
+            x = FullyConnected(f"hidden{number}", x, units, activation=tf.nn.relu)
+        return x
+
     def optimizer(self):
-        return tf.train.AdamOptimizer(self._settings.rate)
+        step = tf.train.get_or_create_global_step()
+        return tf.train.AdamOptimizer(
+            tf.train.polynomial_decay(self._settings.rate, step, self._settings.updates, 0.0)
+        )
 
 
 def make_model(env, envs):
@@ -90,6 +85,8 @@ def train(env, seed, log_dir) -> None:
     """Trains, and tests."""
     settings = SETTINGS[env]
     envs = make_envs(env, settings.envs)
+    if settings.scale != 1:
+        envs = TransformReward(envs, lambda reward: reward * settings.scale)
     model = make_model(env, envs)
     spaces = envs.single_observation_space, envs.single_action_space
     rollout = RolloutBuffer(
@@ -99,11 +96,15 @@ def train(env, seed, log_dir) -> None:
     evaluator = PolicyEvaluator(
         lambda: make_envs(env, settings.evaluate), settings.evaluate, seed=EVALUATION_SEED
     )
-    turn = settings.steps * settings.envs
     config = TrainConfig(
         model=model,
-        callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(settings.goal), count],
-        max_epoch=-(-settings.env_steps // (10 * turn)),
+        callbacks=[
+            PeriodicTrigger(evaluator, every_k_epochs=settings.every),
+            MaxSaver(STATISTIC),
+            StopAt(settings.goal),
+            count,
+        ],
+        max_epoch=settings.turns // 10,
         log_dir=log_dir,
         seed=seed,
     )

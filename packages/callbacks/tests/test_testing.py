@@ -47,6 +47,7 @@ from towerpack_callbacks import (
     RunOp,
     RunUpdateOps,
     SampleGrid,
+    SaveState,
     ScalarPrinter,
     ScalarStats,
     ScheduledHyperParamSetter,
@@ -57,6 +58,7 @@ from towerpack_callbacks import (
     StartProcOrThread,
     StatMonitorParamSetter,
     StepFetch,
+    StopAfter,
     StopAtCollapse,
     StopTraining,
     TensorBoardProfiler,
@@ -65,6 +67,7 @@ from towerpack_callbacks import (
     ThroughputTracker,
     add_moving_summary,
 )
+from towerpack_callbacks.monitors import ScalarHistory
 from towerpack_callbacks.testing import check_callback, idle_seconds
 
 
@@ -112,6 +115,8 @@ OURS = {
     "DumpTensorAsImage": lambda: DumpTensorAsImage("costs", map_func=lambda value: value[None]),
     "DumpTensors": lambda: DumpTensors(["cost"]),
     "EMA": EMA,
+    "SaveState": lambda: SaveState(history=ScalarHistory()),
+    "StopAfter": lambda: StopAfter("9 env_steps"),
     "EarlyStopping": lambda: EarlyStopping("stat", patience=9),
     "EnableCallbackIf": lambda: EnableCallbackIf(SimpleMovingAverage(["cost"], 2), lambda gate: True),
     "EstimatedTimeLeft": EstimatedTimeLeft,

@@ -27,7 +27,7 @@ from .actions._weight_averages import EMA, averaged_variables
 from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
 from .callback.wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
 from .callback.wrappers._periodic_trigger import PeriodicTrigger
-from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver
+from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver, SaveState
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
 from .graph import find_ancestors, find_tensors
@@ -66,6 +66,7 @@ from .profile._progress_bar import ProgressBar
 from .stopping._collapse_alarm import CollapseAlarm, StopAtCollapse
 from .stopping._early_stopping import EarlyStopping
 from .stopping._step_timeout import SessionRunTimeout
+from .stopping._stop_after import StopAfter
 from .summaries import (
     MOVING_SUMMARIES,
     BatchVariance,
@@ -145,6 +146,7 @@ __all__ = [
     "RunUpdateOps",
     "SampleGrid",
     "SamplesError",
+    "SaveState",
     "ScalarPrinter",
     "ScalarStats",
     "ScheduledHyperParamSetter",
@@ -160,6 +162,7 @@ __all__ = [
     "StepFetch",
     "StepPlan",
     "StepRunner",
+    "StopAfter",
     "StopAtCollapse",
     "StopTraining",
     "TFEventWriter",

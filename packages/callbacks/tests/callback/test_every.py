@@ -41,6 +41,8 @@ def test_a_positive_number_of_seconds(number):
         ("30 sec", Every(seconds=30)),
         (" 10min ", Every(seconds=600)),
         ("2h", Every(seconds=7200)),
+        ("500 env_steps", Every(env_steps=500)),
+        ("1env_step", Every(env_steps=1)),
     ],
 )
 def test_periods_as_strings(text, period):
@@ -64,6 +66,7 @@ def test_s_might_be_steps_or_seconds():
         (Every(steps=1), "every step"),
         (Every(epochs=2), "every 2 epochs"),
         (Every(seconds=600), "every 600 seconds"),
+        (Every(env_steps=500), "every 500 env_steps"),
     ],
 )
 def test_periods_in_words(every, text):
@@ -88,8 +91,9 @@ def test_seconds_count_from_when_it_last_was_due():
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "3"])
 def test_a_positive_whole_number(number):
-    with pytest.raises(PeriodError, match=r"whole number of at least 1"):
-        Every(steps=number)
+    for unit in ("steps", "epochs", "env_steps"):
+        with pytest.raises(PeriodError, match=rf"Every\({unit}=.*whole number of at least 1"):
+            Every(**{unit: number})
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from ._errors import (
     MessageError,
     NotAddressableError,
     ParcelError,
+    RemoteError,
     SegmentError,
     SendError,
     StateError,
@@ -27,7 +28,7 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData
+from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
@@ -45,6 +46,7 @@ from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache
 from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
+from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -64,9 +66,11 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "BatchByBudget",
     "BatchData",
     "BatchDataByShape",
     "BatchError",
+    "BucketData",
     "CacheData",
     "CacheError",
     "ComponentError",
@@ -98,6 +102,7 @@ __all__ = [
     "MapDataComponent",
     "MemoryCache",
     "MessageError",
+    "MixData",
     "MultiProcessMapAndBatchData",
     "MultiProcessMapData",
     "MultiProcessRunner",
@@ -105,6 +110,7 @@ __all__ = [
     "MultiThreadRunner",
     "NotAddressableError",
     "Origin",
+    "PackData",
     "PadBatchData",
     "ParcelError",
     "PrintData",
@@ -112,12 +118,14 @@ __all__ = [
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "RemoteError",
     "RepeatedData",
     "RepeatedDataPoint",
     "SegmentError",
     "SelectComponent",
     "SendError",
     "ShardData",
+    "SkipData",
     "SpeedResult",
     "StateError",
     "Suggestion",
@@ -133,5 +141,6 @@ __all__ = [
     "autotune",
     "flows_read_here",
     "get_worker_info",
+    "refit",
     "reshard",
 ]

@@ -1,23 +1,18 @@
-"""`python -m towerpack_dataflow bench module:factory`: measures a flow and each flow it is built of."""
+"""`python -m towerpack_dataflow`: measures flows, reads their states, and traces their datapoints."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
-import inspect
-import runpy
 import signal
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from . import DataFlow, DataFlowError, TestDataSpeed
+from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_state, load_flow
 from .flow._tree_facts import known_length
 from .sources._as_dataflow import as_dataflow
 
-__all__ = ["load_flow", "main"]
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     bench.add_argument(
         "flow",
         metavar="MODULE:NAME",
-        help="a flow, or a function that returns one; the module by name or as the path of a .py file",
+        help=FLOW_HELP,
     )
     bench.add_argument("--size", type=int, default=1000, help="datapoints to time (default: %(default)s)")
     bench.add_argument(
@@ -49,73 +44,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=0.0,
         help="what the consumer needs for a datapoint, a training step for example (default: nothing)",
     )
+    bench.set_defaults(run=_bench)
+    add_state(commands)
     options = parser.parse_args(arguments)
     try:
-        flow = as_dataflow(load_flow(options.flow))
-        warmup = _usual_warmup(flow) if options.warmup is None else options.warmup
-        TestDataSpeed(flow, options.size, warmup, options.seconds).diagnose(options.consumer_ms / 1e3)
-    except (_NotFoundError, DataFlowError) as error:
+        status: int = options.run(options)
+    except (CommandError, FlowNotFoundError, DataFlowError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 128 + signal.SIGINT
+    return status
+
+
+def _bench(options: argparse.Namespace) -> int:
+    flow = as_dataflow(load_flow(options.flow))
+    warmup = _usual_warmup(flow) if options.warmup is None else options.warmup
+    TestDataSpeed(flow, options.size, warmup, options.seconds).diagnose(options.consumer_ms / 1e3)
     return 0
 
 
 def _usual_warmup(flow: DataFlow) -> int:
     length = known_length(flow)
     return 10 if length is None else min(10, length // 10)
-
-
-def load_flow(address: str) -> Any:
-    """Loads the flow at `module:name`."""
-    module, colon, name = address.rpartition(":")
-    if not (module and colon and name):
-        raise _NotFoundError(f"MODULE:NAME expected, like my_project.data:train_flow; received {address!r}")
-    made: Any = _namespace(module, name)
-    if callable(made) and not isinstance(made, DataFlow):
-        made = _called(address, made)
-    if not hasattr(made, "__iter__"):
-        raise _NotFoundError(
-            f"{address} is {type(made).__name__}, not a flow nor a function that returns one"
-        )
-    return made
-
-
-def _called(address: str, factory: Callable[[], Any]) -> Any:
-    try:
-        with suppress(ValueError):  # from a built-in that does not say what it takes
-            inspect.signature(factory).bind()
-    except TypeError as error:
-        raise _NotFoundError(
-            f"{address} cannot be called without arguments ({error}); name a function that can"
-        ) from None
-    return factory()
-
-
-def _namespace(module: str, name: str) -> Any:
-    if module.endswith(".py"):
-        if not Path(module).is_file():
-            raise _NotFoundError(f"there is no file {module}")
-        names = runpy.run_path(module)
-    else:
-        sys.path.insert(0, "")
-        try:
-            names = vars(importlib.import_module(module))
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module is there, and something it needs is not
-            raise _NotFoundError(f"there is no module {module}, seen from {Path.cwd()}") from None
-        finally:
-            sys.path.remove("")
-    if name not in names:
-        raise _NotFoundError(f"{module} defines no {name}")
-    return names[name]
-
-
-class _NotFoundError(Exception):
-    pass
 
 
 if __name__ == "__main__":

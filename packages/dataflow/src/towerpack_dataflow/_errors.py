@@ -23,6 +23,7 @@ __all__ = [
     "MessageError",
     "NotAddressableError",
     "ParcelError",
+    "RemoteError",
     "SegmentError",
     "SendError",
     "StateError",
@@ -54,6 +55,7 @@ class DataFlowError(Exception):
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
         ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
+        ├── RemoteError          (ConnectionError)  another machine is lost, has failed, or refuses
         ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
         ├── SendError            (TypeError)     something that cannot be sent to another process
         ├── StateError           (ValueError)    a state that cannot be restored
@@ -131,6 +133,10 @@ class NotAddressableError(DataFlowError, TypeError):
 
 class ParcelError(DataFlowError, RuntimeError):
     """A flow came from another process, and the shared memory that its list was packed into is gone."""
+
+
+class RemoteError(DataFlowError, ConnectionError):
+    """The other side of a remote flow is lost, has failed, was started anew, or cannot be reached."""
 
 
 class SegmentError(DataFlowError, RuntimeError):

@@ -9,21 +9,32 @@ import numpy as np
 
 from towerpack_dataflow import (
     BatchData,
+    CacheData,
+    ConcatData,
     DataFlow,
     DataFromArrays,
     DataFromGenerator,
     DataFromList,
+    FilterData,
     FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
     MapData,
     MapDataComponent,
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
     MultiProcessRunner,
     MultiThreadMapData,
+    PadBatchData,
     ProxyDataFlow,
+    RandomChooseData,
+    RandomMixData,
     RepeatedData,
+    RepeatedDataPoint,
     RNGDataFlow,
     ShardData,
+    WindowData,
+    ZipData,
 )
 
 __all__ = ["NEXT", "SEED", "TREES", "Tree", "follow", "spelt"]
@@ -188,6 +199,26 @@ def datapoints_of_whole_passes() -> DataFlow:
     return WholePasses(shuffled(8))
 
 
+def local_shuffle_of_several_flows() -> DataFlow:
+    several = ConcatData([shuffled(9), FilterData(shuffled(12), some, rng=True), generated(5)])
+    return BatchData(LocallyShuffleData(several, 7, num_reuse=2), 3)
+
+
+def windows_of_joined_flows() -> DataFlow:
+    flow = shuffled(20)
+    return WindowData(JoinData([RepeatedDataPoint(flow, 2), flow, Uneven()]), 3, 2)
+
+
+def mixed_and_chosen_flows() -> DataFlow:
+    mixed = RandomMixData([shuffled(1500), shuffled(700)])
+    return FixedSizeData(RandomChooseData([(mixed, 0.7), (ZipData([shuffled(40)] * 2), 0.3)]), 30)
+
+
+def padded_batches_out_of_a_cache() -> DataFlow:
+    rows = MapData(shuffled(17), lambda datapoint: [np.arange(datapoint[0] % 4), datapoint[1]])
+    return PadBatchData(CacheData(rows, shuffle=True), 3, values=-1)
+
+
 def ordered_processes() -> DataFlow:
     batches = BatchData(MapData(ShardData(shuffled(41), 1, 2), as_row, rng=True), 2)
     return RepeatedData(MultiProcessRunner(batches, 2), 2)
@@ -238,6 +269,10 @@ TREES = {
         Tree(unordered_process_map, 1, 9, ordered=False, processes=True),
         Tree(process_map_and_batch_of_a_stream, 1, 3, processes=True),
         Tree(nested_threads, 1, 2),
+        Tree(local_shuffle_of_several_flows, 1, 6),
+        Tree(windows_of_joined_flows, 2, 3),
+        Tree(mixed_and_chosen_flows, 1, 12),
+        Tree(padded_batches_out_of_a_cache, 2, 2),
     )
 }
 

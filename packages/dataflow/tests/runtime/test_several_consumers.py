@@ -65,14 +65,15 @@ def test_a_pass_does_not_wait_for_the_slow_datapoint_of_another_one():
             release.wait(60)
         return dp
 
-    flow = MultiThreadRunner(MapData(numbers(30), wait), 4, prefetch_bytes=1)  # nothing is begun ahead
+    # So many that the slow pass cannot be handed out whole: then the next one would be begun ahead.
+    flow = MultiThreadRunner(MapData(numbers(3000), wait), 4, prefetch_bytes=1)
     slow = threading.Thread(target=lambda: next(iter(flow)), daemon=True)
     slow.start()
     stuck.wait(60)
     # After half a second the pool counts a worker as stuck; it may have noticed late that it has begun.
     while min(worker.busy_since for worker in flow._worker_pool._workers) > monotonic() - 0.6:
         threading.Event().wait(0.05)
-    assert list(flow) == [[number] for number in range(30)]
+    assert list(flow) == [[number] for number in range(3000)]
     assert slow.is_alive()
     release.set()
     slow.join(60)

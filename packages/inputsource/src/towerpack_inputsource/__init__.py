@@ -20,7 +20,7 @@ from ._source import InputSource
 from .fed import FeedInput, PlaceholderInput
 from .in_graph import DummyConstantInput, TensorInput, TFDatasetInput
 from .prefetch import Buffer, InputStatus, ThreadActivity, fast_callable
-from .queued import BatchQueueInput, QueueInput, RolloutInput
+from .queued import BatchQueueInput, QueueInput, RolloutInput, ZMQInput
 from .staged import StagingInput
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "TFDatasetInput",
     "TensorInput",
     "ThreadActivity",
+    "ZMQInput",
     "fast_callable",
     "input_for",
     "remap_input_source",

@@ -264,7 +264,7 @@ def test_wrong_arguments(train, walks):
         train(envs=[walks(2), walks(2)], env_state=walks(2))
     rollout = RolloutBuffer(((2,), "float32"), ((), "int64"), STEPS, COUNT, seed=1)
     with pytest.raises(ConfigError, match=r"TrainConfig\(model=a PolicyModel\)"):
-        PPOTrainer(TrainConfig(max_epoch=1, log_dir=None), walks(COUNT), rollout)
+        A2CTrainer(TrainConfig(max_epoch=1, log_dir=None), walks(COUNT), rollout)
 
 
 def test_spaces_of_several_parts(walker, box, discrete):

@@ -182,6 +182,32 @@ def test_callbacks_see_the_steps_they_want_and_no_other(configure, kit, fused):
     assert fused and max(fused) < 7
 
 
+class Acts(Callback):
+    """Takes steps in environments before each tenth step of the training, as an agent does."""
+
+    def step_period(self):
+        return Every(steps=10)
+
+    def _before_train(self):
+        self._after_triggers()
+
+    def _after_triggers(self):
+        if self.global_step % 10 == 0:
+            self.trainer.loop.env_steps += 7
+
+
+def test_periods_of_steps_in_environments_are_not_passed_over(configure, kit, fused):
+    def seen(**changes):
+        fetch, triggered = See("14 env_steps"), Triggered()
+        watching = PeriodicTrigger(triggered, every="14 env_steps")
+        train(configure, kit, [fetch, watching, Acts()], **changes)
+        return fetch.seen, triggered.when
+
+    assert seen() == seen(steps_per_run=1)
+    assert [step for _, _, step in seen()[1]] == [11, 31, 51, 71]
+    assert max(fused) == 9
+
+
 def test_a_resumed_training_is_the_whole_one(configure, kit, fused, tmp_path):
     whole = train(configure, kit, steps_per_run=1)
     run = tmp_path / "resumed"

@@ -239,6 +239,11 @@ class Callback:
         return self.trainer.loop.global_step
 
     @property
+    def env_steps(self) -> int:
+        """The number of steps that an agent has taken in its environments; 0 where there is none."""
+        return self.trainer.loop.env_steps
+
+    @property
     def log_dir(self) -> Path | None:
         """The run's directory."""
         return self.trainer.log_dir

@@ -29,10 +29,17 @@ class Ticker:
         self._is_due = False
         self.deadline = float("inf") if every.seconds is None else clock() + every.seconds
 
-    def due(self, step: int, epoch: int, last_step: bool, before: int | None = None) -> bool:
+    def due(
+        self,
+        step: int,
+        epoch: int,
+        last_step: bool,
+        before: int | None = None,
+        env_steps: tuple[int, int] = (0, 0),
+    ) -> bool:
         """Says whether it is due now; see `Every.due`."""
         if self.every.seconds is None:
-            return self.every.due(step, epoch, last_step, before)
+            return self.every.due(step, epoch, last_step, before, env_steps)
         if step != self._step:
             now = self._clock()
             self._step, self._is_due = step, now >= self.deadline
@@ -55,20 +62,29 @@ class DueSchedule(Generic[T]):
     Args:
         items: pairs of an item and its period. `due` keeps their order.
         clock: returns the time in seconds.
+        env_steps: returns `LoopState.env_steps_passed`.
     """
 
-    def __init__(self, items: Sequence[tuple[T, Every]], clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        items: Sequence[tuple[T, Every]],
+        clock: Callable[[], float] = time.monotonic,
+        env_steps: Callable[[], tuple[int, int]] = lambda: (0, 0),
+    ) -> None:
         self._items = tuple((item, Ticker(every, clock)) for item, every in items)
         self.always: tuple[T, ...] = tuple(item for item, every in items if every == EVERY_STEP)
         self._step_periods = [
             every.steps for _, every in items if every.steps is not None and every.steps > 1
         ]
+        self._env_periods = [every.env_steps for _, every in items if every.env_steps is not None]
+        self._env_steps = env_steps
         self._has_epoch_periods = any(every.epochs is not None for _, every in items)
         self._timed = [ticker for _, ticker in self._items if ticker.every.seconds is not None]
         self._clock = clock
         self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
         # 0: the first call looks at all items, wherever the run starts (it may be resumed).
         self._next_step: float = 0
+        self._next_env_step: float | None = 0 if self._env_periods else None
         self._looked_at: int | None = None
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
@@ -86,9 +102,12 @@ class DueSchedule(Generic[T]):
     def unobserved_steps(self, step: int) -> float:
         """Returns how many steps after `step` have no item due but `always`, epochs' periods apart.
 
-        The number follows from the last call of `due`: 0 before the first, and 0 once a time has come.
+        The number follows from the last call of `due`: 0 before the first, and 0 once a time or a number of
+        `env_steps` has come. These do not change in unobserved steps.
         """
         if self._next_time is not None and self._clock() >= self._next_time:
+            return 0
+        if self._next_env_step is not None and self._env_steps()[1] >= self._next_env_step:
             return 0
         return max(self._next_step - step - 1, 0)
 
@@ -101,11 +120,14 @@ class DueSchedule(Generic[T]):
             step < self._next_step
             and not (last_step and self._has_epoch_periods)
             and (self._next_time is None or self._clock() < self._next_time)
+            and (self._next_env_step is None or self._env_steps()[1] < self._next_env_step)
         ):
             return self.always
         self._next_step = min(((step // k + 1) * k for k in self._step_periods), default=float("inf"))
         before, self._looked_at = self._looked_at, step
-        flags = tuple(ticker.due(step, epoch, last_step, before) for _, ticker in self._items)
+        acted = self._env_steps()
+        self._next_env_step = min(((acted[1] // k + 1) * k for k in self._env_periods), default=None)
+        flags = tuple(ticker.due(step, epoch, last_step, before, acted) for _, ticker in self._items)
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
         if flags not in self._sets:
             chosen = tuple(item for (item, _), flag in zip(self._items, flags) if flag)

@@ -21,6 +21,8 @@ _UNITS = {
     "sec": ("seconds", 1),
     "second": ("seconds", 1),
     "seconds": ("seconds", 1),
+    "env_step": ("env_steps", 1),
+    "env_steps": ("env_steps", 1),
     "min": ("seconds", 60),
     "minute": ("seconds", 60),
     "minutes": ("seconds", 60),
@@ -33,23 +35,26 @@ _UNITS = {
 @final
 @attrs.frozen
 class Every:
-    """A period: every so many steps, epochs, or seconds. Exactly one of the three is given.
+    """A period: every so many steps, epochs, seconds or steps in environments. Exactly one is given.
 
     | period | as a string | due |
     | --- | --- | --- |
     | `Every(steps=100)` | `"100 steps"`, `"100step"` | when steps 100, 200, … have finished |
     | `Every(epochs=2)` | `"2 epochs"`, `"2ep"` | at the last step of epochs 2, 4, … |
     | `Every(seconds=600)` | `"10 min"`, `"600 sec"`, `"2h"` | at the first step that ends so long after |
+    | `Every(env_steps=500)` | `"500 env_steps"` | at the first step with 500, 1000, … `env_steps` behind it |
 
     Wherever a callback takes a period, it takes either. There is no unit "s", which might be steps or
     seconds. Steps are counted by `global_step` *after* the step, whatever the epochs. Seconds count from when
     it was last due, at first from the beginning of the training (a resumed one, too). They depend on the
-    machine: a run that must be repeated exactly uses steps or epochs.
+    machine: a run that must be repeated exactly uses one of the others. The trainer of an agent counts
+    `env_steps`, many at once, between two steps of the loop: multiples that are passed together are one.
 
     Args:
         steps: a positive whole number of steps, or None.
         epochs: a positive whole number of epochs, or None.
         seconds: a positive number of seconds, or None.
+        env_steps: a positive whole number of steps in an agent's environments, or None.
 
     Raises:
         PeriodError: none or several were given, or the number is not one as above.
@@ -60,21 +65,22 @@ class Every:
         >>> Every(epochs=2).due(step=7, epoch=2, last_step=False)
         False
         >>> Every.parse("10 min")
-        Every(steps=None, epochs=None, seconds=600)
+        Every(steps=None, epochs=None, seconds=600, env_steps=None)
     """
 
     steps: int | None = attrs.field(default=None, kw_only=True)
     epochs: int | None = attrs.field(default=None, kw_only=True)
     seconds: float | None = attrs.field(default=None, kw_only=True)
+    env_steps: int | None = attrs.field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        numbers = {"steps": self.steps, "epochs": self.epochs, "seconds": self.seconds}
+        numbers = attrs.asdict(self)
         given = [(name, number) for name, number in numbers.items() if number is not None]
         if len(given) != 1:
             received = ", ".join(f"{name}={number!r}" for name, number in numbers.items())
             raise PeriodError(
-                f"Every() takes exactly one of steps and epochs and seconds, received {received}. "
-                "Write Every(steps=100), Every(epochs=2) or Every(seconds=600)."
+                f"Every() takes exactly one of {' and '.join(numbers)}, received {received}. "
+                "Write Every(steps=100), Every(epochs=2), Every(seconds=600) or Every(env_steps=500)."
             )
         name, number = given[0]
         if name == "seconds":
@@ -89,17 +95,24 @@ class Every:
         Raises:
             PeriodError: the text is no number with a unit.
         """
-        match = re.fullmatch(r"\s*(\d+)\s*([a-z]+)\s*", text) if isinstance(text, str) else None
+        match = re.fullmatch(r"\s*(\d+)\s*([a-z_]+)\s*", text) if isinstance(text, str) else None
         if match is None or match[2] not in _UNITS:
             why = ' ("s" might be steps or seconds)' if match and match[2] == "s" else ""
             raise PeriodError(
                 f"The period {text!r} is not understood{why}. "
-                'Write "100 steps", "2 epochs", "30 sec", "10 min" or "2 h".'
+                'Write "100 steps", "2 epochs", "30 sec", "10 min", "2 h" or "500 env_steps".'
             )
         name, factor = _UNITS[match[2]]
         return cls(**{name: int(match[1]) * factor})
 
-    def due(self, step: int, epoch: int, last_step: bool, before: int | None = None) -> bool:
+    def due(
+        self,
+        step: int,
+        epoch: int,
+        last_step: bool,
+        before: int | None = None,
+        env_steps: tuple[int, int] = (0, 0),
+    ) -> bool:
         """Returns whether it is due now. Seconds need a `Ticker`, which keeps the time at which it last was.
 
         Args:
@@ -108,6 +121,7 @@ class Every:
             last_step: whether this step is its epoch's last.
             before: the step at which this was asked before; a multiple between the two is not passed over.
                 None: the step before.
+            env_steps: `LoopState.env_steps_passed`.
 
         Raises:
             PeriodError: the period is in seconds.
@@ -116,11 +130,13 @@ class Every:
             return step // self.steps > (step - 1 if before is None else before) // self.steps
         if self.epochs is not None:
             return last_step and epoch % self.epochs == 0
+        if self.env_steps is not None:
+            return env_steps[1] // self.env_steps > env_steps[0] // self.env_steps
         raise PeriodError(f"Whether {self} is due depends on when it last was. Use a Ticker of it.")
 
     def __str__(self) -> str:
-        numbers = ((self.steps, "step"), (self.epochs, "epoch"), (self.seconds, "second"))
-        number, unit = next(pair for pair in numbers if pair[0] is not None)
+        numbers = attrs.asdict(self).items()
+        number, unit = next((number, name[:-1]) for name, number in numbers if number is not None)
         return f"every {unit}" if number == 1 else f"every {number:g} {unit}s"
 
 

@@ -31,6 +31,10 @@ class LoopState:
         global_step: finished steps since the training began.
         evaluation_batches: how many batches an evaluation takes at most; None: its whole input. A loop that
             only rehearses sets it.
+        env_steps: steps that an agent has taken in its environments since the training began. The trainer of
+            one advances it, also between the triggers of a step and the next step; else it is 0.
+        observed_env_steps: what `env_steps` was at the triggers of the step before. Periods in `env_steps`
+            are due when a multiple lies between the two, so it does not matter where a run is resumed.
     """
 
     steps_per_epoch: int
@@ -42,25 +46,36 @@ class LoopState:
     global_step: int = 0
     evaluation_batches: int | None = None
     env_steps: int = 0
+    observed_env_steps: int = 0
 
     @property
     def is_last_step(self) -> bool:
         """Whether the running step is the last one of its epoch."""
         return self.local_step == self.steps_per_epoch - 1
 
+    @property
+    def env_steps_passed(self) -> tuple[int, int]:
+        """`env_steps` at the triggers of the step before, and now."""
+        return self.observed_env_steps, self.env_steps
+
     def state_dict(self) -> dict[str, Any]:
         """Returns the counters that a checkpoint keeps, of the step before the next one."""
         begun = self.epoch_num >= self.starting_epoch
-        return {
+        state = {
             "epoch_num": self.epoch_num if begun else self.starting_epoch,
             "local_step": self.local_step if begun else self.starting_step - 1,
             "global_step": self.global_step,
             "steps_per_epoch": self.steps_per_epoch,
         }
+        if self.env_steps:
+            state |= {"env_steps": self.env_steps, "observed_env_steps": self.observed_env_steps}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues after the last finished step of the run that made `state`."""
         self.global_step = int(state["global_step"])
+        self.env_steps = int(state.get("env_steps", 0))
+        self.observed_env_steps = int(state.get("observed_env_steps", self.env_steps))
         epoch, next_step = int(state["epoch_num"]), int(state["local_step"]) + 1
         if next_step >= int(state["steps_per_epoch"]) or next_step >= self.steps_per_epoch:
             epoch, next_step = epoch + 1, 0

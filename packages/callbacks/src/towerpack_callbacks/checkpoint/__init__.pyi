@@ -2,6 +2,7 @@ from ._best_saver import MaxSaver, MinSaver
 from ._model_saver import ModelSaver
 from ._random_state import random_state, set_random_state
 from ._retention import KeepBest
+from ._save_state import SaveState
 from ._savers import checkpoint_directories, save_now
 from .format import (
     Checkpoint,
@@ -19,6 +20,7 @@ __all__ = [
     "MaxSaver",
     "MinSaver",
     "ModelSaver",
+    "SaveState",
     "all_checkpoints",
     "assign_variables",
     "checkpoint_directories",

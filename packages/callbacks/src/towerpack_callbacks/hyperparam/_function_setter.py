@@ -22,9 +22,9 @@ class HyperParamSetterWithFunc(HyperParamSetter):
     Args:
         param: the parameter, or the name of a scalar variable.
         func: takes the number of finished epochs and the value as it is; returns the value to set, or None.
-            Where `every` counts steps, it takes the number of finished steps. A schedule is made such a
-            function by `over`.
-        every: when to call it, in epochs or steps.
+            Where `every` counts steps, it takes the number of finished steps, and likewise with `env_steps`.
+            A schedule is made such a function by `over`.
+        every: when to call it, in epochs, steps or `env_steps`.
 
     Raises:
         TypeError: `func` cannot be called.
@@ -34,6 +34,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         ```python
         HyperParamSetterWithFunc("learning_rate", lambda epoch, old: old * 0.9)
         HyperParamSetterWithFunc("learning_rate", over(cosine(0.1, 0.0), total=9000), every="10 steps")
+        HyperParamSetterWithFunc("entropy", over(polynomial(0.01), total=10**6), every="2048 env_steps")
         ```
     """
 
@@ -54,7 +55,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         self._every.due(0, 0, False)  # refuses seconds
 
     def step_period(self) -> Every | None:
-        return self._every if self._every.steps is not None else None
+        return self._every if self._every.epochs is None else None
 
     def epoch_period(self) -> Every | None:
         return self._every if self._every.epochs is not None else None
@@ -68,7 +69,12 @@ class HyperParamSetterWithFunc(HyperParamSetter):
             self._trigger()
 
     def _value_now(self) -> Any:
-        finished = self.global_step if self._every.steps is not None else self.epoch_num
+        numbers = (
+            (self._every.epochs, self.epoch_num),
+            (self._every.steps, self.global_step),
+            (self._every.env_steps, self.env_steps),
+        )
+        finished = next(number for period, number in numbers if period is not None)
         return self._func(finished, self.param.get_value())
 
     def _value_at_start(self, restored: Any) -> Any:

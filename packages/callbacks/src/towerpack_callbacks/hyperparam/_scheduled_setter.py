@@ -30,14 +30,17 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         interp: "linear" to go from each value to the next in a straight line; nothing before the first pair,
             and the last value after the last.
         step_based: whether the numbers are steps instead of epochs.
+        env_step_based: whether they are steps of an agent in its environments, `env_steps`, instead.
         set_at_beginning: set the value of the beginning before the first step.
 
     Raises:
-        ValueError: the schedule is empty or not in increasing order, or `interp` is unknown.
+        ValueError: the schedule is empty or not in increasing order, `interp` is unknown, or the numbers are
+            said to be steps of both kinds.
 
     Example:
         ```python
         ScheduledHyperParamSetter("learning_rate", [(0, 0.1), (82, 0.01), (123, 0.001)])
+        ScheduledHyperParamSetter("clip", [(0, 0.2), (10**6, 0.0)], interp="linear", env_step_based=True)
         ```
     """
 
@@ -48,6 +51,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         interp: Literal["linear"] | None = None,
         step_based: bool = False,
         set_at_beginning: bool = True,
+        env_step_based: bool = False,
     ) -> None:
         super().__init__(param)
         self._points = [point for point, _ in schedule]
@@ -58,8 +62,12 @@ class ScheduledHyperParamSetter(HyperParamSetter):
             )
         if interp not in {None, "linear"}:
             raise ValueError(f'{self}: interp={interp!r}; expected None or "linear".')
+        if step_based and env_step_based:
+            raise ValueError(
+                f"{self}: received step_based=True and env_step_based=True; expected one of them."
+            )
         self._linear = interp == "linear"
-        self._step_based = step_based
+        self._step_based, self._env_step_based = step_based, env_step_based
         self._set_at_beginning = set_at_beginning
         self._held: float | None = None  # the schedule's value when it was last looked at
 
@@ -75,20 +83,27 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         return value + (self._values[position + 1] - value) * (finished - start) / (end - start)
 
     def step_period(self) -> Every | None:
+        if self._env_step_based:
+            return Every(env_steps=1)  # the steps at which there are new ones
         return EVERY_STEP if self._step_based else None
 
     def epoch_period(self) -> Every | None:
-        return None if self._step_based else EVERY_EPOCH
+        return None if self.step_period() else EVERY_EPOCH
 
     def _trigger_step(self) -> None:
         self._trigger()
 
     def _trigger_epoch(self) -> None:
-        if not self._step_based:
+        if self.epoch_period():
             self._trigger()
 
     def _value_now(self) -> Any:
-        value = self.value_at(self.global_step if self._step_based else self.epoch_num)
+        if self._env_step_based:
+            return self._news_at(self.env_steps)
+        return self._news_at(self.global_step if self._step_based else self.epoch_num)
+
+    def _news_at(self, finished: int) -> float | None:
+        value = self.value_at(finished)
         if value == self._held:
             return None
         self._held = value
@@ -96,7 +111,9 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     def _value_at_start(self, restored: Any) -> Any:
         self._held = None
-        value = self._value_now()
+        loop = self.trainer.loop
+        # A step sees the environments' steps of before; so does the first one of a resumed run.
+        value = self._news_at(loop.observed_env_steps) if self._env_step_based else self._value_now()
         if restored is not None and value is not None and value != restored:
             _log.warning("%s: was %s, but the schedule now says %s.", self, restored, value)
         return value if self._set_at_beginning or restored is not None else None

@@ -122,7 +122,7 @@ def over(schedule: Schedule, total: int) -> Callable[[int, Any], float]:
 
     Args:
         schedule: a function from progress to a value.
-        total: how many epochs (or steps, where the setter counts these) the whole of it takes.
+        total: how many epochs (or steps or `env_steps`, where the setter counts these) the whole of it takes.
 
     Raises:
         ValueError: `total` is not a positive number.

@@ -10,7 +10,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, StopTraining
-from ..callback import Callback, DueSchedule, Every, StepFetch, TrainerProtocol
+from ..callback import Callback, DueSchedule, Every, LoopState, StepFetch, TrainerProtocol
 from ..graph import find_ancestors
 from ._callback_states import keyed, load_states, save_files_of, states_of
 from ._callback_times import CallbackTimes, TimedCall, call_all_timed, call_timed
@@ -76,7 +76,7 @@ class Callbacks:
                     f"callbacks must be Callback objects, received {item!r} of type {type(item).__name__}."
                     + _hint(item)
                 )
-        self._ready = False
+        self._ready, self._loop = False, LoopState(steps_per_epoch=1)
         self.per_step_callbacks: tuple[Callback, ...] = ()
         self._step_fetches: list[tuple[Callback, StepFetch]] = []
         self._fetches: DueSchedule[StepFetch] = DueSchedule([])
@@ -119,6 +119,7 @@ class Callbacks:
             cb.setup_graph(trainer)
         check_statistics(self._callbacks)
         tell_headlines(self._callbacks)
+        self._loop = trainer.loop
         self._schedule()
 
     def _schedule(self) -> None:
@@ -126,10 +127,12 @@ class Callbacks:
         self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
         timer = self._times.of
         self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
-        self._fetches = DueSchedule([(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches])
+        timed = [(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches]
+        self._fetches = DueSchedule(timed, env_steps=self._env_steps_passed)
         periods = [(cb, cb.step_period()) for cb in callbacks]
         triggers = [(cb, every) for cb, every in periods if every is not None]
-        self._step_triggers = DueSchedule([(("_trigger_step", timer(cb)), every) for cb, every in triggers])
+        calls = [(("_trigger_step", timer(cb)), every) for cb, every in triggers]
+        self._step_triggers = DueSchedule(calls, env_steps=self._env_steps_passed)
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
         self._epoch_starts = self._calls("_before_epoch", callbacks)
         self._epoch_ends = self._calls("_after_epoch", callbacks)
@@ -141,6 +144,9 @@ class Callbacks:
             cb for cb in callbacks if cb.overrides("_before_run") or cb.overrides("_after_run")
         )
         self._ready = True
+
+    def _env_steps_passed(self) -> tuple[int, int]:
+        return self._loop.env_steps_passed
 
     def _calls(self, method: str, callbacks: Iterable[Callback]) -> tuple[TimedCall, ...]:
         return tuple((method, self._times.of(cb)) for cb in callbacks)
@@ -211,12 +217,11 @@ class Callbacks:
 
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of the callbacks that are due after this step."""
-        due = self._step_triggers.due(step, epoch, last_step)
-        if not due:
-            return
-        stop = call_all_timed(due)
+        due, acted = self._step_triggers.due(step, epoch, last_step), self._loop.env_steps
+        stop = call_all_timed(due) if due else None
+        self._loop.observed_env_steps = acted
         # At the last step the epoch's triggers are still to come.
-        if not last_step or stop is not None:
+        if due and (not last_step or stop is not None):
             call_timed(self._after_triggers)
         if stop is not None:
             raise stop

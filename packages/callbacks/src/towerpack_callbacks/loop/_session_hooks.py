@@ -195,6 +195,9 @@ class _CallbacksHook(tf.train.SessionRunHook):
             if resume is not None:
                 resume.restore_random_numbers()
             self._start_epoch()
+        except StopTraining as reason:
+            _log.info("Training does not begin: %s", reason)
+            coord.request_stop()
         except BaseException as error:
             try:
                 self._refuse(error)

@@ -71,7 +71,8 @@ class ScalarPrinter(Monitor):
         end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
         shown = sorted(self._latest.items(), key=self._place)
         scalars = "  ".join(f"{name} {value:.5g}" for name, value in shown)
-        _print(f"epoch {loop.epoch_num}{end}, step {loop.global_step}{': ' if shown else ''}{scalars}")
+        acted = f", env_steps {loop.env_steps}" if loop.env_steps else ""
+        _print(f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{': ' if shown else ''}{scalars}")
         self._latest.clear()
 
     def _place(self, statistic: tuple[str, float]) -> tuple[int, str]:

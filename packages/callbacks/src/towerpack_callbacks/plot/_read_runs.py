@@ -19,7 +19,7 @@ __all__ = ["Curve", "Run", "RunError", "read_runs", "select_keys"]
 
 _FILE = "stats.jsonl"
 # Of each line, and no statistics.
-_COUNTERS = {"epoch_num", "global_step"}
+_COUNTERS = {"epoch_num", "global_step", "env_steps"}
 
 
 class RunError(ValueError):

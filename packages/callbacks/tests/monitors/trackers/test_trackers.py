@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, CallbackFactory
+from towerpack_callbacks import Callback, CallbackFactory, LoopState
 from towerpack_callbacks.monitors import CometMonitor, MLflowMonitor, WandbMonitor
 from towerpack_callbacks.monitors.trackers import Tracker
 
@@ -87,7 +87,7 @@ def test_a_run_goes_on_under_its_identifier_with_the_row_it_was_at(line):
     first.load_state_dict({"run": "run-7", "row": {"epoch_num": 1, "global_step": 4, "a": 1.0}})
     state = json.loads(json.dumps(first.state_dict()))
     second = Notebook()
-    second.setup_graph(types.SimpleNamespace(graph=line.graph, loop=types.SimpleNamespace(epoch_num=1)))
+    second.setup_graph(types.SimpleNamespace(graph=line.graph, loop=LoopState(2, epoch_num=1)))
     second.load_state_dict(state)
     second._before_train()
     second.process_scalar("b", 2.0, 4)

@@ -6,6 +6,7 @@ from ._batch_data_by_shape import BatchDataByShape
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
 from ._pad_batch_data import PadBatchData
+from ._refit import refit
 from ._window_data import WindowData
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "WindowData",
     "freeze",
     "noop",
+    "refit",
 ]

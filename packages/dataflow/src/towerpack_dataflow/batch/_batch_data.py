@@ -11,16 +11,15 @@ from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._flow import DataFlow
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
-from ..operators._shard import ShardData
 from ._batch_allocator import BatchAllocator
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
+from ._host_share import first_number, hosts_of
 
-__all__ = ["BatchData", "hosts_of"]
+__all__ = ["BatchData"]
 
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
@@ -127,7 +126,7 @@ class BatchData(ProxyDataFlow):
         below = self._below(epoch)
         memory = self._own_memory()
         try:
-            for wanted in self._stretches(start):
+            for wanted in self._stretches(epoch, start):
                 if len(wanted) < size:
                     fields = columns.rows(len(wanted))
                 batch = memory.allocate(fields)
@@ -138,16 +137,20 @@ class BatchData(ProxyDataFlow):
             blame(error, self)
             raise
 
-    def _stretches(self, start: int) -> Iterator[range]:
+    def _first(self, epoch: Epoch, index: int) -> int:
+        """Returns the number of the first datapoint in a batch."""
+        return first_number(self.ds, epoch, index, self._batch_size)
+
+    def _stretches(self, epoch: Epoch, start: int) -> Iterator[range]:
         """Returns the numbers of the datapoints in each batch from batch `start` on."""
-        size, length = self._batch_size, known_length(self.ds)
+        first, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
         if length is None:
-            return (range(first, first + size) for first in count(start * size, size))
-        stop = length if self._remainder else length - length % size
-        return (range(first, min(first + size, stop)) for first in range(start * size, stop, size))
+            return (range(low, low + size) for low in count(first, size))
+        stop = length if self._remainder else length - (length - first) % size
+        return (range(low, min(low + size, stop)) for low in range(first, stop, size))
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        first = start * self._batch_size
+        first = self._first(epoch, start)
         collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
         try:
             for datapoint in self.ds._datapoints(self._below(epoch), first):
@@ -164,7 +167,7 @@ class BatchData(ProxyDataFlow):
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoints of a batch."""
         below = self._below(epoch)
-        return [Origin(self.ds, number, below) for number in next(self._stretches(index))]
+        return [Origin(self.ds, number, below) for number in next(self._stretches(epoch, index))]
 
     def _own_memory(self) -> BatchAllocator:
         if self._memory is None:
@@ -186,10 +189,3 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
-
-
-def hosts_of(flow: DataFlow) -> int:
-    """Returns among how many hosts the datapoints of a flow are divided."""
-    count = flow._count if isinstance(flow, ShardData) else 1
-    below = flow._children()
-    return count * hosts_of(below[0]) if len(below) == 1 else count

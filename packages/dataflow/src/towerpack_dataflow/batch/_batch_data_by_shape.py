@@ -11,9 +11,9 @@ from .._errors import ArgumentTypeError, ComponentError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..operators._proxy_flow import ProxyDataFlow
-from ._batch_data import hosts_of
 from ._buffer_pool import BufferPool
 from ._collate import Collator
+from ._host_share import hosts_of
 
 __all__ = ["BatchDataByShape"]
 

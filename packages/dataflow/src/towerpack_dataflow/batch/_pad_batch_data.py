@@ -14,10 +14,10 @@ from ..flow._error_location import blame
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
-from ._batch_data import hosts_of
 from ._buffer_pool import BufferPool
 from ._collate import Collator
 from ._component_builders import ComponentBuilder, builder_for
+from ._host_share import hosts_of
 from ._padded_builder import PaddedBuilder, Sizes
 
 __all__ = ["PadBatchData"]

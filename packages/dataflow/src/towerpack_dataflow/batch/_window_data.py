@@ -13,9 +13,9 @@ from ..flow._flow_state import is_steady
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
-from ._batch_data import hosts_of
 from ._buffer_pool import BufferPool
 from ._collate import Collator
+from ._host_share import hosts_of
 
 __all__ = ["WindowData"]
 

@@ -10,7 +10,8 @@ from ..flow._epoch import Epoch
 
 __all__ = ["LocalOrder", "Stretch"]
 
-_KEPT = 4  # permutations; a datapoint needs two, and the next one most often the same two
+_KEPT = 4  # groups of permutations; a datapoint needs two, and the next one most often the same two
+_DRAWN = 2048  # numbers at a time: to begin drawing costs as much as many numbers
 
 
 class Stretch(NamedTuple):
@@ -47,7 +48,8 @@ class LocalOrder:
         self.block = max(2 * reach // 3, min(reach, 2))
         self._half = self.block // 2 if reach > 2 else 0
         self._epoch = epoch
-        self._permutations: dict[tuple[bool, int, int], np.ndarray] = {}
+        self._together = max(_DRAWN // self.block, 1)
+        self._groups: dict[tuple[bool, int], np.ndarray] = {}
 
     def out(self, place: int) -> int:
         """Returns which stretch of the second shuffle a place lies in."""
@@ -64,12 +66,16 @@ class LocalOrder:
 
     def shuffled(self, second: bool, number: int, size: int) -> np.ndarray:
         """Returns the permutation of a stretch of `size`, of the first or of the second shuffle."""
-        key = (second, number, size)
-        permutation = self._permutations.get(key)
-        if permutation is None:
-            permutation = self._epoch.rng(2 * number + second).permutation(size)
-            kept = list(self._permutations.items())[1 - _KEPT :]
-            self._permutations = dict([*kept, (key, permutation)])
+        if size < self.block:  # at an end of the sequence
+            return self._epoch.rng(4 * number + 2 + second).permutation(size)
+        group, row = divmod(number, self._together)
+        found = self._groups.get((second, group))
+        if found is None:
+            rows = np.broadcast_to(np.arange(size), (self._together, size))
+            found = self._epoch.rng(4 * group + second).permuted(rows, axis=1)
+            kept = list(self._groups.items())[1 - _KEPT :]
+            self._groups = dict([*kept, ((second, group), found)])
+        permutation: np.ndarray = found[row]
         return permutation
 
     def at(self, place: int, length: int) -> int:

@@ -76,22 +76,23 @@ class LocallyShuffleData(ProxyDataFlow):
 
     def _stretches(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[list[Any]]:
         """Yields the datapoints of stretch `number` and of the following ones, in the order of the pass."""
-        begin = order.given(number).first
+        begin, end = order.given(number)
         block = begin // order.block
-        read = self._read(epoch, order.read(block).first)
-        kept = self._block(order, block, read)[begin - order.read(block).first :]
+        first = order.read(block).first
+        read = self._read(epoch, first)
+        kept = self._block(order, block, read)[begin - first :]
+        wanted = end - begin
         while True:
-            wanted = order.given(number).stop - begin
             if wanted > len(kept):
                 block += 1
                 kept += self._block(order, block, read)
-            if not kept and wanted:
+            if wanted and not kept:
                 return
-            given, kept = kept[:wanted], kept[wanted:]
-            shuffled = order.shuffled(True, number, len(given)).tolist()
-            given = [given[place] for place in shuffled]
+            given = kept[:wanted]
+            del kept[:wanted]
+            given = [given[place] for place in order.shuffled(True, number, len(given)).tolist()]
             yield copy_containers(given) if self._num_reuse > 1 else given
-            begin += len(given)
+            wanted = order.block
             number += 1
 
     def _block(self, order: LocalOrder, number: int, read: Iterator[Any]) -> list[Any]:

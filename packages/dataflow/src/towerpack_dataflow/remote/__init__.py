@@ -8,6 +8,16 @@ except ImportError as error:
         "towerpack_dataflow.remote needs pyzmq and msgpack: pip install 'towerpack-dataflow[remote]'"
     ) from error
 
-from ._messages import MAX_MESSAGE_BYTES, MESSAGE_VERSION, pack_message, unpack_message
+from ._messages import pack_message, unpack_message
+from ._remote_data import RemoteDataZMQ
+from ._sender import DataFlowSender, send_dataflow_zmq
+from ._sockets import CurveKeys
 
-__all__ = ["MAX_MESSAGE_BYTES", "MESSAGE_VERSION", "pack_message", "unpack_message"]
+__all__ = [
+    "CurveKeys",
+    "DataFlowSender",
+    "RemoteDataZMQ",
+    "pack_message",
+    "send_dataflow_zmq",
+    "unpack_message",
+]

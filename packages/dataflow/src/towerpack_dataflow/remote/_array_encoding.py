@@ -88,7 +88,8 @@ class ArrayFrames:
         if not size:
             return np.empty(shape, dtype)
         array = np.frombuffer(raw, np.uint8).view(dtype).reshape(shape)
-        return array if inline is None else array.copy()  # bytes are read-only
+        # Bytes are read-only, and frames begin anywhere.
+        return array if inline is None and array.flags.aligned else array.copy()
 
     def check_used(self) -> None:
         """Checks that there is no further frame.

@@ -16,7 +16,7 @@ from ._array_specs import ArraySpec, array_specs
 from ._episode_links import EpisodeLinks
 from ._memory_layout import LINK_BYTES, columns_of, memory_layout
 from ._memory_state import MemoryState
-from ._sampling import Sampling, UniformSampling
+from ._sampling import PrioritizedSampling, Sampling, UniformSampling
 from ._segments import Segments
 from ._step_rows import StepRows
 from ._transition_batch import BatchArrays, TransitionBatch
@@ -100,6 +100,7 @@ class ReplayBuffer:
         )
         stacked = {key: _stacked(spec, self._frame_stack) for key, spec in observation.items()}
         self._arrays = BatchArrays(stacked, action)
+        self._n_step, self._gamma = n_step, float(gamma)
         self._state = MemoryState(self._layout, self._links, self._segments, self._sampling)
         self._sampling.prepare(self._layout.slots)
         self._lock = threading.RLock()
@@ -123,6 +124,26 @@ class ReplayBuffer:
     def sampling(self) -> Sampling:
         """How transitions are drawn."""
         return self._sampling
+
+    @property
+    def prioritized(self) -> bool:
+        """Whether that depends on the priorities that `update_priorities` sets."""
+        return isinstance(self._sampling, PrioritizedSampling)
+
+    @property
+    def n_step(self) -> int:
+        """How many steps are joined into one."""
+        return self._n_step
+
+    @property
+    def gamma(self) -> float:
+        """The discount of rewards."""
+        return self._gamma
+
+    @property
+    def frame_stack(self) -> int:
+        """How many frames an observation of a batch is made of."""
+        return self._frame_stack
 
     def add(
         self,

@@ -103,8 +103,9 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         """Yields batches that are made by one worker each, until a datapoint turns out to be dropped."""
         size = batches._batch_size
         place = mapped._below(batches._below(epoch))
-        arrange = partial(_by_batch, first=start * size, size=size, remainder=batches._remainder)
-        this = mapped._pass(place, mapped._dispatcher(start, None, True), start * size, arrange)
+        first = batches._first(epoch, start)
+        arrange = partial(_by_batch, first=first, size=size, remainder=batches._remainder)
+        this = mapped._pass(place, mapped._dispatcher(start, None, True), first, arrange)
         counts = ErrorCounts()
         for chunk in mapped._running_pool().chunks(this):
             result = chunk.result

@@ -1,8 +1,9 @@
 """The conformance kit: checks of the promises that this package keeps, for its own objects and for yours."""
 
 from ._check_dataflow import check_dataflow
+from ._check_elastic import check_elastic
 from ._check_memory import check_memory
 from ._check_vector_env import check_vector_env
 from ._compared_values import ConformanceError, same
 
-__all__ = ["ConformanceError", "check_dataflow", "check_memory", "check_vector_env", "same"]
+__all__ = ["ConformanceError", "check_dataflow", "check_elastic", "check_memory", "check_vector_env", "same"]

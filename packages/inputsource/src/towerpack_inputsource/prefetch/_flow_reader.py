@@ -38,6 +38,9 @@ class Reader(Protocol):
     def position(self) -> Position:
         """Returns the position after the last datapoint taken."""
 
+    def release(self) -> None:
+        """Lets go of what is open for the pass; the loop has ended."""
+
 
 @final
 class FlowReader:
@@ -68,7 +71,8 @@ class FlowReader:
         self._infinite = infinite
         self._check = check
         # A live flow has none: its state is asked for when a state is saved, and not with each datapoint.
-        self._save: Callable[[], Position] = no_state if is_live(flow) else state_of(flow)
+        self._live = is_live(flow)
+        self._save: Callable[[], Position] = no_state if self._live else state_of(flow)
         self._datapoints: Iterator[Any] = iter(())
         self._pass_may_be_empty = False
         self._pass_number = 0
@@ -87,6 +91,14 @@ class FlowReader:
             self._flow.lend_read_only()
         if hasattr(self._flow, "reset_state"):
             self._flow.reset_state()
+
+    def release(self) -> None:
+        """Ends the pass of a live flow, so that connections and threads of the pass end with it.
+
+        Passes of other flows are left as they are: their workers may be ahead for the next one.
+        """
+        if self._live and hasattr(self._datapoints, "close"):
+            self._datapoints.close()
 
     def restart(self, position: Position = None) -> Position:
         """Starts over: at a position, or at the first datapoint of a new pass.

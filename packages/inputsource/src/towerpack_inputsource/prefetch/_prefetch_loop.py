@@ -112,6 +112,7 @@ class PrefetchLoop:
                 del arrays
                 yield clock() - began
         finally:
+            self._reader.release()
             enter("ended")
 
 

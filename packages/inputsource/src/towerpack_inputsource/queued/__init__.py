@@ -3,5 +3,6 @@
 from ._batch_queue_input import BatchQueueInput
 from ._queue_input import QueueInput
 from ._rollout_input import RolloutInput
+from ._zmq_input import ZMQInput
 
-__all__ = ["BatchQueueInput", "QueueInput", "RolloutInput"]
+__all__ = ["BatchQueueInput", "QueueInput", "RolloutInput", "ZMQInput"]

@@ -14,6 +14,9 @@ from ..specs import compile_check, component_of
 
 __all__ = ["RolloutInput"]
 
+# A put computes nothing: handing it to TensorFlow's threads takes longer than itself.
+_RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
+
 
 @final
 class RolloutInput(InputSource):
@@ -92,7 +95,7 @@ class RolloutInput(InputSource):
         )
 
     def _start(self, session: tf.Session) -> None:
-        self._enqueue = fast_callable(session, [self._put], self._placeholders)
+        self._enqueue = fast_callable(session, [self._put], self._placeholders, options=_RUN_HERE)
         self._close = session.make_callable(self._end)
 
     def _stop(self) -> None:

@@ -190,6 +190,9 @@ class _RoundReader:
         self._staged = 0
         return None
 
+    def release(self) -> None:
+        pass  # the source's own loop does
+
     def take(self) -> list[Array]:
         with self._between_rounds:
             try:

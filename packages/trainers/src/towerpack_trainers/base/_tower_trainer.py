@@ -17,6 +17,7 @@ from .._errors import ConfigError, TrainerStateError
 from ..config._flow_positions import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
 from ..predict._prediction_towers import PredictionTowers
+from ..reports import explain_step
 from ..session import seed_data
 from ..towers._cross_tower_sum import CrossTowerSum
 from ..towers._devices import are_gpus, check_devices
@@ -79,6 +80,23 @@ class TowerTrainer(Trainer):
                 "argument of a TrainConfig, take functions instead, by setup_graph."
             )
         return self.config.model
+
+    def explain_step(self, global_step: int) -> list[Any]:
+        """Computes where the datapoints of one step come from: a trace for each tower, in the flow's order.
+
+        Nothing was logged. It holds for a training that began with epoch 0 of its flow, however often it was
+        resumed, and in a process of several for the data of this one. Call it before or after `train`.
+
+        Args:
+            global_step: which step, from 1, as monitors and checkpoints count them.
+
+        Raises:
+            ConfigError: there is no such step, or the configuration's flow has no `trace`.
+            TypeError: the flow is a stream, or does not know its length.
+        """
+        self._prepare()
+        takes = self._train_op.takes * max(len(self.tower_func.training), 1)
+        return explain_step(self.config.dataflow, global_step, takes)
 
     def _make_source(self, dataflow: Any) -> InputSource:
         # TensorFlow puts a single tower on the first GPU, if there is one.

@@ -1,5 +1,6 @@
 """What a trainer reports on a running training: the slower side, and stalls."""
 
+from ._explain_step import explain_step
 from ._input_report import InputReport, InputVerdict, SlowerSide, judge_epoch, sampling_period
 from ._stall_warning import StallWatch, describe_stall
 
@@ -9,6 +10,7 @@ __all__ = [
     "SlowerSide",
     "StallWatch",
     "describe_stall",
+    "explain_step",
     "judge_epoch",
     "sampling_period",
 ]

@@ -8,27 +8,47 @@ from ._protocols import EnvironmentState, Memory, Rollout, VectorEnvironments
 from .asynchronous import BatchA3CTrainer, Simulators, VTrace, VTraceObjective, v_trace
 from .environments import Episode
 from .evaluation import PolicyEvaluator, play_episodes
+from .q_learning import (
+    DoubleQ,
+    DQNTrainer,
+    LinearEpsilon,
+    MaxQ,
+    QModel,
+    QObjective,
+    TargetAverage,
+    TargetCopy,
+    dueling,
+)
 
 __all__ = [
     "A2CObjective",
     "A2CTrainer",
     "BatchA3CTrainer",
     "Categorical",
+    "DQNTrainer",
     "DiagonalGaussian",
     "Distribution",
+    "DoubleQ",
     "EnvironmentState",
     "Episode",
+    "LinearEpsilon",
+    "MaxQ",
     "Memory",
     "PPOObjective",
     "PPOTrainer",
     "PolicyEvaluator",
     "PolicyModel",
     "PolicyObjective",
+    "QModel",
+    "QObjective",
     "Rollout",
     "Simulators",
+    "TargetAverage",
+    "TargetCopy",
     "VTrace",
     "VTraceObjective",
     "VectorEnvironments",
+    "dueling",
     "play_episodes",
     "v_trace",
 ]

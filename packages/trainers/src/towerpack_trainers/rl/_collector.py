@@ -144,6 +144,9 @@ class Collector(Callback):
     def _load_data(self, state: dict[str, Any], directory: Path) -> None:
         """Restores what the two methods above have kept."""
 
+    def _begin_anew(self) -> None:
+        """Is told that a resumed run could not go on with its episodes."""
+
     def _turn(self) -> str:
         """Says in words what a turn is."""
         return f"acts, then {self._updates} updates"
@@ -159,6 +162,7 @@ class Collector(Callback):
         return Every(steps=self._updates)
 
     def _before_train(self) -> None:
+        self.shares.take()  # what came before is no part of the training
         if self._restored is None:
             self.shares.in_environment(lambda: self.steps.reset(self._seed))
             self._begin_turn()
@@ -280,3 +284,4 @@ class Collector(Callback):
                 return
         _log.warning("The environments cannot go on exactly: they are reset, and new episodes begin.")
         self.steps.reset(self._seed + self._acts)
+        self._begin_anew()

@@ -101,6 +101,26 @@ class Rollout(_Kept, Protocol):
 class Memory(_Kept, Protocol):
     """Transitions to sample, such as `towerpack_dataflow.replay.ReplayBuffer`, which describes them."""
 
+    @property
+    def capacity(self) -> int:
+        """The most transitions that are kept."""
+
+    @property
+    def n_step(self) -> int:
+        """How many steps are joined into one."""
+
+    @property
+    def gamma(self) -> float:
+        """The discount of rewards."""
+
+    @property
+    def frame_stack(self) -> int:
+        """How many frames an observation of a batch is made of."""
+
+    @property
+    def prioritized(self) -> bool:
+        """Whether what is sampled depends on errors."""
+
     def add(
         self,
         observation: Any,
@@ -118,3 +138,6 @@ class Memory(_Kept, Protocol):
 
     def update_priorities(self, indices: Any, priorities: Any) -> None:
         """Takes the errors of transitions that were sampled."""
+
+    def break_episodes(self) -> None:
+        """Lets the next transition of each environment begin an episode."""

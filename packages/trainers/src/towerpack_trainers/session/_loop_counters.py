@@ -42,3 +42,8 @@ class LoopCounters:
     def global_step(self) -> int:
         """The number of finished steps."""
         return self.loop.global_step
+
+    @property
+    def env_steps(self) -> int:
+        """The number of steps that an agent has taken in its environments; 0 where there is none."""
+        return self.loop.env_steps

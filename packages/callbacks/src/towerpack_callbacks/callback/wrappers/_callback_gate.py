@@ -47,11 +47,8 @@ class _CallbackGate(ProxyCallback):
         if not self._let_through:
             return None
         loop = self.trainer.loop
-        self._due = [
-            fetch
-            for fetch, ticker in self._fetches
-            if ticker.due(loop.global_step + 1, loop.epoch_num, loop.is_last_step)
-        ]
+        now, acted = (loop.global_step + 1, loop.epoch_num, loop.is_last_step), loop.env_steps_passed
+        self._due = [fetch for fetch, ticker in self._fetches if ticker.due(*now, env_steps=acted)]
         args = self.callback._before_run(context) if self._is_dynamic else None
         if not isinstance(args, tf.train.SessionRunArgs):
             args = tf.train.SessionRunArgs([] if args is None else args)

@@ -105,4 +105,5 @@ class PeriodicTrigger(ProxyCallback):
 
     def _due(self, ticker: Ticker) -> bool:
         loop = self.trainer.loop
-        return ticker.due(loop.global_step, loop.epoch_num, loop.is_last_step)
+        now = loop.global_step, loop.epoch_num, loop.is_last_step
+        return ticker.due(*now, env_steps=loop.env_steps_passed)

@@ -14,7 +14,8 @@ from ._step_row import COUNTERS, Row
 
 __all__ = ["CSVWriter"]
 
-_FIRST_COLUMNS = list(COUNTERS)
+# The others come where they are counted, as statistics do.
+_FIRST_COLUMNS = list(COUNTERS[:2])
 
 
 @final

@@ -19,6 +19,7 @@ __all__ = ["JSONWriter"]
 class JSONWriter(RowWriter):
     """Appends one line `{"epoch_num": …, "global_step": …, name: value, …}` per step that put statistics.
 
+    Where an agent acts in environments, the line has `"env_steps"` behind `"global_step"`.
     Lines are written by a thread, as soon as their step is over. When a run resumes, lines of steps after its
     checkpoint are cut off first, as those steps will run again; so the file has each step once, however
     often and wherever the run was killed. Values that JSON cannot express are written as the strings

@@ -55,7 +55,7 @@ class RowWriter(Monitor):
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
         self._open()
-        self._write(self._row.add(name, value, self.epoch_num, global_step))
+        self._write(self._row.add(name, value, self.epoch_num, global_step, self.env_steps))
 
     def _write(self, row: Row | None) -> None:
         if row is not None:

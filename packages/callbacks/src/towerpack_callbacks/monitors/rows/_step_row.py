@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, final
 __all__ = ["COUNTERS", "Row", "StepRow"]
 
 # With these a row begins, so no statistic can have their names.
-COUNTERS = ("epoch_num", "global_step")
+COUNTERS = ("epoch_num", "global_step", "env_steps")
 
 Row: TypeAlias = dict[str, float | int]
 
@@ -16,17 +16,22 @@ Row: TypeAlias = dict[str, float | int]
 class StepRow:
     """The statistics of the step that is running; the row is finished when a later step puts something.
 
-    A row starts with `epoch_num` and `global_step`. The last value put under a name counts.
+    A row starts with `epoch_num` and `global_step`, and `env_steps` where that is not 0. The last value put
+    under a name counts.
     """
 
     def __init__(self) -> None:
         self._row: Row = {}
 
-    def add(self, name: str, value: float, epoch_num: int, global_step: int) -> Row | None:
+    def add(
+        self, name: str, value: float, epoch_num: int, global_step: int, env_steps: int = 0
+    ) -> Row | None:
         """Adds a value, and returns the row of an earlier step if this value ends it."""
         finished = self.take_before(global_step)
         if not self._row:
             self._row = {"epoch_num": epoch_num, "global_step": global_step}
+            if env_steps:
+                self._row["env_steps"] = env_steps
         self._row[name] = value
         return finished
 

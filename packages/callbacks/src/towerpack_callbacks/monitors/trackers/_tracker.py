@@ -83,7 +83,7 @@ class Tracker(Monitor):
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
         self._open()
-        self._send(self._row.add(name, value, self.epoch_num, global_step))
+        self._send(self._row.add(name, value, self.epoch_num, global_step, self.env_steps))
 
     def process_summary(self, summary: tf.Summary, global_step: int) -> None:
         self._open()

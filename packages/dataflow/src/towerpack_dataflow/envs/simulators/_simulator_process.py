@@ -151,7 +151,8 @@ class _Conversation:
             if self._descriptor in ready:
                 self._parent.receive()
             if self._master in ready:
-                return self._master.recv_multipart()
+                frames: list[bytes] = self._master.recv_multipart()
+                return frames
 
     def _fail(self, error: Exception) -> NoReturn:
         self._memory.current[0] = IDLE

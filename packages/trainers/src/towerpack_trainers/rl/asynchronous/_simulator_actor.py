@@ -99,8 +99,9 @@ class SimulatorActor(Callback):
     def describe(self) -> str:
         """Returns who acts, for `explain`."""
         return (
-            f"environments: {self._simulators.num_envs} in {len(self._unrolls)} simulators; threads that "
-            f"predict: {self._threads}, each for up to {self._prediction_batch} observations at a time\n"
+            f"environments: {self._simulators.num_envs} in {len(self._unrolls)} simulators; "
+            f"threads that predict: {self._threads}, each for up to {self._prediction_batch} observations at "
+            "a time\n"
             "resume: in new episodes; the order in which simulators are ready does not come again"
         )
 

@@ -1,0 +1,78 @@
+"""The examples of agents: short trainings, and that acting at random reaches no goal."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from towerpack_trainers.rl import play_episodes
+
+gymnasium = pytest.importorskip("gymnasium")
+
+
+ENVIRONMENTS = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MinAtar/Breakout-v1"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ENVIRONMENTS)
+def test_acting_at_random_reaches_no_goal(rl_example, env):
+    evaluation = rl_example("evaluation")
+    if env.startswith("MinAtar"):
+        pytest.importorskip("minatar")
+    envs = evaluation.make_envs(env, 10)
+    envs.action_space.seed(0)
+    played = play_episodes(envs, lambda observations: envs.action_space.sample(), 20, seed=0)
+    envs.close()
+    assert not evaluation.passed(env, [episode.total for episode in played])
+
+
+def test_a_rom_that_is_missing(rl_example):
+    pytest.importorskip("ale_py")
+    with pytest.raises(gymnasium.error.NameNotFound, match=r"no ROM 'nogame'. It has: .*pong"):
+        rl_example("evaluation").make_envs("Nogame", 1)
+
+
+@pytest.mark.slow
+def test_a_short_training_by_ppo_and_its_player(rl_example, monkeypatch, tmp_path, capsys):
+    ppo, play = rl_example("ppo"), rl_example("play")
+    settings = dataclasses.replace(ppo.SETTINGS["CartPole-v1"], env_steps=10_000)
+    monkeypatch.setitem(ppo.SETTINGS, "CartPole-v1", settings)
+    ppo.train("CartPole-v1", 3, tmp_path / "log")
+    line = capsys.readouterr().out.splitlines()[-1]
+    result = json.loads((tmp_path / "log" / "result.json").read_text())
+    assert (result["seed"], len(result["returns"])) == (3, 100)
+    assert (
+        line
+        == f"mean return {np.mean(result['returns']):.1f} ± {np.std(result['returns']):.1f} over 100 episodes"
+    )
+    assert np.mean(result["returns"]) > 100
+    monkeypatch.setattr("sys.argv", ["play.py", str(tmp_path / "log")])
+    play.main()
+    assert capsys.readouterr().out.splitlines()[-1] == line
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["Acrobot-v1", "Pendulum-v1"])
+def test_the_settings_of_other_environments_train(rl_example, monkeypatch, tmp_path, env):
+    ppo = rl_example("ppo")
+    settings = ppo.SETTINGS[env]
+    small = {"env_steps": 10 * settings.envs * 8, "steps": 8, "batch_size": 32, "evaluate": 2}
+    monkeypatch.setitem(ppo.SETTINGS, env, dataclasses.replace(settings, **small))
+    monkeypatch.setattr(rl_example("evaluation"), "TESTS", 2)
+    ppo.train(env, 0, tmp_path / "log")
+    assert len(json.loads((tmp_path / "log" / "result.json").read_text())["returns"]) == 2
+
+
+@pytest.mark.slow
+def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
+    dqn = rl_example("dqn")
+    small = {"env_steps": 4_000, "goal": float("inf"), "evaluations": 2, "evaluate": 10}
+    monkeypatch.setitem(
+        dqn.SETTINGS, "CartPole-v1", dataclasses.replace(dqn.SETTINGS["CartPole-v1"], **small)
+    )
+    dqn.train("CartPole-v1", 3, tmp_path / "log")
+    result = json.loads((tmp_path / "log" / "result.json").read_text())
+    assert (result["script"], len(result["returns"])) == ("dqn", 100)
+    assert np.mean(result["returns"]) > 50
+    assert capsys.readouterr().out.splitlines()[-1].endswith("over 100 episodes")

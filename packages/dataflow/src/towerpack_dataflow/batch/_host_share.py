@@ -1,0 +1,100 @@
+"""How the datapoints of a flow are divided among hosts, and where a host goes on behind so many of them."""
+
+from __future__ import annotations
+
+from typing import final
+
+from .._errors import StateError
+from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
+from ..flow._resume_marks import Mark
+from ..flow._tree_facts import known_length
+from ..operators._map_data import MapData
+from ..operators._proxy_flow import ProxyDataFlow
+from ..operators._shard import ShardData
+
+__all__ = ["BatchMark", "first_number", "hosts_of", "keeps_indices", "length_of_all", "local_number"]
+
+
+@final
+class BatchMark(Mark):
+    """Where the batches of a pass begin that goes on with other hosts, or in batches of another size.
+
+    Args:
+        outer_epoch: of the pass.
+        epoch: number of the pass.
+        given: number of the first batch.
+        seen: datapoints of the pass, of all hosts together, that had been given before it.
+    """
+
+    __slots__ = ("given", "seen")
+
+    fields = ("outer_epoch", "epoch", "given", "seen")
+
+    def __init__(self, outer_epoch: int, epoch: int, given: int, seen: int) -> None:
+        """Marks the beginning of the rest."""
+        super().__init__(outer_epoch, epoch)
+        self.given = given
+        self.seen = seen
+
+
+def first_number(flow: DataFlow, epoch: Epoch, index: int, size: int) -> int:
+    """Returns the number of the first datapoint in a batch over `flow`; `epoch` is that of the batches."""
+    mark = BatchMark.from_list(epoch.marks.get(epoch.key)) if epoch.marks else None
+    if mark is None or not mark.belongs_to(epoch.outer_epoch, epoch) or index < mark.given:
+        return index * size
+    return local_number(flow, mark.seen) + (index - mark.given) * size
+
+
+def hosts_of(flow: DataFlow) -> int:
+    """Returns among how many hosts the datapoints of a flow are divided."""
+    count = flow._count if isinstance(flow, ShardData) else 1
+    below = flow._children()
+    return count * hosts_of(below[0]) if len(below) == 1 else count
+
+
+def keeps_indices(flow: DataFlow) -> bool:
+    """Tells whether datapoint *i* of a flow is made of datapoint *i* below it, and of no other."""
+    return (
+        isinstance(flow, ProxyDataFlow)
+        and type(flow).origins is ProxyDataFlow.origins
+        and not hasattr(type(flow)._datapoints, "wraps_override")
+        and (flow.addressable or flow._transparent or isinstance(flow, MapData))
+        and known_length(flow) == known_length(flow.ds)
+        and not getattr(flow, "_drops", False)
+    )
+
+
+def local_number(flow: DataFlow, number: int) -> int:
+    """Returns how many of the first `number` datapoints of all hosts are this host's.
+
+    Raises:
+        StateError: between `flow` and the shards lies a flow with another number of datapoints.
+    """
+    if hosts_of(flow) == 1:
+        return number
+    if isinstance(flow, ShardData):
+        return max(-((flow._index - local_number(flow.ds, number)) // flow._count), 0)
+    return local_number(_next(flow), number)
+
+
+def length_of_all(flow: DataFlow) -> int | None:
+    """Returns the number of datapoints of all hosts together; `None` if it is not known.
+
+    Raises:
+        StateError: as for `local_number`.
+    """
+    if hosts_of(flow) == 1:
+        return known_length(flow)
+    return length_of_all(flow.ds if isinstance(flow, ShardData) else _next(flow))
+
+
+def _next(flow: DataFlow) -> DataFlow:
+    if not keeps_indices(flow):
+        raise StateError(
+            f"{flow._name()} lies between the batches and ShardData, and has other datapoints than the flow "
+            "below it, so that the state of other hosts or batches has no place there; put the batches right "
+            "above ShardData"
+        )
+    assert isinstance(flow, ProxyDataFlow)
+    return flow.ds

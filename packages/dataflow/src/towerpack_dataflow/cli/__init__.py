@@ -1,0 +1,6 @@
+"""The commands of `python -m towerpack_dataflow`, and the flows that they are about."""
+
+from ._load_flow import FLOW_HELP, FlowNotFoundError, load_flow
+from ._state_commands import CommandError, add_state
+
+__all__ = ["FLOW_HELP", "CommandError", "FlowNotFoundError", "add_state", "load_flow"]

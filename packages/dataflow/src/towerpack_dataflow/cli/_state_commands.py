@@ -1,0 +1,134 @@
+"""`python -m towerpack_dataflow state`: shows, makes and compares states of flows, and traces datapoints."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, final
+
+from ..flow._flow import DataFlow
+from ..flow._tree_facts import differences
+from ..sources._as_dataflow import as_dataflow
+from ._load_flow import FLOW_HELP, load_flow
+
+__all__ = ["CommandError", "add_state"]
+
+_POSITION = ("seed", "epoch", "index")
+
+
+@final
+class CommandError(Exception):
+    """A command line asks for what is not there."""
+
+
+def add_state(commands: Any) -> None:
+    """Adds `state` and its four commands to a parser's sub-commands."""
+    state = commands.add_parser(
+        "state", help="show, make and compare states of flows; trace a datapoint to its sources"
+    )
+    kinds = state.add_subparsers(required=True, metavar="COMMAND")
+    show = kinds.add_parser("show", help="print what a state says")
+    show.add_argument("file", help="JSON that holds a state, at any depth: what a training has saved, too")
+    show.set_defaults(run=_show)
+    seek = kinds.add_parser("seek", help="print the state after N datapoints, as JSON, without reading any")
+    _add_flow(seek)
+    seek.add_argument("n", metavar="N", type=int, help="datapoints since epoch 0")
+    seek.set_defaults(run=_seek)
+    diff = kinds.add_parser("diff", help="print how two states differ; status 1 if they do")
+    diff.add_argument("files", nargs=2, metavar="FILE")
+    diff.set_defaults(run=_diff)
+    trace = kinds.add_parser("trace", help="print where a datapoint comes from")
+    _add_flow(trace)
+    where = trace.add_mutually_exclusive_group(required=True)
+    where.add_argument("--index", type=int, help="which datapoint of its epoch")
+    where.add_argument("--state", metavar="FILE", help="the datapoint that comes after this state")
+    trace.add_argument("--epoch", type=int, default=0, help="with --index (default: %(default)s)")
+    trace.add_argument("--json", action="store_true", help="print the tree as JSON")
+    trace.set_defaults(run=_trace)
+
+
+def _add_flow(command: argparse.ArgumentParser) -> None:
+    command.add_argument("flow", metavar="MODULE:NAME", help=FLOW_HELP)
+    command.add_argument("--seed", type=int, help="of the flow (default: what the flow has, or 0)")
+
+
+def _show(options: argparse.Namespace) -> int:
+    for line in _described(_read(options.file)):
+        print(line)
+    return 0
+
+
+def _seek(options: argparse.Namespace) -> int:
+    print(json.dumps(_flow(options).state_at(options.n)))
+    return 0
+
+
+def _diff(options: argparse.Namespace) -> int:
+    one, other = (_read(file) for file in options.files)
+    found = {name: (one[name], other[name]) for name in _POSITION if one[name] != other[name]}
+    if "flow" in one and "flow" in other:
+        found |= differences(one["flow"], other["flow"])
+    for name in ("seeds", "marks"):
+        if one.get(name, {}) != other.get(name, {}):
+            found[name] = one.get(name, {}), other.get(name, {})
+    for name, (was, now) in found.items():
+        print(f"{name}: {was} / {now}")
+    return 1 if found else 0
+
+
+def _trace(options: argparse.Namespace) -> int:
+    flow = _flow(options)
+    epoch, index = options.epoch, options.index
+    if options.state is not None:
+        state = _read(options.state)
+        flow.load_state_dict(state)
+        epoch, index = state["epoch"], state["index"]
+        if index == len(flow):
+            epoch, index = epoch + 1, 0
+    trace = flow.trace(index, epoch)
+    print(json.dumps(trace.to_dict()) if options.json else trace)
+    return 0
+
+
+def _flow(options: argparse.Namespace) -> DataFlow:
+    flow = as_dataflow(load_flow(options.flow))
+    if options.seed is not None or flow._seed is None:
+        flow.seed(options.seed or 0)
+    return flow
+
+
+def _read(file: str) -> Mapping[str, Any]:
+    try:
+        content = json.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"cannot read {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise CommandError(f"{file} is not JSON: {error}") from None
+    found = next(_states(content), None)
+    if found is None:
+        raise CommandError(f"{file} holds no state of a flow: nowhere a seed, an epoch and an index together")
+    return found
+
+
+def _states(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, dict):
+        if all(isinstance(value.get(name), int) for name in _POSITION):
+            yield value
+        for part in value.values():
+            yield from _states(part)
+
+
+def _described(state: Mapping[str, Any]) -> Iterator[str]:
+    yield f"next: datapoint {state['index']} of epoch {state['epoch']}, seed {state['seed']}"
+    yield f"format {state.get('version', 1)}"
+    for place, fact in state.get("flow", {}).items():
+        details = ", ".join(f"{name} {value}" for name, value in fact.items() if name != "kind")
+        yield (
+            "  " * (place.count(".") + 2 if place else 1) + fact["kind"] + (f": {details}" if details else "")
+        )
+    for place, seed in state.get("seeds", {}).items():
+        yield f"seed of its own at {place}: {seed}"
+    for place, mark in state.get("marks", {}).items():
+        yield f"mark at {place or 'the top'}: {mark}"

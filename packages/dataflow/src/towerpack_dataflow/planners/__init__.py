@@ -1,0 +1,9 @@
+"""Planned passes: which datapoints make a batch, and which flow comes next, known before anything is read."""
+
+from ._batch_by_budget import BatchByBudget
+from ._bucket_data import BucketData
+from ._mix_data import MixData
+from ._pack_data import PackData
+from ._skip_data import SkipData
+
+__all__ = ["BatchByBudget", "BucketData", "MixData", "PackData", "SkipData"]

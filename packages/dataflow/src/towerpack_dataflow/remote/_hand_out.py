@@ -1,0 +1,149 @@
+"""Hands out each datapoint of a pass once: which receiver has which, on the sender's side."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, final
+
+__all__ = ["HandOut", "Parcel"]
+
+_MOST_CREDIT = 2**12  # of one receiver, whatever it asks for
+
+
+@final
+@dataclass(frozen=True, eq=False, slots=True)
+class Parcel:
+    """A datapoint on its way.
+
+    Attributes:
+        index: its number in the pass.
+        frames: the message that holds it.
+    """
+
+    index: int
+    frames: list[Any]
+
+
+@final
+@dataclass(slots=True)
+class _Session:
+    """One receiver, from the beginning of its pass or its connection to the end."""
+
+    credit: int
+    heard: float
+    held: dict[int, Parcel] = field(default_factory=dict)
+    sent: int = 0
+    taken: int = 0
+
+
+@final
+class HandOut:
+    """Gives each datapoint of a pass to one receiver, and again to another one if that is lost.
+
+    A receiver holds at most as many datapoints as its credit. A datapoint counts as handed out when its
+    receiver says that the consumer has taken it. A pass is over when all are; then the next one begins. A
+    plain class, without sockets and clock.
+
+    Example:
+        >>> passes = HandOut()
+        >>> passes.join("a", credit=1, now=0.0)
+        >>> passes.supply(Parcel(0, []))
+        >>> [(name, parcel.index) for name, parcel in passes.assignments()]
+        [('a', 0)]
+        >>> passes.leave("a")
+        >>> passes.join("b", credit=1, now=0.0)
+        >>> [(name, parcel.index) for name, parcel in passes.assignments()]
+        [('b', 0)]
+    """
+
+    def __init__(self) -> None:
+        self.number = 0  # of the pass under way
+        self._sessions: dict[Any, _Session] = {}
+        self._waiting: deque[Parcel] = deque()
+        self._supplied = False
+
+    @property
+    def sessions(self) -> list[Any]:
+        """The receivers of the pass under way."""
+        return list(self._sessions)
+
+    def wants_more(self) -> bool:
+        """Says whether some receiver could be given a datapoint that is not there yet."""
+        if self._supplied or self._waiting:
+            return False
+        return any(len(session.held) < session.credit for session in self._sessions.values())
+
+    def supply(self, parcel: Parcel) -> None:
+        """Takes the next datapoint of the pass."""
+        self._waiting.append(parcel)
+
+    def end_supply(self) -> None:
+        """Takes note that the pass has no further datapoints."""
+        self._supplied = True
+
+    def join(self, name: Any, credit: int, now: float) -> None:
+        """Begins a session; one under the same name has been asked for already, and stays."""
+        session = self._sessions.setdefault(name, _Session(0, now))
+        session.credit = max(1, min(credit, _MOST_CREDIT))
+
+    def hear(self, name: Any, now: float, credit: int | None = None) -> tuple[int, int] | None:
+        """Takes a sign of life; returns how many datapoints were sent to it and taken by it.
+
+        Returns:
+            None: there is no such session.
+        """
+        session = self._sessions.get(name)
+        if session is None:
+            return None
+        session.heard = now
+        if credit is not None:
+            session.credit = max(1, min(credit, _MOST_CREDIT))
+        return session.sent, session.taken
+
+    def take(self, name: Any, indices: Iterable[int]) -> None:
+        """Counts datapoints as handed out that the consumer of `name` has taken."""
+        session = self._sessions.get(name)
+        if session is not None:
+            for index in indices:
+                session.taken += session.held.pop(index, None) is not None
+
+    def leave(self, name: Any) -> None:
+        """Ends a session; what its consumer has not taken goes to others."""
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            self._waiting.extendleft(reversed(session.held.values()))
+
+    def silent_since(self, moment: float) -> list[Any]:
+        """Returns the sessions that were last heard of before `moment`."""
+        return [name for name, session in self._sessions.items() if session.heard < moment]
+
+    def assignments(self) -> Iterator[tuple[Any, Parcel]]:
+        """Hands datapoints to the receivers, to those first that hold the fewest."""
+        while self._waiting:
+            free = [
+                (len(one.held), name) for name, one in self._sessions.items() if len(one.held) < one.credit
+            ]
+            if not free:
+                return
+            _, name = min(free, key=lambda pair: pair[0])
+            session, parcel = self._sessions[name], self._waiting.popleft()
+            session.held[parcel.index] = parcel
+            session.sent += 1
+            yield name, parcel
+
+    def end_pass(self) -> list[Any] | None:
+        """Begins the next pass if this one is over; returns its receivers, who must be told.
+
+        Returns:
+            None: the pass is not over, or none has asked for it yet.
+        """
+        busy = self._waiting or any(session.held for session in self._sessions.values())
+        if not self._supplied or busy or not self._sessions:
+            return None
+        names = list(self._sessions)
+        self._sessions.clear()
+        self._supplied = False
+        self.number += 1
+        return names

@@ -1,0 +1,227 @@
+"""The thread beside a sender's flow that answers its receivers."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from queue import Empty, Queue
+from time import monotonic
+from typing import Any, final
+
+import zmq
+
+from .._errors import MessageError, RemoteError
+from ._hand_out import HandOut, Parcel
+from ._messages import pack_message, unpack_message
+
+__all__ = ["HandOutService"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_MOST_CONTROL = 2**20  # bytes in a message of a receiver
+_AHEAD = 2  # datapoints that are ready before a receiver has asked for them
+
+
+@final
+class HandOutService:
+    """Hands datapoints out over a socket, in a thread, while another thread makes them.
+
+    Args:
+        socket: a listening one; the service uses it in its thread, and closes it.
+        run: distinguishes this sender from others that had the address before.
+        lease: seconds of silence after which a receiver is lost, and others get what it had.
+    """
+
+    def __init__(self, socket: zmq.Socket, run: bytes, lease: float) -> None:
+        self._socket, self._run, self._lease = socket, run, lease
+        self._passes = HandOut()
+        self._limits: dict[bytes, int] = {}
+        self._supply: Queue[Parcel | None] = Queue(_AHEAD)
+        self._failure: tuple[str, str] | None = None
+        self._last_pass: int | None = None
+        self._stopping = False
+        self._error: BaseException | None = None
+        self._refused = 0
+        self._over = threading.Event()
+        self._wake: int | None = os.eventfd(0, os.EFD_NONBLOCK)
+        self._wakes = threading.Lock()
+        self._thread = threading.Thread(target=self._run_thread, name="towerpack hand-out", daemon=True)
+        self._thread.start()
+
+    def put(self, parcel: Parcel | None) -> None:
+        """Adds the next datapoint, or the end of the pass; waits while enough are there.
+
+        Raises:
+            RemoteError: the service has ended by an error.
+        """
+        self._supply.put(parcel)
+        self._notify()
+        self._check()
+
+    def wait_until_over(self, passes: int) -> None:
+        """Waits until all datapoints of that many passes are taken."""
+        self._last_pass = passes
+        self._notify()
+        self._over.wait()
+        self._check()
+
+    def fail(self, summary: str, trace: str) -> None:
+        """Tells all receivers that the sender has failed, and why."""
+        self._failure = (summary, trace)
+        self._notify()
+
+    def close(self) -> None:
+        """Ends the thread; receivers that still wait for datapoints are told."""
+        self._failure = self._failure or ("the sender was stopped", "")
+        self._stopping = True
+        self._notify()
+        self._thread.join()
+        with self._wakes:
+            if self._wake is not None:
+                os.close(self._wake)
+                self._wake = None
+
+    def _notify(self) -> None:
+        with self._wakes:
+            if self._wake is not None:
+                os.eventfd_write(self._wake, 1)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise RemoteError(f"the sender cannot hand out datapoints: {self._error}") from self._error
+        if self._stopping:
+            raise RemoteError("the sender was closed while it was sending")
+
+    # What follows runs in the thread.
+
+    def _run_thread(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._over.set()
+            with contextlib.suppress(Empty):  # whoever waits in put() goes on, and is told
+                while True:
+                    self._supply.get_nowait()
+            self._socket.close()
+
+    def _serve(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._socket, zmq.POLLIN)
+        wake = self._wake
+        assert wake is not None  # until the thread has ended
+        poller.register(wake, zmq.POLLIN)
+        while not self._stopping:
+            ready = dict(poller.poll(int(self._lease * 100)))  # ms: ten times in a lease
+            if wake in ready:
+                os.eventfd_read(wake)
+            if self._socket in ready:
+                self._receive()
+            self._expire()
+            self._hand_out()
+            self._tell_failure()
+        self._tell_failure()
+
+    def _tell_failure(self) -> None:
+        if self._failure is not None:
+            for name in self._passes.sessions:
+                self._send(name, ("failed", *self._failure))
+                self._leave(name)
+
+    def _receive(self) -> None:
+        for _ in range(100):  # then the datapoints have their turn
+            try:
+                name, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            try:
+                self._answer(name, unpack_message(frames, _MOST_CONTROL))
+            except MessageError as error:
+                self._refuse(name, error)
+
+    def _refuse(self, name: bytes, error: MessageError) -> None:
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8, ...: strangers fill no log
+            _log.warning("a message to the sender was refused, number %d: %s", self._refused, error)
+        self._send(name, ("refused", str(error)))
+
+    def _answer(self, name: bytes, message: Any) -> None:
+        now = monotonic()
+        match message:
+            case ("begin", float(stamp), int(credit), int(limit), before):
+                self._begin(name, credit, limit, before, now)
+                self._send(name, ("pass", self._run, self._passes.number, stamp, self._lease))
+            case ("ping", float(stamp), int(acknowledged), int(credit)):
+                counts = self._passes.hear(name, now, credit)
+                answer = ("unknown",) if counts is None else ("pong", stamp, acknowledged, *counts)
+                self._send(name, answer)
+            case ("taken", [*indices]) if all(type(index) is int for index in indices):
+                self._passes.take(name, indices)
+            case ("bye",):
+                self._leave(name)
+            case _:
+                raise MessageError("a receiver says something that this release does not know")
+
+    def _begin(self, name: bytes, credit: int, limit: int, before: Any, now: float) -> None:
+        match before:
+            case None:
+                pass
+            case (bytes(run), int(number), bytes(old), [*indices]) if all(type(i) is int for i in indices):
+                if run == self._run:
+                    self._passes.take(old, indices)
+                    self._leave(old)
+                    if number != self._passes.number:
+                        self._send(name, ("end", self._run, number))
+                        return
+            case _:
+                raise MessageError("a receiver begins with something that this release does not know")
+        self._limits[name] = limit
+        self._passes.join(name, credit, now)
+
+    def _hand_out(self) -> None:
+        for _ in range(100):  # then the receivers have their turn
+            if not self._passes.wants_more():
+                break
+            try:
+                parcel = self._supply.get_nowait()
+            except Empty:
+                break
+            if parcel is None:
+                self._passes.end_supply()
+            else:
+                self._passes.supply(parcel)
+            self._assign()
+        self._assign()
+        ended = self._passes.end_pass()
+        for name in ended or ():
+            self._limits.pop(name, None)
+            self._send(name, ("end", self._run, self._passes.number - 1))
+        if self._passes.number == self._last_pass:
+            self._over.set()
+
+    def _assign(self) -> None:
+        for name, parcel in self._passes.assignments():
+            size = sum(memoryview(frame).nbytes for frame in parcel.frames)
+            if size <= self._limits[name]:
+                self._socket.send_multipart([name, *parcel.frames], copy=False)
+                continue
+            text = (
+                f"datapoint {parcel.index} has {size} bytes, and {self._limits[name]} are allowed (max_bytes)"
+            )
+            self._send(name, ("refused", text))
+            self._leave(name)
+
+    def _expire(self) -> None:
+        for name in self._passes.silent_since(monotonic() - self._lease):
+            _log.warning("a receiver was silent for %g s; others get what it had", self._lease)
+            self._leave(name)
+
+    def _leave(self, name: bytes) -> None:
+        self._limits.pop(name, None)
+        self._passes.leave(name)
+
+    def _send(self, name: bytes, message: Any) -> None:
+        self._socket.send_multipart([name, *pack_message(message)])

@@ -1,0 +1,132 @@
+"""The sending side: `send_dataflow_zmq` and what it is made of."""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from collections.abc import Iterable
+from itertools import count
+from typing import Any, final
+
+import zmq
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentTypeError
+from ..storage import snapshot
+from ._hand_out import Parcel
+from ._hand_out_service import HandOutService
+from ._messages import pack_message
+from ._sockets import CurveKeys, admit, checked_address, listening_socket
+
+__all__ = ["DataFlowSender", "send_dataflow_zmq"]
+
+
+def send_dataflow_zmq(
+    df: Iterable[Any],
+    addr: str,
+    *,
+    passes: int | None = None,
+    timeout: float = 30.0,
+    keys: CurveKeys | None = None,
+) -> None:
+    """Sends the datapoints of a flow to receivers, pass after pass, until it is interrupted.
+
+    Any number of `RemoteDataZMQ` read from the address; each datapoint of a pass goes to one of them. The
+    next pass begins when all datapoints of the one before were taken. Nothing is made further ahead than
+    the receivers want.
+
+    Without `keys`, whoever reaches the address can read the data.
+
+    Args:
+        df: a flow, or another iterable, whose datapoints hold arrays, numbers, strings and bytes.
+        addr: where to listen: `"tcp://*:5555"`, or `"ipc:///tmp/data"` for this machine alone.
+        passes: how many passes to send; None for no end.
+        timeout: seconds of silence after which a receiver is lost, and others get what it had not taken.
+        keys: to encrypt, and to admit only the receivers that they name.
+
+    Raises:
+        RemoteError: the address cannot be had.
+        SendError: a datapoint holds something that cannot be sent. Receivers have a `RemoteError` then, as
+            for any exception in the flow.
+    """
+    with DataFlowSender(df, addr, timeout=timeout, keys=keys) as sender:
+        sender.run(passes)
+
+
+@final
+class DataFlowSender:
+    """A sender that listens as soon as it is made, and says where.
+
+    Use it in place of `send_dataflow_zmq` to let the system choose the port. A context manager.
+
+    Args:
+        df: a flow, or another iterable.
+        addr: where to listen; `"tcp://127.0.0.1:*"` for any free port.
+        timeout: seconds of silence after which a receiver is lost.
+        keys: to encrypt, and to admit only the receivers that they name.
+
+    Raises:
+        ArgumentError: the address or the timeout is none.
+        ArgumentTypeError: `df` cannot be iterated over.
+        RemoteError: the address cannot be had.
+
+    Example:
+        >>> with DataFlowSender([[1], [2]], "tcp://127.0.0.1:*") as sender:
+        ...     sender.address.startswith("tcp://127.0.0.1:")
+        True
+    """
+
+    def __init__(
+        self, df: Iterable[Any], addr: str, *, timeout: float = 30.0, keys: CurveKeys | None = None
+    ) -> None:
+        """Listens; nothing is read from `df` yet."""
+        if not hasattr(df, "__iter__"):
+            raise ArgumentTypeError(f"a sender takes a flow or an iterable; received {type(df).__name__}")
+        lease = arguments.seconds("timeout", timeout)
+        address = checked_address("addr", addr)
+        self._df, self._run = df, secrets.token_bytes(8)
+        self._context: zmq.Context = zmq.Context()
+        self._guard = admit(self._context, keys.peers) if keys is not None else None
+        try:
+            socket = listening_socket(self._context, address, keys)
+        except BaseException:
+            self._end_context()
+            raise
+        self.address: str = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
+        self._service = HandOutService(socket, self._run, lease)
+
+    def run(self, passes: int | None = None) -> None:
+        """Sends passes of the flow; returns when the last datapoint was taken.
+
+        Args:
+            passes: how many; None for no end.
+        """
+        if passes is not None:
+            passes = arguments.count("passes", passes, instead=", or None for no end")
+        try:
+            for number in count() if passes is None else range(passes):
+                for index, datapoint in enumerate(self._df):
+                    message = ("data", self._run, number, index, snapshot(datapoint))
+                    self._service.put(Parcel(index, pack_message(message)))
+                self._service.put(None)
+            if passes is not None:
+                self._service.wait_until_over(passes)
+        except Exception as error:
+            self._service.fail(f"{type(error).__name__}: {error}", "".join(traceback.format_exception(error)))
+            raise
+
+    def close(self) -> None:
+        """Stops listening; receivers in the middle of a pass are told."""
+        self._service.close()
+        self._end_context()
+
+    def __enter__(self) -> DataFlowSender:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _end_context(self) -> None:
+        if self._guard is not None:
+            self._guard.stop()
+        self._context.term()

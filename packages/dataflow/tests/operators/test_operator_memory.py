@@ -1,0 +1,86 @@
+"""What an operator keeps does not depend on how many datapoints go through it."""
+
+import gc
+import tracemalloc
+from collections import deque
+
+import numpy as np
+import pytest
+
+from towerpack_dataflow import (
+    BatchData,
+    BatchDataByShape,
+    CacheData,
+    ConcatData,
+    DataFromGenerator,
+    FilterData,
+    FixedSizeData,
+    JoinData,
+    LocallyShuffleData,
+    MapData,
+    MemoryCache,
+    PadBatchData,
+    RandomChooseData,
+    RandomMixData,
+    RepeatedData,
+    RepeatedDataPoint,
+    SelectComponent,
+    ShardData,
+    WindowData,
+    ZipData,
+)
+
+FEW, MANY = 300, 3000
+MOST = 2**19  # bytes that a pass over many may need beyond one over few; the others would be 2.7 MB
+
+
+def stream(count):
+    return DataFromGenerator(lambda: ([np.empty(1000, np.uint8), number] for number in range(count)))
+
+
+def addressable(count):
+    return MapData(range(count), lambda number: [np.empty(1000, np.uint8), number])
+
+
+def ragged(count):
+    return MapData(stream(count), lambda dp: [dp[0][: dp[1] % 7 * 100], dp[1]])
+
+
+FLOWS = {
+    "SelectComponent": lambda n: SelectComponent(stream(n), [1, 0]),
+    "FilterData": lambda n: FilterData(stream(n), lambda dp: dp[1] % 2),
+    "RepeatedData": lambda n: RepeatedData(stream(n // 2), 2),
+    "FixedSizeData": lambda n: FixedSizeData(stream(n // 2), n),
+    "RepeatedDataPoint": lambda n: RepeatedDataPoint(stream(n // 2), 2),
+    "ShardData": lambda n: ShardData(stream(n), 1, 2),
+    "BatchData": lambda n: BatchData(stream(n), 16),
+    "PadBatchData": lambda n: PadBatchData(ragged(n), 16),
+    "BatchDataByShape": lambda n: BatchDataByShape(ragged(n), 16, 0),
+    "WindowData": lambda n: WindowData(stream(n), 8, 4),
+    "ConcatData": lambda n: ConcatData([stream(n // 2), stream(n // 2)]),
+    "JoinData": lambda n: JoinData([stream(n), addressable(n)]),
+    "ZipData": lambda n: ZipData([stream(n), addressable(n)]),
+    "RandomChooseData": lambda n: RandomChooseData([addressable(n), addressable(n)]),
+    "RandomMixData": lambda n: RandomMixData([addressable(n), addressable(n // 2)]),
+    "LocallyShuffleData": lambda n: LocallyShuffleData(stream(n), 50),
+    "CacheData": lambda n: CacheData(stream(n), storage=MemoryCache(max_bytes=20_000)),
+}
+
+
+def peak(flow):
+    """The most memory that two passes need."""
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(2):
+        deque(flow, maxlen=0)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FLOWS)
+def test_memory_is_bounded(name):
+    make = FLOWS[name]
+    few = peak(make(FEW))
+    assert peak(make(MANY)) < few + MOST

@@ -1,0 +1,219 @@
+"""Transitions: the data of agents that learn from a memory of what earlier policies did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast, final
+
+import attrs
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Every, StepFetch
+from towerpack_inputsource import RolloutInput
+
+from ...towers._predictor import Predictor
+from .._collector import Collector
+from .._protocols import Environments, EnvironmentState, Memory
+from ._exploration import LinearEpsilon, explored
+from ._off_policy_model import ABSOLUTE_ERROR
+
+__all__ = ["Amounts", "ReplayCollector", "errors_of"]
+
+_DIRECTORY = "memory"
+
+
+@final
+@attrs.frozen
+class Amounts:
+    """How much an agent acts, and how much it learns.
+
+    Attributes:
+        batch_size: transitions of an update of one tower.
+        moments: how often all environments are stepped in a turn.
+        updates: of a turn.
+        learning_starts: steps of all environments before the first update.
+    """
+
+    batch_size: int
+    moments: int
+    updates: int
+    learning_starts: int
+
+
+@final
+class ReplayCollector(Collector):
+    """Adds to a memory what the newest policy did, with some actions at random; a turn learns from samples.
+
+    Where all transitions are drawn alike, the batches of a turn are drawn before its updates, so that these
+    can be made in one session call. Where priorities decide, each batch is drawn when the errors of the one
+    before are known.
+
+    Args:
+        envs: the environments.
+        source: the input of the training.
+        memory: of transitions of these environments.
+        exploration: how many actions are random.
+        amounts: how much.
+        env_state: see `Collector`.
+    """
+
+    def __init__(
+        self,
+        envs: Environments,
+        source: RolloutInput,
+        memory: Memory,
+        exploration: LinearEpsilon,
+        amounts: Amounts,
+        env_state: EnvironmentState | Sequence[EnvironmentState] | None,
+    ) -> None:
+        super().__init__(envs, source, amounts.updates, env_state)
+        self._memory, self._exploration, self._amounts = memory, exploration, amounts
+        self._choices = int(self.steps.parts[0].envs.single_action_space.n)
+        self._found = None if len(memory) else memory.state_dict()
+        # Batches are drawn from the memory's random numbers, so their state is kept from before.
+        self._drawn_from: dict[str, Any] = {}
+        self._pending: list[np.ndarray] = []
+        self._errors: list[tf.Tensor] = []
+
+    def observe(self, errors: Sequence[tf.Tensor]) -> None:
+        """Takes the errors that each tower makes, if priorities depend on them."""
+        if self._memory.prioritized:
+            self._errors = list(errors)
+
+    # ---- acting
+
+    def _setup_graph(self) -> None:
+        predict = self.trainer.get_predictor(["observation"], self._outputs())
+        self._predict = cast(Predictor, predict).in_calling_thread()
+
+    def _outputs(self) -> Sequence[str]:
+        return ["greedy_action"]
+
+    def _act(self, observation: np.ndarray) -> Sequence[np.ndarray]:
+        predict = self._predict
+        assert predict is not None
+        self._acts += 1
+        epsilon = self._exploration.at(self.trainer.loop.env_steps)
+        [greedy] = self.shares.in_inference(lambda: predict(observation))
+        return [explored(greedy, self._choices, epsilon, (self._seed, self._acts))]
+
+    def _make_data(self) -> None:
+        self._act_for(self._amounts.moments)
+        loop, memory, begun = self.trainer.loop, self._memory, self._acts
+        # A memory that is too small for a batch, as it is full of first frames, says so when it is sampled.
+        most = 2 * memory.capacity
+        wanted = self._amounts.batch_size * self._towers
+        while loop.env_steps < self._amounts.learning_starts or (
+            len(memory) < wanted and self._acts - begun < most
+        ):
+            self._act_for(self._amounts.moments)
+        self._drawn_from = memory.state_dict()
+
+    def _act_for(self, moments: int) -> None:
+        for observation, (action,), happened in self._moments(moments):
+            rows = slice(None) if happened.valid.all() else happened.valid
+            if not happened.valid.any():
+                continue
+            self._memory.add(
+                self._newest(observation)[rows],
+                action[rows],
+                happened.reward[rows],
+                happened.terminated[rows],
+                happened.truncated[rows],
+                self._newest(happened.next_observation)[rows],
+                environments=np.flatnonzero(happened.valid),
+            )
+
+    def _newest(self, observation: np.ndarray) -> np.ndarray:
+        """Returns what the memory keeps: of frames that are stacked, the newest one."""
+        return observation[:, -1] if self._memory.frame_stack > 1 else observation
+
+    # ---- learning
+
+    def _batches(self) -> Iterator[Sequence[np.ndarray]]:
+        for _ in range(self._updates):
+            yield from self._batches_of_update()
+
+    def _batches_of_update(self) -> Iterator[Sequence[np.ndarray]]:
+        """Draws for all towers at once, so that what is learned does not depend on their number."""
+        size = self._amounts.batch_size
+        batch = self._memory.sample(size * self._towers)
+        parts = (
+            batch.observation,
+            batch.action,
+            batch.reward,
+            batch.next_observation,
+            batch.discount,
+            batch.weight,
+        )
+        if self._errors:
+            self._pending.append(batch.indices)
+        for begin in range(0, size * self._towers, size):
+            yield tuple(part[begin : begin + size] for part in parts)
+
+    def _put(self, used: int) -> None:
+        if not self._errors:
+            super()._put(used)
+            return
+        for batch in self._batches_of_update():
+            self._source.put(batch)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        """Returns the errors, if priorities depend on them."""
+        return [StepFetch(self._errors, self._learned)] if self._errors else []
+
+    def step_period(self) -> Every:
+        """Returns the length of a turn, or of an update, if the next batch depends on it."""
+        return Every(steps=1) if self._errors else super().step_period()
+
+    def _learned(self, errors: Sequence[np.ndarray]) -> None:
+        self._memory.update_priorities(self._pending.pop(), np.concatenate(errors))
+
+    def _after_triggers(self) -> None:
+        super()._after_triggers()
+        if self._errors and not self._pending and not self._turn_is_over():
+            self._put(0)
+
+    def _end_turn(self) -> None:
+        self._drawn_from = self._memory.state_dict()
+
+    # ---- the memory's state
+
+    def _before_train(self) -> None:
+        self._pending.clear()
+        if self._restored is None:
+            self._memory.break_episodes()
+        super()._before_train()
+
+    def _after_train(self) -> None:
+        # As flows are put back: a second training, such as the one behind a rehearsal, begins like the first.
+        if self._found is not None:
+            self._memory.load_state_dict(self._found)
+
+    def _begin_anew(self) -> None:
+        self._memory.break_episodes()
+
+    def _turn(self) -> str:
+        amounts, count = self._amounts, self.steps.num_envs
+        return (
+            f"{amounts.moments * count:,} steps, {amounts.moments} of each environment, then "
+            f"{amounts.updates} updates by batches of {amounts.batch_size} from a memory of "
+            f"{self._memory.capacity:,} transitions, after the first {amounts.learning_starts:,} steps"
+        )
+
+    def _data_state(self) -> dict[str, Any]:
+        return self._memory.state_dict() if self._errors else self._drawn_from
+
+    def _save_data(self, directory: Path) -> None:
+        self._memory.link_into(directory / _DIRECTORY)
+
+    def _load_data(self, state: dict[str, Any], directory: Path) -> None:
+        self._memory.load_state_dict(state, directory / _DIRECTORY)
+        self._drawn_from = state
+
+
+def errors_of(towers: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns the errors that training towers make."""
+    return [tower.get_tensors([ABSOLUTE_ERROR])[0] for tower in towers]
