@@ -49,6 +49,7 @@ class LocalOrder:
         self._half = self.block // 2 if reach > 2 else 0
         self._epoch = epoch
         self._together = max(_DRAWN // self.block, 1)
+        self._rows: np.ndarray | None = None
         self._groups: dict[tuple[bool, int], np.ndarray] = {}
 
     def out(self, place: int) -> int:
@@ -71,8 +72,9 @@ class LocalOrder:
         group, row = divmod(number, self._together)
         found = self._groups.get((second, group))
         if found is None:
-            rows = np.broadcast_to(np.arange(size), (self._together, size))
-            found = self._epoch.rng(4 * group + second).permuted(rows, axis=1)
+            if self._rows is None:
+                self._rows = np.tile(np.arange(size), (self._together, 1))
+            found = self._epoch.rng(4 * group + second).permuted(self._rows, axis=1)
             kept = list(self._groups.items())[1 - _KEPT :]
             self._groups = dict([*kept, ((second, group), found)])
         permutation: np.ndarray = found[row]
