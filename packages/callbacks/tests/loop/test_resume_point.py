@@ -53,15 +53,15 @@ class Sum(Callback):
 
 
 def train(log_dir, steps=None, counts=True, max_epoch=3, resume="auto", **options):
-    """Trains, perhaps some steps only; returns the weights, the sum and the numbers taken."""
+    """Trains, perhaps some steps only; returns the costs, the sum and the numbers taken."""
     stream, total, taken, seen = Stream(), Sum(), [], []
     with tf.Graph().as_default():
         number = tf.placeholder(tf.float32, [], "number")
         step = tf.train.get_or_create_global_step()
         weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
-        cost = tf.square(weight - number)
+        cost = tf.square(weight - number, "cost")
         op = tf.train.MomentumOptimizer(0.05, 0.9).minimize(cost, step if counts else None)
-        callbacks = [total, ProcessTensors(["weight"], lambda value: seen.append(float(value)))]
+        callbacks = [total, ProcessTensors(["cost"], lambda value: seen.append(float(value)))]
         hooks = as_session_hooks(
             [*callbacks, PeriodicTrigger(ModelSaver(background=False), every_k_steps=4)],
             steps_per_epoch=3,

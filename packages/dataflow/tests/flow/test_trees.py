@@ -206,8 +206,8 @@ def ragged(dp):
 
 
 def firm(ds):
-    """Without a map that drops by surprise, of which no datapoint may be kept by its number."""
-    return DataFromList([[0], [1]]) if surprises(ds) else ds
+    """Of known length, and without a map that drops by surprise: its datapoints are kept by number."""
+    return DataFromList([[0], [1]]) if surprises(ds) or known_length(ds) is None else ds
 
 
 def sized(ds):

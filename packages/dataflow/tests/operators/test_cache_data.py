@@ -9,6 +9,7 @@ from towerpack_dataflow import (
     DataFlow,
     DataFromList,
     FilterData,
+    FixedSizeData,
     MapData,
     MemoryCache,
     MultiThreadRunner,
@@ -177,6 +178,14 @@ def test_a_live_flow_has_no_pass_to_cache():
 
     with pytest.raises(ArgumentError, match=r"Queue is live: .* there is no pass to cache"):
         CacheData(Queue())
+
+
+@pytest.mark.parametrize("above", [lambda flow: flow, lambda flow: MapData(flow, list)])
+def test_an_endless_flow_has_no_pass_to_cache(above):
+    endless = above(RepeatedData(source(), -1))
+    with pytest.raises(ArgumentError, match=r"has no end, .* put CacheData below the repetition"):
+        CacheData(endless)
+    assert len(list(CacheData(FixedSizeData(endless, 7)))) == 7
 
 
 def test_bad_arguments():

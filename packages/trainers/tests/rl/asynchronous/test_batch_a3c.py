@@ -91,7 +91,7 @@ class Watch(Callback):
         self.shares["frames"] = monitors.get_latest("frames_per_second")
 
     def _after_train(self):
-        self.env_steps = self.trainer.loop.env_steps
+        self.learned_from = self.trainer.loop.env_steps
 
 
 def train(simulators, model, epochs=8, **options):
@@ -110,8 +110,8 @@ def test_it_learns_and_ends_the_simulators(walks, walker):
     assert not simulators.running
     assert not [thread for thread in threading.enumerate() if "Predictor" in thread.name]
     assert watch.returns[-1] > 0.9  # of a random policy: 0.5
-    assert 0 < watch.env_steps <= simulators.frames
-    assert watch.env_steps >= 0.6 * 8 * 25 * 4 * 6  # what was learned from, but for resets
+    assert 0 < watch.learned_from <= simulators.frames
+    assert watch.learned_from >= 0.6 * 8 * 25 * 4 * 6  # what was learned from, but for resets
     assert watch.shares["frames"] > 0
     assert 0 < watch.shares["environment"] + watch.shares["inference"] < 1.5
 

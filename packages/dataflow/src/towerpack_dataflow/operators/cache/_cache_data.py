@@ -8,11 +8,13 @@ from typing import Any, final
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError, CacheError, NotAddressableError
 from ...flow._epoch import Epoch
+from ...flow._flow import DataFlow
 from ...flow._flow_state import Tree
 from ...flow._tree_facts import known_length
 from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
 from .._proxy_flow import ProxyDataFlow
+from .._repeat import FixedSizeData, RepeatedData
 from ._cache_storage import MISSING, CacheStorage
 from ._memory_cache import MemoryCache
 
@@ -40,7 +42,7 @@ class CacheData(ProxyDataFlow):
         storage: a `MemoryCache` or `DiskCache`, of this flow alone; memory without limit if not given.
 
     Raises:
-        ArgumentError: `ds` is live, so that no pass is like another one.
+        ArgumentError: `ds` is live, so that no pass is like another one, or is repeated endlessly.
         ArgumentTypeError: `shuffle` is not a boolean, or `storage` is no storage.
         CacheError: a stream is to be shuffled, and `storage` has no room for all of it; or a directory holds
             the cache of another flow. Raised while iterating.
@@ -63,6 +65,11 @@ class CacheData(ProxyDataFlow):
             raise ArgumentError(
                 f"{self.ds._name()} is live: what it has given cannot be had again, so there is no pass to "
                 "cache"
+            )
+        if _is_endless(self.ds):
+            raise ArgumentError(
+                f"{self.ds._name()} has no end, and one pass of it would be kept; put CacheData below the "
+                "repetition, or FixedSizeData(flow, size) between"
             )
         self._shuffle = arguments.flag("shuffle", shuffle)
         self._storage: CacheStorage = MemoryCache() if storage is None else storage
@@ -196,3 +203,13 @@ class CacheData(ProxyDataFlow):
     def __getstate__(self) -> dict[str, Any]:
         """A copy opens its storage and computes its order by itself."""
         return {**super().__getstate__(), "_opened": None, "_last_order": None}
+
+
+def _is_endless(flow: DataFlow) -> bool:
+    """Tells whether a flow is an endless repetition, or all that flows of this package make of some."""
+    if isinstance(flow, FixedSizeData) or type(flow).__iter__ is not DataFlow.__iter__:
+        return False
+    if isinstance(flow, RepeatedData) and flow._num == -1:
+        return True
+    below = flow._children()
+    return bool(below) and all(map(_is_endless, below))
