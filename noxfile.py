@@ -92,6 +92,7 @@ COMBINATIONS = {
             "test_gan_examples.py",
             "test_gan_picture_examples.py",
             "test_rl_examples.py",
+            "test_simulators.py",
             "test_golden_checkpoints.py",
         ],
     ),

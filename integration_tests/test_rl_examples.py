@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import cloudpickle
 import numpy as np
 import pytest
 
@@ -76,3 +77,24 @@ def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
     assert (result["script"], len(result["returns"])) == ("dqn", 100)
     assert np.mean(result["returns"]) > 50
     assert capsys.readouterr().out.splitlines()[-1].endswith("over 100 episodes")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_short_training_by_simulators(rl_example, monkeypatch, tmp_path, capsys):
+    batch_a3c = rl_example("batch_a3c")
+    small = {"simulators": 1, "goal": float("inf"), "evaluate": 5}
+    monkeypatch.setitem(
+        batch_a3c.SETTINGS, "CartPole-v1", dataclasses.replace(batch_a3c.SETTINGS["CartPole-v1"], **small)
+    )
+    cloudpickle.register_pickle_by_value(batch_a3c)  # simulators need not import it, and TensorFlow with it
+    try:
+        batch_a3c.train("CartPole-v1", 3, tmp_path / "log", updates=240)
+    finally:
+        cloudpickle.unregister_pickle_by_value(batch_a3c)
+    result = json.loads((tmp_path / "log" / "result.json").read_text())
+    assert (result["script"], len(result["returns"])) == ("batch_a3c", 100)
+    assert np.mean(result["returns"]) > 40
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1].endswith("over 100 episodes")
+    assert any("predictions/s, " in line and line.endswith("frames/s") for line in lines)
