@@ -66,6 +66,7 @@ def test_dqn_learns(train, walks, mode):
     history = [value for _, value in trainer.monitors.get_history("mean_return")]
     assert history[0] < 0.5 < 0.8 < history[-1]
     assert trainer.loop.global_step == 800
+    assert "several in one session call" in trainer.explain()
     assert trainer.loop.env_steps <= 40 + 100 * 8
 
 
