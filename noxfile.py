@@ -427,7 +427,7 @@ def bench(session: nox.Session) -> None:
 
 def train_agents(session: nox.Session, *arguments: str) -> None:
     """Runs rows of the table of agents."""
-    install(session, ["dataflow[gym]", "trainers"], *GAMES)
+    install(session, ["trainers[rl]"], *GAMES)
     script = ROOT / "examples" / "rl" / "table.py"
     session.chdir(session.create_tmp())
     session.run("python", str(script), *arguments, env={"TF_CPP_MIN_LOG_LEVEL": "2"})

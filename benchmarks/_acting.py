@@ -37,6 +37,34 @@ def games() -> Any:
     return AtariVectorEnv("pong", num_envs=ENVS, num_threads=THREADS)
 
 
+class TimedRollout:
+    """A rollout that measures how long it takes to be filled: how long an agent acts.
+
+    Attributes:
+        seconds: of the last time.
+    """
+
+    def __init__(self, rollout: Any) -> None:
+        self._rollout = rollout
+        self.seconds = self._begin = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rollout, name)
+
+    def __len__(self) -> int:
+        return len(self._rollout)
+
+    def clear(self) -> None:
+        """Begins to measure."""
+        self._begin = time.perf_counter()
+        self._rollout.clear()
+
+    def finish(self, next_value: Any) -> None:
+        """Ends it."""
+        self._rollout.finish(next_value)
+        self.seconds = time.perf_counter() - self._begin
+
+
 def rounds(count: int) -> Callable[[], list[Speed]]:
     """Returns a function that trains for so many epochs, and measures each."""
     import tensorflow.compat.v1 as tf
@@ -64,8 +92,9 @@ def rounds(count: int) -> Callable[[], list[Speed]]:
     class Parts(Callback):
         """Measures the parts after each epoch, whose acting was made before it."""
 
-        def __init__(self) -> None:
+        def __init__(self, rollout: TimedRollout) -> None:
             self.speeds: list[Speed] = []
+            self._rollout = rollout
 
         def _setup_graph(self) -> None:
             outputs = ["sampled_action", "action_log_probability", "state_value"]
@@ -77,20 +106,21 @@ def rounds(count: int) -> Callable[[], list[Speed]]:
             self._observation = self._games.reset(seed=0)[0]
 
         def _trigger_epoch(self) -> None:
-            monitors = self.trainer.monitors
-            shares = [monitors.get_latest(name) for name in ("frames_per_second", "learner_share")]
+            acting = STEPS * ENVS / self._rollout.seconds
             actions = np.zeros(ENVS, np.int64)
             environment = _steps_per_second(lambda: self._games.step(actions))
             draw = np.ones(2, np.int64)
             inference = _steps_per_second(lambda: self._predict(self._observation, draw))
-            self.speeds.append(Speed(environment, inference, shares[0] / (1 - shares[1])))
+            self.speeds.append(Speed(environment, inference, acting))
 
         def _after_train(self) -> None:
             self._games.close()
 
     def run() -> list[Speed]:
-        envs, parts = games(), Parts()
+        envs = games()
         spaces = envs.single_observation_space, envs.single_action_space
+        rollout = TimedRollout(RolloutBuffer(*spaces, STEPS, ENVS, seed=0))
+        parts = Parts(rollout)
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
                 model=Agent.of(envs),
@@ -99,7 +129,6 @@ def rounds(count: int) -> Callable[[], list[Speed]]:
                 max_epoch=1 + count,
                 log_dir=log_dir,
             )
-            rollout = RolloutBuffer(*spaces, STEPS, ENVS, seed=0)
             PPOTrainer(config, envs, rollout, batch_size=STEPS * ENVS, epochs=1).train()
         envs.close()
         return parts.speeds[1:]
