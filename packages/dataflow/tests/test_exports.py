@@ -7,6 +7,7 @@ import pytest
 import towerpack_dataflow
 import towerpack_dataflow.datasets
 import towerpack_dataflow.envs
+import towerpack_dataflow.envs.simulators
 import towerpack_dataflow.interop.arrays
 import towerpack_dataflow.remote
 import towerpack_dataflow.replay
@@ -19,6 +20,7 @@ import towerpack_dataflow.testing
         towerpack_dataflow,
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,
+        towerpack_dataflow.envs.simulators,
         towerpack_dataflow.interop.arrays,
         towerpack_dataflow.remote,
         towerpack_dataflow.replay,
@@ -37,6 +39,7 @@ def test_all_is_sorted_and_every_name_is_documented(module):
         towerpack_dataflow,
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,
+        towerpack_dataflow.envs.simulators,
         towerpack_dataflow.remote,
         towerpack_dataflow.replay,
     ],
