@@ -52,9 +52,6 @@ class Watch(Callback):
         self.mean_return = monitors.get_latest("mean_return")
         self.predictions = monitors.get_latest("predictions_per_second")
 
-    def _after_train(self):
-        self.env_steps = self.trainer.loop.env_steps
-
 
 # Simulators need not import this module, and TensorFlow with it.
 cart_pole = partial(gymnasium.make, "CartPole-v1")
