@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import logging
 
 import tensorflow.compat.v1 as tf
@@ -29,8 +28,9 @@ class BuilderTrainer(TowerTrainer):
 
     - `_make_builder()` returns what places the towers: by default, on one device. It gets the random seed of
       this process, `processes.local_seed(seed)`, and the exchange with others, `processes.gradient_exchange`.
-    - `_build_train_op()` builds the training towers, usually by that builder, and returns the op of one step.
-      `tower_func`, `source`, `training_context` and `config.make_optimizer` are there for that.
+    - `_build_train_op()` builds the training towers, by default by that builder, with the configuration's
+      optimizer, and returns the op of one step. `tower_func`, `source`, `training_context` and
+      `config.make_optimizer` are there for that.
 
     Attributes:
         builder: what has placed the towers; None where `_build_train_op` did without.
@@ -60,9 +60,11 @@ class BuilderTrainer(TowerTrainer):
     def _make_builder(self) -> Builder:
         return SingleDeviceBuilder(self.processes.local_seed(self.seed), self.processes.gradient_exchange)
 
-    @abc.abstractmethod
     def _build_train_op(self) -> tf.Operation:
         """Builds the training towers, and returns the op of one step."""
+        assert self.source is not None
+        self.builder = self._make_builder()
+        return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
 
     def _own_callbacks(self) -> list[Callback]:
         callbacks = [] if self.builder is None else self.builder.callbacks()

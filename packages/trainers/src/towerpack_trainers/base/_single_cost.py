@@ -118,11 +118,6 @@ class SingleCostTrainer(BuilderTrainer):
         cost = self.tower_func.training[0].output if self.tower_func.training else None
         self._main_cost = cost if isinstance(cost, tf.Tensor) else None
 
-    def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
-        self.builder = self._make_builder()
-        return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
-
 
 @final
 class SimpleTrainer(SingleCostTrainer):

@@ -9,7 +9,7 @@ import numpy as np
 
 from towerpack_callbacks import Callback
 
-from ._time_shares import SHARES, TimeShares
+from ._time_shares import Shares
 from .environments import FinishedEpisodes
 
 __all__ = ["ActingReport"]
@@ -24,19 +24,20 @@ class ActingReport(Callback):
         shares: where its time goes.
     """
 
-    def __init__(self, episodes: FinishedEpisodes, shares: TimeShares) -> None:
+    def __init__(self, episodes: FinishedEpisodes, shares: Shares) -> None:
         self._episodes, self._shares = episodes, shares
 
     def produces(self) -> Sequence[str]:
         """Names the statistics."""
-        return ["mean_return", "episodes", *SHARES]
+        return ["mean_return", "episodes", *self._shares.names]
 
     def headlines(self) -> Sequence[str]:
         """Names those of episodes; the shares have a line of their own."""
         return ["mean_return", "episodes"]
 
     def _trigger_epoch(self) -> None:
-        monitors, last = self.trainer.monitors, self._episodes.last
+        # Episodes may end meanwhile, in the thread of simulators.
+        monitors, last = self.trainer.monitors, list(self._episodes.last)
         monitors.put_scalar("episodes", len(self._episodes.take_new()))
         # Before the first episode has ended there is no return to tell.
         mean = float(np.mean([each.total for each in last])) if last else np.nan

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import attrs
-import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 
@@ -81,11 +80,6 @@ class AgentTrainer(BuilderTrainer):
 
     def _make_builder(self) -> Builder:
         return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
-
-    def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
-        self.builder = self._make_builder()
-        return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
 
     def _own_callbacks(self) -> list[Callback]:
         report = ActingReport(self._collector.steps.episodes, self._collector.shares)

@@ -212,11 +212,6 @@ class Collector(Callback):
         outputs: list[np.ndarray] = self.shares.in_inference(lambda: predict(observation, draw))
         return outputs
 
-    def _step(self, action: np.ndarray) -> Transitions:
-        """Makes one step in all environments."""
-        self.shares.in_environment(lambda: self.steps.send(action))
-        return self._counted(self.shares.in_environment(self.steps.receive))
-
     def _moments(self, count: int) -> Iterator[Moment]:
         """Acts in all environments, so many times.
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Self
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import ModelError
-from ..towers._model_desc import ModelDesc
+from ._agent_model import AgentModel
 from ._distributions import Distribution
-from ._spaces import action_spec, observation_spec
 
 __all__ = ["PolicyModel"]
 
 
-class PolicyModel(ModelDesc):
+class PolicyModel(AgentModel):
     """Describes a policy and a value function. Subclass it, and override `policy` and `optimizer`.
 
     Trainers such as `PPOTrainer` add what they learn from. By itself, it predicts: a predictor of its
@@ -48,26 +46,6 @@ class PolicyModel(ModelDesc):
         ```
     """
 
-    data_from_trainer = True
-
-    def __init__(self, observation_space: Any, action_space: Any) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
-        self._observation = observation_spec(observation_space)
-        self._action = action_spec(action_space)
-
-    @classmethod
-    def of(cls, envs: Any, *arguments: Any, **named: Any) -> Self:
-        """Makes the model for vector environments, or for a single one.
-
-        Args:
-            envs: has `single_observation_space` and `single_action_space`, or `observation_space` and
-                `action_space`.
-            arguments, named: further arguments of the class.
-        """
-        prefix = "single_" if hasattr(envs, "single_action_space") else ""
-        spaces = (getattr(envs, f"{prefix}{kind}_space") for kind in ("observation", "action"))
-        return cls(*spaces, *arguments, **named)
-
     @abc.abstractmethod
     def policy(self, observation: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         """Adds the networks to the graph.
@@ -78,10 +56,6 @@ class PolicyModel(ModelDesc):
         Returns:
             The distribution of actions, such as `Categorical(logits)`, and the values: float32 [batch].
         """
-
-    def inputs(self) -> list[tf.TensorSpec]:
-        """Returns the one input of a predictor."""
-        return [self._observation]
 
     def build_graph(self, *inputs: tf.Tensor) -> None:
         """Adds a replica that acts."""

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
-from typing import TypeVar, final
+from typing import Protocol, TypeVar, final
 
-__all__ = ["SHARES", "TimeShares"]
-
-SHARES = ("frames_per_second", "environment_share", "inference_share", "learner_share", "idle_share")
+__all__ = ["Shares", "TimeShares", "shares_as_text"]
 
 _Result = TypeVar("_Result")
+
+
+class Shares(Protocol):
+    """What a training by acting measures of itself."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the rates and shares."""
+
+    def take(self) -> dict[str, float]:
+        """Returns the rates and shares since the last call, by their names."""
+
+    def as_text(self, taken: Mapping[str, float]) -> str:
+        """Returns what `take` returned as words."""
 
 
 @final
@@ -18,11 +30,14 @@ class TimeShares:
     """Adds up what the parts of a training take.
 
     Attributes:
+        names: of what `take` returns.
         environment: seconds of waiting for environments.
         inference: seconds of asking the policy.
         learner: seconds of updates.
         frames: steps of environments.
     """
+
+    names = ("frames_per_second", "environment_share", "inference_share", "learner_share", "idle_share")
 
     def __init__(self) -> None:
         self._learning_since: float | None = None
@@ -66,10 +81,14 @@ class TimeShares:
         busy = (self.environment, self.inference, self.learner)
         parts = (self.frames, *busy, max(seconds - sum(busy), 0.0))
         self._restart()
-        return {name: part / seconds for name, part in zip(SHARES, parts)}
+        return {name: part / seconds for name, part in zip(self.names, parts)}
 
-    @staticmethod
-    def as_text(taken: Mapping[str, float]) -> str:
+    def as_text(self, taken: Mapping[str, float]) -> str:
         """Returns what `take` returned as words: "1,234 frames/s: environment 41 %, inference 22 %, …"."""
-        shares = ", ".join(f"{name.removesuffix('_share')} {taken[name]:.0%}" for name in SHARES[1:])
-        return f"{taken[SHARES[0]]:,.0f} frames/s: {shares}".replace("%", " %")
+        return f"{taken['frames_per_second']:,.0f} frames/s: {shares_as_text(taken)}"
+
+
+def shares_as_text(taken: Mapping[str, float]) -> str:
+    """Returns the shares among rates and shares as words: "environment 41 %, inference 22 %, …"."""
+    shares = {name.removesuffix("_share"): share for name, share in taken.items() if name.endswith("_share")}
+    return ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in shares.items())

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import final
 
 import attrs
-import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 from towerpack_inputsource import QueueInput
@@ -17,6 +16,7 @@ from ...config._train_config import TrainConfig
 from ...replicate import choose_builder
 from ...towers._builder import Builder
 from ...towers._devices import choose_devices
+from .._acting_report import ActingReport
 from ._simulator_actor import SimulatorActor
 from ._simulators import Simulators
 from ._trajectories import TrajectoryFlow
@@ -94,10 +94,6 @@ class BatchA3CTrainer(BuilderTrainer):
     def _make_builder(self) -> Builder:
         return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
 
-    def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
-        self.builder = self._make_builder()
-        return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
-
     def _own_callbacks(self) -> list[Callback]:
-        return [*super()._own_callbacks(), self._actor]
+        report = ActingReport(self._actor.episodes, self._actor.shares)
+        return [*super()._own_callbacks(), self._actor, report]

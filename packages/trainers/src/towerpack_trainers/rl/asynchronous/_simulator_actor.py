@@ -17,7 +17,7 @@ from ...predict import MultiThreadAsyncPredictor
 from ...towers._predictor import Predictor
 from .._spaces import action_spec
 from ..environments import Episode, FinishedEpisodes
-from ._simulator_shares import SIMULATOR_SHARES, SimulatorShares
+from ._simulator_shares import SimulatorShares
 from ._simulators import Simulators
 from ._trajectories import TrajectoryFlow, Unroll
 
@@ -37,6 +37,10 @@ class SimulatorActor(Callback):
         steps: of a trajectory.
         predictors: threads that predict.
         prediction_batch: the most observations in one prediction.
+
+    Attributes:
+        episodes: those that have ended in the simulators.
+        shares: where the time of the simulators goes.
     """
 
     chief_only = False
@@ -50,8 +54,8 @@ class SimulatorActor(Callback):
         space = simulators.single_observation_space
         kinds = (space.dtype, space.shape), (action.dtype.as_numpy_dtype, action.shape)
         self._unrolls = [Unroll(len(envs), steps, *kinds) for envs in simulators.simulators]
-        self._episodes = FinishedEpisodes(simulators.num_envs)
-        self._shares = SimulatorShares(len(simulators.simulators))
+        self.episodes = FinishedEpisodes(simulators.num_envs)
+        self.shares = SimulatorShares(len(simulators.simulators))
         self._predict: MultiThreadAsyncPredictor | None = None
         self._steps_before = 0
 
@@ -71,30 +75,13 @@ class SimulatorActor(Callback):
         self._simulators.start(self)
 
     def _trigger_step(self) -> None:
-        self.trainer.loop.env_steps = self._steps_before + self._shares.frames
+        self.trainer.loop.env_steps = self._steps_before + self.shares.frames
 
     def _after_train(self) -> None:
         self._flow.close()
         self._simulators.close()
         if self._predict is not None:
             self._predict.close()
-
-    def produces(self) -> Sequence[str]:
-        """Names the statistics."""
-        return ["mean_return", "episodes", *SIMULATOR_SHARES]
-
-    def headlines(self) -> Sequence[str]:
-        """Names those of episodes; the shares have a line of their own."""
-        return ["mean_return", "episodes"]
-
-    def _trigger_epoch(self) -> None:
-        monitors, last = self.trainer.monitors, list(self._episodes.last)
-        monitors.put_scalar("episodes", len(self._episodes.take_new()))
-        monitors.put_scalar("mean_return", float(np.mean([each.total for each in last])) if last else np.nan)
-        taken = self._shares.take()
-        for name, value in taken.items():
-            monitors.put_scalar(name, value)
-        monitors.put_message(self._shares.as_text(taken))
 
     def describe(self) -> str:
         """Returns who acts, for `explain`."""
@@ -111,21 +98,21 @@ class SimulatorActor(Callback):
         """Ends a step of the trajectories, and asks for the actions of the next one."""
         number, observation = states.simulator, states.observation
         unroll = self._unrolls[number]
-        self._shares.arrived(number, int(np.count_nonzero(states.valid)))
+        self.shares.arrived(number, int(np.count_nonzero(states.valid)))
         unroll.end_step(states.reward, states.terminated, states.valid)
         if complete := unroll.observe(observation):
             began = perf_counter()
             self._flow.put(complete)
-            self._shares.held_up(perf_counter() - began)
+            self.shares.held_up(perf_counter() - began)
         assert self._predict is not None
-        self._shares.asked(number, len(observation))
+        self.shares.asked(number, len(observation))
         answers = _Answers(self, number, len(observation))
         for row, each in enumerate(observation):
             self._predict.put_task([each], partial(answers.take, row))
 
     def on_episode_over(self, episode: Any) -> None:
         """Counts an episode."""
-        self._episodes.add(Episode(episode.total, episode.length))
+        self.episodes.add(Episode(episode.total, episode.length))
 
     def on_error(self, error: BaseException) -> None:
         """Ends the training with an error."""
@@ -135,7 +122,7 @@ class SimulatorActor(Callback):
         """Sends the predicted actions; called by a thread that predicts."""
         action, log_probability = (np.stack(part) for part in zip(*answers))
         self._unrolls[simulator].act(action, log_probability)
-        self._shares.sent(simulator)
+        self.shares.sent(simulator)
         self._simulators.send(simulator, self._action.for_environment(action))
 
 

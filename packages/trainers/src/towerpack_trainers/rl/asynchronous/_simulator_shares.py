@@ -8,16 +8,9 @@ from typing import final
 
 import numpy as np
 
-__all__ = ["SIMULATOR_SHARES", "SimulatorShares"]
+from .._time_shares import shares_as_text
 
-SIMULATOR_SHARES = (
-    "frames_per_second",
-    "predictions_per_second",
-    "environment_share",
-    "inference_share",
-    "learner_share",
-    "idle_share",
-)
+__all__ = ["SimulatorShares"]
 
 
 @final
@@ -28,9 +21,19 @@ class SimulatorShares:
         simulators: how many there are.
 
     Attributes:
+        names: of what `take` returns.
         frames: steps of environments, since the beginning.
         predictions: since the beginning.
     """
+
+    names = (
+        "frames_per_second",
+        "predictions_per_second",
+        "environment_share",
+        "inference_share",
+        "learner_share",
+        "idle_share",
+    )
 
     def __init__(self, simulators: int) -> None:
         self.frames = self.predictions = 0
@@ -75,12 +78,10 @@ class SimulatorShares:
         passed = max(now - began, 1e-9)
         busy = ((seconds - before) / (passed * len(self._sent))).tolist()
         rates = [(self.frames - frames) / passed, (self.predictions - predictions) / passed]
-        return dict(zip(SIMULATOR_SHARES, [*rates, *busy, max(1 - sum(busy), 0.0)]))
+        return dict(zip(self.names, [*rates, *busy, max(1 - sum(busy), 0.0)]))
 
-    @staticmethod
-    def as_text(taken: Mapping[str, float]) -> str:
+    def as_text(self, taken: Mapping[str, float]) -> str:
         """Returns what `take` returned as words."""
-        frames, predictions, *shares = (taken[name] for name in SIMULATOR_SHARES)
-        names = (name.removesuffix("_share") for name in SIMULATOR_SHARES[2:])
-        text = ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in zip(names, shares))
-        return f"{frames:,.0f} frames/s, {predictions:,.0f} predictions/s; the time of simulators: {text}"
+        frames, predictions = taken["frames_per_second"], taken["predictions_per_second"]
+        shares = shares_as_text(taken)
+        return f"{frames:,.0f} frames/s, {predictions:,.0f} predictions/s; the time of simulators: {shares}"

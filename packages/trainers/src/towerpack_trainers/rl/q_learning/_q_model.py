@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, Self
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from ..._errors import ConfigError, ModelError
-from ...towers._model_desc import ModelDesc
-from .._spaces import action_spec, observation_spec
+from .._agent_model import AgentModel
 
 __all__ = ["QModel"]
 
 
-class QModel(ModelDesc):
+class QModel(AgentModel):
     """Describes the values of actions. Subclass it, and override `q_values` and `optimizer`.
 
     `DQNTrainer` adds what it learns from. By itself, it predicts: a predictor of its "observation" has the
@@ -46,12 +45,9 @@ class QModel(ModelDesc):
         ```
     """
 
-    data_from_trainer = True
-
     def __init__(self, observation_space: Any, action_space: Any) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
-        self._observation = observation_spec(observation_space)
-        choices = action_spec(action_space).choices
+        super().__init__(observation_space, action_space)
+        choices = self._action.choices
         if choices is None:
             raise ConfigError(
                 f"{type(self).__name__} estimates a value for each action, of which there must be finitely "
@@ -59,19 +55,6 @@ class QModel(ModelDesc):
                 "numbers."
             )
         self._choices = choices
-
-    @classmethod
-    def of(cls, envs: Any, *arguments: Any, **named: Any) -> Self:
-        """Makes the model for vector environments, or for a single one.
-
-        Args:
-            envs: has `single_observation_space` and `single_action_space`, or `observation_space` and
-                `action_space`.
-            arguments, named: further arguments of the class.
-        """
-        prefix = "single_" if hasattr(envs, "single_action_space") else ""
-        spaces = (getattr(envs, f"{prefix}{kind}_space") for kind in ("observation", "action"))
-        return cls(*spaces, *arguments, **named)
 
     @abc.abstractmethod
     def q_values(self, observation: tf.Tensor) -> tf.Tensor:
@@ -83,10 +66,6 @@ class QModel(ModelDesc):
         Returns:
             The expected discounted return of each action: float [batch, actions]. See `dueling`.
         """
-
-    def inputs(self) -> list[tf.TensorSpec]:
-        """Returns the one input of a predictor."""
-        return [self._observation]
 
     def build_graph(self, *inputs: tf.Tensor) -> None:
         """Adds a replica that acts."""
