@@ -17,7 +17,7 @@ from pathlib import Path
 
 import gymnasium
 import tensorflow.compat.v1 as tf
-from evaluation import EVALUATION_SEED, STATISTIC, CountSteps, StopAt, make_envs, test
+from evaluation import EVALUATION_SEED, STATISTIC, StopAt, make_envs, test
 
 from towerpack_callbacks import Callback, MaxSaver
 from towerpack_dataflow.envs.simulators import SimulatorMaster, SimulatorProcess
@@ -107,14 +107,14 @@ def train(env, seed, log_dir, updates=None) -> None:
     settings = SETTINGS[env]
     simulator = SimulatorProcess([partial(make_env, env)] * settings.envs)
     master = SimulatorMaster([simulator] * settings.simulators, seed=seed)
-    model, count, speed = make_model(env, master), CountSteps(), Speed()
+    model, speed = make_model(env, master), Speed()
     evaluator = PolicyEvaluator(
         lambda: make_envs(env, settings.evaluate), settings.evaluate, seed=EVALUATION_SEED
     )
     epochs = 30
     config = TrainConfig(
         model=model,
-        callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(settings.goal), count, speed],
+        callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(settings.goal), speed],
         steps_per_epoch=-(-(settings.updates if updates is None else updates) // epochs),
         max_epoch=epochs,
         log_dir=log_dir,
@@ -122,9 +122,10 @@ def train(env, seed, log_dir, updates=None) -> None:
     )
     objective = VTraceObjective(discount=settings.gamma, entropy=settings.entropy)
     sizes = {"steps": settings.steps, "batch_size": settings.batch_size}
-    BatchA3CTrainer(config, master, objective=objective, **sizes).train()
+    trainer = BatchA3CTrainer(config, master, objective=objective, **sizes)
+    trainer.train()
     print(speed.text())
-    test("batch_a3c", env, seed, model, log_dir, count.steps)
+    test("batch_a3c", env, seed, model, log_dir, trainer.env_steps)
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorflow.compat.v1 as tf
-from evaluation import EVALUATION_SEED, STATISTIC, CountSteps, StopAt, make_envs, test
+from evaluation import EVALUATION_SEED, STATISTIC, StopAt, make_envs, test
 
 from towerpack_callbacks import MaxSaver
 from towerpack_dataflow.envs import VectorEnvState
@@ -101,20 +101,20 @@ def train(env, seed, log_dir) -> None:
     """Trains, and tests."""
     use = SETTINGS[env]
     envs = make_envs(env, use.envs)
-    model, count = make_model(env, envs), CountSteps()
+    model = make_model(env, envs)
     spaces = envs.single_observation_space, envs.single_action_space
     sampling = UniformSampling(seed=seed)
     memory = ReplayBuffer(*spaces, use.capacity, sampling=sampling, n_step=use.n_step, gamma=use.gamma)
     evaluator = PolicyEvaluator(lambda: make_envs(env, use.evaluate), use.evaluate, seed=EVALUATION_SEED)
     config = TrainConfig(
         model=model,
-        callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(use.goal), count],
+        callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(use.goal)],
         steps_per_epoch=use.turns // use.evaluations * use.updates,
         max_epoch=use.evaluations,
         log_dir=log_dir,
         seed=seed,
     )
-    DQNTrainer(
+    trainer = DQNTrainer(
         config,
         envs,
         memory,
@@ -126,9 +126,10 @@ def train(env, seed, log_dir) -> None:
         updates_per_turn=use.updates,
         learning_starts=1000,
         env_state=VectorEnvState(envs),
-    ).train()
+    )
+    trainer.train()
     envs.close()
-    test("dqn", env, seed, model, log_dir, count.steps)
+    test("dqn", env, seed, model, log_dir, trainer.env_steps)
 
 
 def main() -> None:

@@ -77,15 +77,6 @@ class StopAt(Callback):
             raise StopTraining(f"{STATISTIC} has reached {self._goal:g}")
 
 
-class CountSteps(Callback):
-    """Keeps the number of the environments' steps, for the result."""
-
-    steps = 0
-
-    def _after_train(self):
-        self.steps = self.trainer.loop.env_steps
-
-
 def greedy(model, log_dir):
     """Returns a predictor of the best weights of a training: from observations to actions.
 

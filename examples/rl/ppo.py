@@ -14,7 +14,7 @@ from pathlib import Path
 
 import gymnasium
 import tensorflow.compat.v1 as tf
-from evaluation import EVALUATION_SEED, STATISTIC, CountSteps, StopAt, make_envs, test
+from evaluation import EVALUATION_SEED, STATISTIC, StopAt, make_envs, test
 from gymnasium.wrappers.vector import TransformReward
 from ppo_settings import SETTINGS
 
@@ -92,7 +92,6 @@ def train(env, seed, log_dir) -> None:
     rollout = RolloutBuffer(
         *spaces, settings.steps, settings.envs, gamma=settings.gamma, lam=settings.lam, seed=seed
     )
-    count = CountSteps()
     evaluator = PolicyEvaluator(
         lambda: make_envs(env, settings.evaluate), settings.evaluate, seed=EVALUATION_SEED
     )
@@ -102,13 +101,12 @@ def train(env, seed, log_dir) -> None:
             PeriodicTrigger(evaluator, every_k_epochs=settings.every),
             MaxSaver(STATISTIC),
             StopAt(settings.goal),
-            count,
         ],
         max_epoch=settings.turns // 10,
         log_dir=log_dir,
         seed=seed,
     )
-    PPOTrainer(
+    trainer = PPOTrainer(
         config,
         envs,
         rollout,
@@ -116,9 +114,10 @@ def train(env, seed, log_dir) -> None:
         epochs=settings.epochs,
         objective=PPOObjective(clip=settings.clip, entropy=settings.entropy),
         env_state=VectorEnvState(envs),
-    ).train()
+    )
+    trainer.train()
     envs.close()
-    test("ppo", env, seed, model, log_dir, count.steps)
+    test("ppo", env, seed, model, log_dir, trainer.env_steps)
 
 
 def main() -> None:
