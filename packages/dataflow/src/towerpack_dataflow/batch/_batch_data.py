@@ -19,7 +19,7 @@ from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
 from ._host_share import first_number, hosts_of
 
-__all__ = ["BatchData"]
+__all__ = ["BatchData", "checked_batch_size"]
 
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
@@ -60,14 +60,8 @@ class BatchData(ProxyDataFlow):
     def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         """Checks the size against the length of `ds`, if that is known."""
         super().__init__(ds)
-        self._batch_size = arguments.count("batch_size", batch_size)
-        self._remainder = arguments.flag("remainder", remainder)
-        length = known_length(self.ds)
-        if not remainder and length is not None and batch_size > length:
-            raise ArgumentError(
-                f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
-                "no batch; take a smaller one, or remainder=True"
-            )
+        self._batch_size = checked_batch_size(self.ds, batch_size, remainder)
+        self._remainder = remainder
         self._use_list = arguments.flag("use_list", use_list)
 
     @staticmethod
@@ -189,3 +183,25 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
+
+
+def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:
+    """Checks and returns the size of batches.
+
+    Args:
+        flow: whose datapoints the batches are made of.
+        batch_size: the most datapoints of a batch.
+        remainder: whether the last batch of a pass may be smaller.
+
+    Raises:
+        ArgumentError: the size is not an integer above 0, or there would be no batch.
+        ArgumentTypeError: `remainder` is not a boolean.
+    """
+    size = arguments.count("batch_size", batch_size)
+    length = known_length(flow)
+    if not arguments.flag("remainder", remainder) and length is not None and size > length:
+        raise ArgumentError(
+            f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
+            "no batch; take a smaller one, or remainder=True"
+        )
+    return size

@@ -11,9 +11,9 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
+from ._batch_data import checked_batch_size
 from ._buffer_pool import BufferPool
 from ._collate import Collator
 from ._component_builders import ComponentBuilder, builder_for
@@ -69,14 +69,8 @@ class PadBatchData(ProxyDataFlow):
     ) -> None:
         """Checks the size against the length of `ds`, if that is known."""
         super().__init__(ds)
-        self._batch_size = arguments.count("batch_size", batch_size)
-        self._remainder = arguments.flag("remainder", remainder)
-        length = known_length(self.ds)
-        if not remainder and length is not None and batch_size > length:
-            raise ArgumentError(
-                f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
-                "no batch; take a smaller one, or remainder=True"
-            )
+        self._batch_size = checked_batch_size(self.ds, batch_size, remainder)
+        self._remainder = remainder
         if not isinstance(shapes, (Mapping, type(None))):
             raise ArgumentTypeError(f"shapes is a dict of shapes by component; received {shapes!r}")
         self._shapes = {key: _sizes(key, shape) for key, shape in (shapes or {}).items()}
