@@ -10,13 +10,12 @@ of evaluations on other ones. It needs `pip install "towerpack-trainers[rl]"`.
 """
 
 import argparse
-import logging
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import gymnasium
 import tensorflow.compat.v1 as tf
+from command_line import run
 from evaluation import EVALUATION_SEED, STATISTIC, StopAt, make_envs, test
 
 from towerpack_callbacks import Callback, MaxSaver
@@ -128,16 +127,7 @@ def train(env, seed, log_dir, updates=None) -> None:
     test("batch_a3c", env, seed, model, log_dir, trainer.env_steps)
 
 
-def main() -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Batched A3C with V-trace")
-    parser.add_argument("--env", default="CartPole-v1", choices=SETTINGS)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--updates", type=int, help="for a short run; those of the settings by default")
-    args = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    train(args.env, args.seed, Path(f"train_log/batch_a3c-{args.env}-{args.seed}"), args.updates)
-
-
 if __name__ == "__main__":
-    main()
+    own = argparse.ArgumentParser()
+    own.add_argument("--updates", type=int, help="for a short run; those of the settings by default")
+    run(train, SETTINGS, __doc__, own)

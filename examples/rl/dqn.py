@@ -7,12 +7,10 @@ The last line is the mean return of 100 episodes that were not seen before, play
 evaluations on other ones. It needs `pip install "towerpack-trainers[rl]"`; MinAtar needs `minatar` besides.
 """
 
-import argparse
-import logging
 from dataclasses import dataclass
-from pathlib import Path
 
 import tensorflow.compat.v1 as tf
+from command_line import run
 from evaluation import EVALUATION_SEED, STATISTIC, StopAt, make_envs, test
 
 from towerpack_callbacks import MaxSaver
@@ -132,15 +130,5 @@ def train(env, seed, log_dir) -> None:
     test("dqn", env, seed, model, log_dir, trainer.env_steps)
 
 
-def main() -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Deep Q-learning")
-    parser.add_argument("--env", default="CartPole-v1", choices=SETTINGS)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    train(args.env, args.seed, Path(f"train_log/dqn-{args.env.replace('/', '-')}-{args.seed}"))
-
-
 if __name__ == "__main__":
-    main()
+    run(train, SETTINGS, __doc__)

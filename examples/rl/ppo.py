@@ -8,12 +8,9 @@ evaluations on other ones. It needs `pip install "towerpack-trainers[rl]"`; MinA
 and `ale-py` besides.
 """
 
-import argparse
-import logging
-from pathlib import Path
-
 import gymnasium
 import tensorflow.compat.v1 as tf
+from command_line import run
 from evaluation import EVALUATION_SEED, STATISTIC, StopAt, make_envs, test
 from gymnasium.wrappers.vector import TransformReward
 from ppo_settings import SETTINGS
@@ -120,15 +117,5 @@ def train(env, seed, log_dir) -> None:
     test("ppo", env, seed, model, log_dir, trainer.env_steps)
 
 
-def main() -> None:
-    """Runs the command line."""
-    parser = argparse.ArgumentParser(description="Proximal policy optimization")
-    parser.add_argument("--env", default="CartPole-v1", choices=SETTINGS)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    train(args.env, args.seed, Path(f"train_log/ppo-{args.env.replace('/', '-')}-{args.seed}"))
-
-
 if __name__ == "__main__":
-    main()
+    run(train, SETTINGS, __doc__)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from command_line import log_directory
 
 HERE = Path(__file__).parent
 
@@ -57,7 +58,7 @@ def run(row: Row, seed: int) -> tuple[bool, str]:
     begin = f"| `{row.script}.py` | {row.env} | {seed} |"
     if process.returncode:
         return False, f"{begin} failed: {process.stderr.strip().splitlines()[-1]} | | | |"
-    log_dir = Path("train_log") / f"{row.script}-{row.env.replace('/', '-')}-{seed}"
+    log_dir = log_directory(row.script, row.env, seed)
     result = json.loads((log_dir / "result.json").read_text(encoding="utf-8"))
     returns, steps = result["returns"], result["env_steps"]
     met = np.mean(returns) >= row.goal and steps <= row.most_env_steps
