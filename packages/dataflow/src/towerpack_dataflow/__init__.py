@@ -15,6 +15,7 @@ from ._errors import (
     EnvTimeoutError,
     ExhaustedError,
     FlowDefinitionError,
+    FormatError,
     JoinError,
     MessageError,
     NotAddressableError,
@@ -34,6 +35,15 @@ from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
+from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
+from .formats.tfrecord import (
+    TFRecordData,
+    TFRecordSerializer,
+    decode_example,
+    encode_example,
+    index_tfrecord,
+    write_tfrecord,
+)
 from .operators._filter_data import FilterData
 from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
@@ -73,6 +83,7 @@ __all__ = [
     "BucketData",
     "CacheData",
     "CacheError",
+    "CaffeLMDB",
     "ComponentError",
     "ConcatData",
     "DataFlow",
@@ -95,8 +106,12 @@ __all__ = [
     "FilterData",
     "FixedSizeData",
     "FlowDefinitionError",
+    "FormatError",
     "JoinData",
     "JoinError",
+    "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBSerializer",
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
@@ -129,6 +144,8 @@ __all__ = [
     "SpeedResult",
     "StateError",
     "Suggestion",
+    "TFRecordData",
+    "TFRecordSerializer",
     "TestDataSpeed",
     "TooFewTransitionsError",
     "Trace",
@@ -139,8 +156,12 @@ __all__ = [
     "WorkerInfo",
     "ZipData",
     "autotune",
+    "decode_example",
+    "encode_example",
     "flows_read_here",
     "get_worker_info",
+    "index_tfrecord",
     "refit",
     "reshard",
+    "write_tfrecord",
 ]

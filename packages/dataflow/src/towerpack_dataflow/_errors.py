@@ -19,6 +19,7 @@ __all__ = [
     "EnvTimeoutError",
     "ExhaustedError",
     "FlowDefinitionError",
+    "FormatError",
     "JoinError",
     "MessageError",
     "NotAddressableError",
@@ -51,6 +52,7 @@ class DataFlowError(Exception):
         ├── EnvError             (ValueError)    an environment does not keep to its own spaces
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
+        ├── FormatError                          a file's bytes are not what its format says
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
@@ -183,3 +185,7 @@ class EnvTimeoutError(WorkerError, TimeoutError):
 
 class WorkerDiedError(WorkerError):
     """A worker process was killed, or ended by itself."""
+
+
+class FormatError(DataFlowError):
+    """A file's bytes are not what its format says."""
