@@ -29,6 +29,7 @@ from ._errors import (
     WorkerError,
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
+from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
@@ -46,7 +47,6 @@ from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache
 from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
-from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
