@@ -32,6 +32,7 @@ from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
+from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
@@ -109,6 +110,7 @@ __all__ = [
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "OnlineMoments",
     "Origin",
     "PackData",
     "PadBatchData",
@@ -127,6 +129,7 @@ __all__ = [
     "ShardData",
     "SkipData",
     "SpeedResult",
+    "StatCounter",
     "StateError",
     "Suggestion",
     "TestDataSpeed",

@@ -1,5 +1,6 @@
-"""Datasets as flows; what they need is imported when one is made."""
+"""Datasets as flows, and their statistics; what a dataset needs is imported when one is made."""
 
 from ._digits import Digits
+from ._online_moments import OnlineMoments, StatCounter
 
-__all__ = ["Digits"]
+__all__ = ["Digits", "OnlineMoments", "StatCounter"]
