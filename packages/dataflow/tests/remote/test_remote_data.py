@@ -324,6 +324,13 @@ def test_without_a_sender_there_is_an_error(ipc_addr):
         list(RemoteDataZMQ(ipc_addr, timeout=0.3))
 
 
+def test_an_address_that_is_none_is_an_error_and_leaves_nothing_behind():
+    files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(RemoteError, match="a receiver cannot connect to tcp://no-port: Invalid argument"):
+        list(RemoteDataZMQ([ANY.replace("*", "9"), "tcp://no-port"]))
+    assert len(os.listdir("/proc/self/fd")) == files
+
+
 def test_keys_admit_one_receiver_and_no_other():
     mine, theirs = CurveKeys.pair()
     assert mine.secret not in repr(mine)

@@ -115,7 +115,11 @@ def admit(context: zmq.Context, peers: Sequence[str]) -> ThreadAuthenticator:
 def connected_socket(
     context: zmq.Context, address: str, identity: bytes, keys: CurveKeys | None, max_bytes: int
 ) -> zmq.Socket:
-    """Opens a socket of a receiver, which reconnects by itself."""
+    """Opens a socket of a receiver, which reconnects by itself.
+
+    Raises:
+        RemoteError: the address is none that can be connected to.
+    """
     socket = context.socket(zmq.DEALER)
     socket.setsockopt(zmq.IDENTITY, identity)
     socket.setsockopt(zmq.RCVHWM, 0)  # the credit bounds what comes
@@ -124,7 +128,11 @@ def connected_socket(
     if keys is not None:
         socket.curve_serverkey = keys.peers[0].encode()
         _set_keys(socket, keys)
-    socket.connect(address)
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as error:
+        socket.close(0)
+        raise RemoteError(f"a receiver cannot connect to {address}: {error}") from error
     return socket
 
 
