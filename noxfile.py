@@ -24,7 +24,7 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
 WITH_EXTRAS = {
-    "dataflow": "dataflow[datasets,gym,remote]",
+    "dataflow": "dataflow[datasets,gym,image,remote,viz]",
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
