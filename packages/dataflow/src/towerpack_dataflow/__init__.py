@@ -9,6 +9,7 @@ from ._errors import (
     DataFlowError,
     DataFlowTerminated,
     DatapointTimeoutError,
+    DatasetError,
     EmptyFlowError,
     EnvCallError,
     EnvError,
@@ -30,8 +31,10 @@ from ._errors import (
     WorkerError,
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
+from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .bench._bottleneck import Diagnosis, SpeedResult
 from .bench._data_speed import TestDataSpeed
+from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
@@ -56,7 +59,6 @@ from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache
 from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
-from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -94,6 +96,7 @@ __all__ = [
     "DataFromIterable",
     "DataFromList",
     "DatapointTimeoutError",
+    "DatasetError",
     "Diagnosis",
     "DiskCache",
     "EmptyFlowError",
@@ -124,6 +127,7 @@ __all__ = [
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "OnlineMoments",
     "Origin",
     "PackData",
     "PadBatchData",
@@ -142,6 +146,7 @@ __all__ = [
     "ShardData",
     "SkipData",
     "SpeedResult",
+    "StatCounter",
     "StateError",
     "Suggestion",
     "TFRecordData",

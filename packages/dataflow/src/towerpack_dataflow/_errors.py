@@ -13,6 +13,7 @@ __all__ = [
     "DataFlowError",
     "DataFlowTerminated",
     "DatapointTimeoutError",
+    "DatasetError",
     "EmptyFlowError",
     "EnvCallError",
     "EnvError",
@@ -47,12 +48,13 @@ class DataFlowError(Exception):
         ├── CacheError           (ValueError)    a directory does not hold the cache of such a flow
         ├── ComponentError       (LookupError)   a datapoint lacks the component asked for
         ├── DataFlowTerminated   (RuntimeError)  a flow can never give a datapoint again
+        ├── DatasetError         (OSError)       a file of a data set is missing and cannot be had
         ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
         ├── EnvCallError         (RuntimeError)  a vector environment's method, called out of turn
         ├── EnvError             (ValueError)    an environment does not keep to its own spaces
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
-        ├── FormatError                          a file's bytes are not what its format says
+        ├── FormatError          (ValueError)    a file's bytes are not what its format says
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
@@ -101,6 +103,10 @@ class DataFlowTerminated(DataFlowError, RuntimeError):
     """
 
 
+class DatasetError(DataFlowError, OSError):
+    """A file of a data set is missing, and cannot be downloaded or is not what was expected."""
+
+
 class EmptyFlowError(DataFlowError, ValueError):
     """A flow that is repeated endlessly has no datapoints, so that the repetition would never yield one."""
 
@@ -119,6 +125,10 @@ class ExhaustedError(DataFlowError, RuntimeError):
 
 class FlowDefinitionError(DataFlowError, TypeError):
     """A subclass of `DataFlow` overrides none of the methods that it must, or contradictory ones."""
+
+
+class FormatError(DataFlowError, ValueError):
+    """A file's bytes are not what its format says."""
 
 
 class JoinError(DataFlowError, ValueError):
@@ -185,7 +195,3 @@ class EnvTimeoutError(WorkerError, TimeoutError):
 
 class WorkerDiedError(WorkerError):
     """A worker process was killed, or ended by itself."""
-
-
-class FormatError(DataFlowError):
-    """A file's bytes are not what its format says."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
 from ._errors import ConfigError, ExportError, ModelError, RestoreError
-from .cli import CommandError, add_describe, add_export, add_launch, add_predict
+from .cli import CommandError, add_describe, add_env, add_export, add_launch, add_predict
 
 __all__ = ["main"]
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m towerpack_trainers", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_launch, add_export, add_predict, add_describe):
+    for add in (add_launch, add_export, add_predict, add_describe, add_env):
         add(commands)
     options = parser.parse_args(arguments)
     try:

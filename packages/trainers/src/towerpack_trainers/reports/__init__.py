@@ -1,5 +1,6 @@
-"""What a trainer reports on a running training: the slower side, and stalls."""
+"""What a trainer reports on a running training: the slower side, stalls, and what it runs on."""
 
+from ._environment import collect_env_info
 from ._explain_step import explain_step
 from ._input_report import InputReport, InputVerdict, SlowerSide, judge_epoch, sampling_period
 from ._stall_warning import StallWatch, describe_stall
@@ -9,6 +10,7 @@ __all__ = [
     "InputVerdict",
     "SlowerSide",
     "StallWatch",
+    "collect_env_info",
     "describe_stall",
     "explain_step",
     "judge_epoch",

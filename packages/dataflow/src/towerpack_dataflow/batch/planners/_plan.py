@@ -6,9 +6,9 @@ from typing import final
 
 import numpy as np
 
-from .._errors import ArgumentError
-from ..flow._epoch import Epoch
-from ..sources._permutation import Permutation
+from ..._errors import ArgumentError
+from ...flow._epoch import Epoch
+from ...sources._permutation import Permutation
 
 __all__ = ["EpochPlan", "Plan"]
 

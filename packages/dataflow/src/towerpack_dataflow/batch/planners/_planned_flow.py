@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import _argument_checks as arguments
-from .._errors import ArgumentTypeError
-from ..batch import Collator
-from ..flow._epoch import Epoch
-from ..flow._error_location import blame
-from ..flow.provenance import Origin
-from ..operators._proxy_flow import ProxyDataFlow
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentTypeError
+from ...flow._epoch import Epoch
+from ...flow._error_location import blame
+from ...flow.provenance import Origin
+from ...operators._proxy_flow import ProxyDataFlow
+from .._collate import Collator
 from ._checked_flows import checked_lengths, checked_order, digest, one
 from ._plan import EpochPlan, Plan
 

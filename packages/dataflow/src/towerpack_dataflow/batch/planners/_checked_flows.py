@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import ArgumentError, ArgumentTypeError, NotAddressableError
-from ..flow import _flow_state
-from ..flow._epoch import Epoch
-from ..flow._flow import DataFlow
-from ..flow._tree_facts import tree_facts
+from ..._errors import ArgumentError, ArgumentTypeError, NotAddressableError
+from ...flow import _flow_state
+from ...flow._epoch import Epoch
+from ...flow._flow import DataFlow
+from ...flow._tree_facts import tree_facts
 
 __all__ = ["checked_lengths", "checked_order", "digest", "one", "require_addressable"]
 

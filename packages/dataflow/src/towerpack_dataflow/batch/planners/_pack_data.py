@@ -8,8 +8,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .. import _argument_checks as arguments
-from .._errors import ArgumentError
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError
 from ._plan import Plan
 from ._planned_flow import PlannedFlow
 

@@ -7,11 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
-from .. import _argument_checks as arguments
-from .._errors import ArgumentError, ArgumentTypeError
-from ..flow._epoch import Epoch
-from ..flow.provenance import Origin
-from ..operators._proxy_flow import ProxyDataFlow
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError, ArgumentTypeError
+from ...flow._epoch import Epoch
+from ...flow.provenance import Origin
+from ...operators._proxy_flow import ProxyDataFlow
 from ._checked_flows import one, require_addressable
 
 __all__ = ["SkipData"]

@@ -11,8 +11,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .._argument_checks import count
-from .._errors import ArgumentError
+from ..._argument_checks import count
+from ..._errors import ArgumentError
 
 __all__ = ["Mixture"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-from .. import _argument_checks as arguments
-from .._errors import ArgumentError, ArgumentTypeError, EmptyFlowError
-from ..flow._epoch import Epoch
-from ..flow._flow import DataFlow
-from ..flow.provenance import Origin
-from ..sources._as_dataflow import as_dataflow
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError, ArgumentTypeError, EmptyFlowError
+from ...flow._epoch import Epoch
+from ...flow._flow import DataFlow
+from ...flow.provenance import Origin
+from ...sources._as_dataflow import as_dataflow
 from ._checked_flows import one, require_addressable
 from ._mixture import Mixture
 
