@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -44,18 +45,18 @@ def parsed(record: tf.Tensor) -> Any:
 
 
 def bare(path: Path, size: int) -> Iterator[bytes]:
-    """Reads records of one size in a random order, and verifies both checksums."""
+    """Reads records of one size in a random order, from a map, and verifies both checksums."""
     with path.open("rb") as file:
-        for number in random_order(size):
-            file.seek(number * (size + 16))
-            frame = memoryview(file.read(size + 16))
-            length, masked = struct.unpack_from("<QI", frame)
-            if rotated(crc32c.crc32c(frame[:8])) != masked or length != size:
-                raise ValueError(number)
-            record = bytes(frame[12:-4])
-            if rotated(crc32c.crc32c(record)) != struct.unpack_from("<I", frame, size + 12)[0]:
-                raise ValueError(number)
-            yield record
+        frames = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+    for number in random_order(size):
+        frame = frames[number * (size + 16) : (number + 1) * (size + 16)]
+        length, masked = struct.unpack_from("<QI", frame)
+        if rotated(crc32c.crc32c(frame[:8])) != masked or length != size:
+            raise ValueError(number)
+        record = frame[12:-4]
+        if rotated(crc32c.crc32c(record)) != struct.unpack_from("<I", frame, size + 12)[0]:
+            raise ValueError(number)
+        yield bytes(record)
 
 
 def rotated(crc: int) -> int:
@@ -78,4 +79,4 @@ def rows(folder: Path) -> Iterator[Row]:
     flow = TFRecordData(folder / f"raw-{LARGE}", shuffle=True)
     what = f"TFRecord with an index, random reads of {LARGE // 1000} KB"
     loop = partial(bare, folder / f"raw-{LARGE}", LARGE)
-    yield Row(what, "file, crc32c", lambda: per_second(lambda: flow), partial(per_second, loop), 0.9)
+    yield Row(what, "mmap and crc32c", lambda: per_second(lambda: flow), partial(per_second, loop), 0.9)

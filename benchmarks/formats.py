@@ -2,8 +2,8 @@
 
     python benchmarks/formats.py [--smoke] [lmdb] [tfrecord] ...
 
-Each ratio is of one round, in which both are measured in turn over the same file, which lies in the file cache.
-The rows of a family of formats are in `_formats_<family>.py`, whose `rows(folder)` yields them.
+Each ratio is of one round, in which both are measured in turn over files that lie in the file cache.
+`rows(folder)` of `_formats_<family>.py` yields the rows of a family of formats.
 """
 
 from __future__ import annotations

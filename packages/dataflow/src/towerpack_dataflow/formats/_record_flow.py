@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..sources._from_list import DataFromList
@@ -24,7 +24,7 @@ class RecordFlow(DataFromList):
 
     _holds = ()
     _steady = True  # a record is made anew each time; a subclass says both again
-    _argument_names = {"records": "_lst"}
+    _argument_names: Mapping[str, str] = {"records": "_lst"}
 
     def __init__(self, records: Sequence[Any], shuffle: bool) -> None:
         """Keeps `records`; reads none."""
