@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -54,7 +54,7 @@ class TFRecordData(RecordFlow):
     _lst: TFRecords
     _holds = ()
     _steady = True
-    _argument_names = {"path": "_lst"}
+    _argument_names: Mapping[str, str] = {"path": "_lst"}
 
     def __init__(
         self,
