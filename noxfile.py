@@ -24,7 +24,7 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
 WITH_EXTRAS = {
-    "dataflow": "dataflow[datasets,gym,image,lmdb,remote,tfrecord,viz]",
+    "dataflow": "dataflow[datasets,fsspec,gym,image,lmdb,remote,s3,tfrecord,viz]",
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
@@ -167,7 +167,8 @@ def wheels(session: nox.Session) -> None:
 @nox.parametrize("wheel", WHEELS, ids=WHEELS)
 def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel where nothing else is installed but what its metadata asks for."""
-    install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test"))
+    groups = ("test", "stores") if wheel == "dataflow" else ("test",)
+    install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned(*groups))
     run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
 
 

@@ -29,6 +29,7 @@ __all__ = [
     "SegmentError",
     "SendError",
     "StateError",
+    "StorageError",
     "TooFewTransitionsError",
     "UnknownLengthError",
     "WorkerDiedError",
@@ -63,6 +64,7 @@ class DataFlowError(Exception):
         ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
         ├── SendError            (TypeError)     something that cannot be sent to another process
         ├── StateError           (ValueError)    a state that cannot be restored
+        ├── StorageError         (OSError)       a file elsewhere cannot be reached, or has changed
         ├── TooFewTransitionsError (LookupError) a memory holds less than a batch
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
@@ -171,6 +173,10 @@ class StateError(DataFlowError, ValueError):
         """Takes the message, and what differs."""
         super().__init__(message)
         self.differences = dict(differences or {})
+
+
+class StorageError(DataFlowError, OSError):
+    """A file elsewhere cannot be reached, or has changed since it was opened."""
 
 
 class TooFewTransitionsError(DataFlowError, LookupError):

@@ -1,15 +1,19 @@
-"""Memory: aligned, shared between processes, with long lists packed into it; snapshots of datapoints."""
+"""Where bytes lie: memory, aligned and shared between processes; files on disks, and elsewhere."""
 
 from ._aligned_memory import aligned_memory, aligned_size
+from ._atomic_file import create_file
+from ._open_url import local_path, open_url
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
 from ._shared_memory import anonymous_file, mapped
 from ._snapshots import snapshot
-from ._stored_file import StoredFile, create_file, local_path, open_url
+from ._stored_file import StoredFile
+from ._url_cache import UrlCache
 
 __all__ = [
     "PackedList",
     "SharedListPickle",
     "StoredFile",
+    "UrlCache",
     "aligned_memory",
     "aligned_size",
     "anonymous_file",

@@ -1,76 +1,95 @@
-"""Files: the one seam through which formats read and write bytes."""
+"""`StoredFile`: the bytes of a file, wherever it lies."""
 
 from __future__ import annotations
 
-import mmap
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, BinaryIO, final
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, final
 
-__all__ = ["StoredFile", "create_file", "local_path", "open_url"]
+from .._errors import FormatError
+from ._printable_url import printable
+
+__all__ = ["StoredBytes", "StoredFile"]
+
+
+class StoredBytes(Protocol):
+    """What a `StoredFile` reads from.
+
+    Attributes:
+        size: in bytes.
+        version: changes when the file does.
+    """
+
+    size: int
+    version: str
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Returns `size` bytes, all of which are there."""
+
+    def close(self) -> None:
+        """Gives back what it holds."""
 
 
 @final
 class StoredFile:
-    """A file that is read by stretches of bytes; a copy in another process opens it anew.
+    """The bytes of a file on a disk, on a web server or in an object store; read, never written.
+
+    May be sent to another process, which opens it anew. It is pickled with the whole URL, and printed without
+    the URL's user, password and query. Threads may share it.
+
+    Attributes:
+        name: the URL, without credentials.
+        size: in bytes.
+        version: a word that changes when the file does.
 
     Args:
-        path: of a local file, which is mapped, so that nothing of it is copied.
+        url: as `as_url` gives it.
+        source: what it reads from.
+        reopen: opens a URL, of a version, through a cache or None; at the top of a module.
     """
 
-    def __init__(self, path: str) -> None:
-        """Opens the file."""
-        self.name = path
-        with open(path, "rb") as file:
-            self.size = os.fstat(file.fileno()).st_size
-            self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) if self.size else None
-        self._view = memoryview(self._map or b"")
+    def __init__(self, url: str, source: StoredBytes, reopen: Callable[..., StoredFile]) -> None:
+        """Takes over `source`."""
+        self._url, self._source, self._reopen = url, source, reopen
+        self.name, self.size, self.version = printable(url), source.size, source.version
 
-    def read(self, offset: int, size: int) -> memoryview:
-        """Returns `size` bytes from `offset` on, or what there is of them."""
-        return self._view[offset : offset + size]
+    def read(self, offset: int = 0, size: int | None = None) -> memoryview:
+        """Returns bytes of the file. Those of a local file are not copied, and stay valid when it is closed.
+
+        Args:
+            offset: of the first.
+            size: how many; all that follow if not given.
+
+        Raises:
+            FormatError: the file ends before.
+            StorageError: the bytes cannot be had, or the file has changed since it was opened.
+        """
+        size = max(self.size - offset, 0) if size is None else size
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise FormatError(
+                f"{self.name} has {self.size} bytes, and bytes {offset} to {offset + size} were asked for: "
+                f"it is cut off, or an index of it belongs to another file"
+            )
+        return self._source.read(offset, size) if size else memoryview(b"")
 
     def close(self) -> None:
-        """Lets the file go; what was read of it stays."""
-        self._view = memoryview(b"")
-        self._map = None
+        """Gives back what it holds; memory that was read stays valid."""
+        self._source.close()
 
     def __enter__(self) -> StoredFile:
-        """Returns the file."""
+        """Returns itself."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Closes the file."""
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes it."""
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy opens the file anew."""
-        return open_url, (self.name,)
+        """Is opened anew, and must be the same file."""
+        return self._reopen, (self._url, self.version, getattr(self._source, "cache", None))
 
-
-def open_url(url: str | os.PathLike[str]) -> StoredFile:
-    """Opens a file for reading."""
-    return StoredFile(os.fspath(url))
-
-
-def local_path(url: str | os.PathLike[str]) -> str:
-    """Returns the path of a file for libraries that open paths."""
-    return os.fspath(url)
-
-
-@contextmanager
-def create_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Writes a file that is there as a whole, or not at all."""
-    target = os.path.abspath(path)
-    handle, beside = tempfile.mkstemp(prefix=".towerpack-", dir=os.path.dirname(target))
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        os.unlink(beside)
-        raise
+    def __repr__(self) -> str:
+        """Names it without credentials."""
+        return f"StoredFile({self.name!r}, size={self.size})"

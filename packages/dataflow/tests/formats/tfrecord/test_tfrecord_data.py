@@ -1,6 +1,7 @@
 """TFRecord files: written, indexed, read in any order; damaged in every way."""
 
 import contextlib
+import copy
 import gzip
 import os
 import shutil
@@ -256,3 +257,17 @@ def test_examples_are_read_as_dicts(tmp_path):
     flow = TFRecordData(tmp_path / "examples", decode_example)
     check_dataflow(flow)
     assert [point["k"].tolist() for point in flow] == [[0], [1], [2], [3]]
+
+
+def test_a_file_elsewhere_is_read_through_its_url(path, tmp_path):
+    assert [record for (record,) in TFRecordData(path.as_uri(), shuffle=False)] == RECORDS
+    moved = copy.deepcopy(TFRecordData(os.path.relpath(path)))
+    assert moved.datapoint(0, 3) == [RECORDS[3]]
+    path.with_name("data.tfrecord.index").unlink()
+    fsspec = pytest.importorskip("fsspec")
+    fsspec.filesystem("memory").pipe("/far.tfrecord", path.read_bytes())
+    flow = TFRecordData("memory://far.tfrecord")
+    assert [record for (record,) in flow] == RECORDS
+    write_tfrecord(RECORDS, tmp_path / "indexed")
+    fsspec.filesystem("memory").pipe("/far.tfrecord.index", (tmp_path / "indexed.index").read_bytes())
+    check_dataflow(TFRecordData("memory://far.tfrecord"), positions=3)

@@ -54,17 +54,25 @@ def store_index(path: str | os.PathLike[str], offsets: np.ndarray) -> None:
         file.write(head + table)
 
 
-def load_index(file: StoredFile, crc32c: Callable[[Any], int]) -> np.ndarray:
+def load_index(file: StoredFile, url: str, crc32c: Callable[[Any], int]) -> np.ndarray:
     """Returns where each record begins, and the size of the file: from its index, else from the file itself.
 
-    An index of another version, or of a file that has been replaced since, is left alone, and logged.
+    An index of another version, or of a file that has been replaced since, is left alone, and logged. A file
+    whose URL has a query, as a signed one has, is taken to have none.
+
+    Args:
+        file: the data file.
+        url: of it, with credentials.
+        crc32c: computes checksums.
 
     Raises:
         FormatError: the index is damaged; or there is none, and the file is.
     """
+    if not os.path.isabs(file.name) and "?" in url:
+        return scan(file, crc32c)
     try:
-        with open_url(index_path(file.name)) as stored:
-            raw = bytes(stored.read(0, stored.size))
+        with open_url(index_path(url)) as stored:
+            raw = bytes(stored.read())
     except (FileNotFoundError, PermissionError):
         return scan(file, crc32c)
     try:

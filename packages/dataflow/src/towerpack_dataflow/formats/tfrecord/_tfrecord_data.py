@@ -29,7 +29,7 @@ class TFRecordData(RecordFlow):
     it), or else from the file itself, once, when the flow is made. Several files are a `ConcatData` of flows.
 
     Args:
-        path: of the file, which is not compressed as a whole.
+        path: of the file, or its URL, as `open_url` takes it. It is not compressed as a whole.
         decoder: makes the datapoint of a record, given a read-only view of its bytes: such as
             `decode_example`. A datapoint that holds the view keeps the file mapped. Without a decoder, a
             datapoint is `[record]`, bytes.
@@ -41,6 +41,7 @@ class TFRecordData(RecordFlow):
             raises it for a damaged record.
         ImportError: the extra `[tfrecord]` is missing.
         OSError: the file is missing, or may not be read.
+        StorageError: the file lies elsewhere, and cannot be reached.
 
     Example:
         >>> import tempfile
@@ -92,13 +93,16 @@ class TFRecords(Sequence[Any]):
 
     def __init__(self, path: str | os.PathLike[str], decode: Callable[[memoryview], Any]) -> None:
         """Reads the index, and closes the file again."""
-        self._path = os.fspath(path)
+        self._url = os.fspath(path)
         self._decode = decode
         self._crc32c: Any = checksum_function()
         self._opened: tuple[int, StoredFile] | None = None
         with open_url(path) as file:
-            self._offsets = load_index(file, self._crc32c)
-        self.__qualname__ = f"{self._path} of {len(self)} records"
+            self._offsets = load_index(file, self._url, self._crc32c)
+            self._name = file.name  # without credentials, and absolute if it is a local path
+        if os.path.isabs(self._name):
+            self._url = self._name
+        self.__qualname__ = f"{self._name} of {len(self)} records"
 
     def __len__(self) -> int:
         """Returns the number of records."""
@@ -129,17 +133,17 @@ class TFRecords(Sequence[Any]):
         try:
             return self._decode(checked_record(frame, self._crc32c))
         except FormatError as error:
-            raise FormatError(f"{self._path}, record {index}: {error}") from error
+            raise FormatError(f"{self._name}, record {index}: {error}") from error
 
     def _file(self) -> StoredFile:
         """Returns the file, opened by this process."""
         opened = self._opened
         if opened is not None and opened[0] == os.getpid():
             return opened[1]
-        file = open_url(self._path)
+        file = open_url(self._url)
         if file.size != self._offsets[-1]:
             raise FormatError(
-                f"{self._path}: the file was replaced or changed: the flow was made of {self._offsets[-1]} "
+                f"{self._name}: the file was replaced or changed: the flow was made of {self._offsets[-1]} "
                 f"bytes; found {file.size}. Make the flow again"
             )
         self._opened = os.getpid(), file
