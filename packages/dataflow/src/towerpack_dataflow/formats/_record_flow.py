@@ -1,13 +1,28 @@
-"""`RecordFlow`: the records of a file as datapoints."""
+"""`Records` of a file, and `RecordFlow`, which has them as datapoints."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..flow._epoch import Epoch
+from ..flow._error_location import blame
 from ..sources._from_list import DataFromList
 
-__all__ = ["RecordFlow"]
+__all__ = ["RecordFlow", "Records"]
+
+
+class Records(Sequence[Any]):
+    """Reads the records of a file, by their numbers; abstract."""
+
+    @abstractmethod
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        """Yields records, which costs less for each of them than reading it by itself."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """Returns a record."""
+        return next(self.several((index,)))
 
 
 class RecordFlow(DataFromList):
@@ -18,7 +33,7 @@ class RecordFlow(DataFromList):
     the file's name and what finds a record.
 
     Args:
-        records: a sequence that makes a new datapoint each time a record is read.
+        records: makes a new datapoint each time a record is read.
         shuffle: whether each epoch has an order of its own.
     """
 
@@ -26,6 +41,16 @@ class RecordFlow(DataFromList):
     _steady = True  # a record is made anew each time; a subclass says both again
     _argument_names: Mapping[str, str] = {"records": "_lst"}
 
-    def __init__(self, records: Sequence[Any], shuffle: bool) -> None:
+    _lst: Records
+
+    def __init__(self, records: Records, shuffle: bool) -> None:
         """Keeps `records`; reads none."""
         super().__init__(records, shuffle)
+
+    def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        try:
+            for low, high in self._bounds(start):
+                yield from self._lst.several(self._indices(epoch, low, high))
+        except Exception as error:
+            blame(error, self)
+            raise

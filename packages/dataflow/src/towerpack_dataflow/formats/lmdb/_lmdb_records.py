@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from ..._errors import ArgumentError, FormatError
 from ...storage import list_to_pickle
 from .._extras import extra
+from .._record_flow import Records
 from ._lmdb_file import data_file, open_environment, read_snapshot
 
 __all__ = ["KEYS_KEY", "FormattedKeys", "LMDBRecords"]
@@ -52,7 +53,7 @@ class FormattedKeys(Sequence[bytes]):
 
 
 @final
-class LMDBRecords(Sequence[Any]):
+class LMDBRecords(Records):
     """Records of an LMDB file, each decoded anew when it is read.
 
     Args:
@@ -80,26 +81,35 @@ class LMDBRecords(Sequence[Any]):
         """Returns the number of records."""
         return len(self._keys)
 
-    def __getitem__(self, index: Any) -> Any:
-        """Reads a record.
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        """Yields records.
 
         Raises:
             FormatError: there is no record with the key, the decoder finds no datapoint in it, or the file is
                 damaged.
         """
-        key = self._keys[index]
-        try:
+        decode, thread = self._decode, self._thread
+        for key in self._keys_of(indices):
             try:
-                value = self._thread.get(key)
-            except AttributeError:
-                value = self._opened().get(key)
-            if value is not None:
-                return self._decode(key, value)
-        except Exception as error:
-            if not isinstance(error, (FormatError, _lmdb_error())):
-                raise
-            raise FormatError(f"{self._path}, record {key!r}: {error}") from error
-        raise FormatError(f"{self._path}, record {key!r}: it is not there; give the keys that the file has")
+                # Looked up for each record, as another thread may take over: no two may use a transaction.
+                value = (thread.get if hasattr(thread, "get") else self._opened().get)(key)
+                datapoint = None if value is None else decode(key, value)
+            except Exception as error:
+                if not isinstance(error, (FormatError, _lmdb_error())):
+                    raise
+                raise FormatError(f"{self._path}, record {key!r}: {error}") from error
+            if value is None:
+                raise FormatError(
+                    f"{self._path}, record {key!r}: it is not there; give the keys that the file has"
+                )
+            yield datapoint
+
+    def _keys_of(self, indices: Sequence[int]) -> list[bytes]:
+        keys = self._keys
+        if isinstance(keys, FormattedKeys):
+            form = keys.form.format
+            return [form(index).encode() for index in indices]
+        return [keys[index] for index in indices]
 
     def _opened(self) -> Any:
         """Begins the transaction of this thread, which sees the file as it is now."""

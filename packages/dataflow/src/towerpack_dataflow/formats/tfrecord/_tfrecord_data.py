@@ -12,7 +12,7 @@ from ..._errors import ArgumentTypeError, FormatError
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
 from ...storage import StoredFile, open_url
-from .._record_flow import RecordFlow
+from .._record_flow import RecordFlow, Records
 from ._framing import checked_record, checksum_function
 from ._record_index import load_index
 
@@ -83,7 +83,7 @@ class TFRecordData(RecordFlow):
 
 
 @final
-class TFRecords(Sequence[Any]):
+class TFRecords(Records):
     """Records of a file, each verified and decoded anew when it is read.
 
     Args:
@@ -108,14 +108,16 @@ class TFRecords(Sequence[Any]):
         """Returns the number of records."""
         return len(self._offsets) - 1
 
-    def __getitem__(self, index: Any) -> Any:
-        """Reads a record.
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        """Yields records.
 
         Raises:
-            FormatError: the record is damaged, or the decoder raises it.
+            FormatError: a record is damaged, or the decoder raises it.
         """
-        begin, end = self._offsets[index : index + 2].tolist()
-        return self._decoded(self._file().read(begin, end - begin), index)
+        file, places = self._file(), np.asarray(indices)
+        begins, ends = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
+        for index, begin, end in zip(indices, begins, ends):
+            yield self._decoded(file.read(begin, end - begin), index)
 
     def stretches(self, start: int) -> Iterator[Any]:
         """Yields the records from number `start` on, read by large blocks."""
