@@ -40,6 +40,7 @@ _SMALL = {
     "_env_command.py": "one command, which prints what `reports` collects",
     "_step_fetch.py": "what a callback declares; loops and trainers know it without knowing callbacks",
     "_step_timeout.py": "one callback, which has nothing in common with the others that stop a training",
+    "_record_flow.py": "what readers of all formats are; none of them knows another one",
     "_datapoint_size.py": "serves measurements and workers, which do not know each other",
 }
 _SAYS_NOTHING = re.compile(r"^_?(utils?|common|misc|helpers?|base\d*|tools?|stuff|core)$")

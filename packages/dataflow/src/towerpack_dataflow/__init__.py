@@ -39,6 +39,15 @@ from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
+from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
+from .formats.tfrecord import (
+    TFRecordData,
+    TFRecordSerializer,
+    decode_example,
+    encode_example,
+    index_tfrecord,
+    write_tfrecord,
+)
 from .operators._filter_data import FilterData
 from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
@@ -77,6 +86,7 @@ __all__ = [
     "BucketData",
     "CacheData",
     "CacheError",
+    "CaffeLMDB",
     "ComponentError",
     "ConcatData",
     "DataFlow",
@@ -103,6 +113,9 @@ __all__ = [
     "FormatError",
     "JoinData",
     "JoinError",
+    "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBSerializer",
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
@@ -138,6 +151,8 @@ __all__ = [
     "StateError",
     "StorageError",
     "Suggestion",
+    "TFRecordData",
+    "TFRecordSerializer",
     "TestDataSpeed",
     "TooFewTransitionsError",
     "Trace",
@@ -148,8 +163,12 @@ __all__ = [
     "WorkerInfo",
     "ZipData",
     "autotune",
+    "decode_example",
+    "encode_example",
     "flows_read_here",
     "get_worker_info",
+    "index_tfrecord",
     "refit",
     "reshard",
+    "write_tfrecord",
 ]

@@ -10,7 +10,7 @@ from typing import Any, final
 import msgpack
 import numpy as np
 
-from .._errors import MessageError, SendError
+from ..._errors import MessageError, SendError
 
 __all__ = ["ArrayFrames", "array_description", "is_plain", "raw_bytes"]
 

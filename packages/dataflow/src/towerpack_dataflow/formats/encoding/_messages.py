@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgpack
 import numpy as np
 
-from .._errors import MessageError, SendError
+from ..._errors import MessageError, SendError
 from ._array_encoding import ArrayFrames, array_description, is_plain
 
 __all__ = ["MAX_MESSAGE_BYTES", "MESSAGE_VERSION", "pack_message", "unpack_message"]
