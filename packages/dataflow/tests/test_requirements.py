@@ -25,12 +25,6 @@ def imported():
                 found.update(alias.name.partition(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 found.add(str(node.module).partition(".")[0])
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in {
-                "import_module",
-                "_imported",
-            }:
-                names = [arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant)]
-                found.update(name.partition(".")[0] for name in names)
     return found - set(sys.stdlib_module_names) - {"towerpack_dataflow"}
 
 

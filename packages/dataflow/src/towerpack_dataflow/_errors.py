@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 __all__ = [
     "ArgumentError",
@@ -34,6 +35,7 @@ __all__ = [
     "UnknownLengthError",
     "WorkerDiedError",
     "WorkerError",
+    "extra",
 ]
 
 
@@ -201,3 +203,29 @@ class EnvTimeoutError(WorkerError, TimeoutError):
 
 class WorkerDiedError(WorkerError):
     """A worker process was killed, or ended by itself."""
+
+
+@contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+    """Names the extra to install if an import in the block fails.
+
+    Args:
+        name: of the extra of this wheel.
+        what: is not possible without it, such as "reading LMDB files".
+
+    Raises:
+        ImportError: the block raises one.
+
+    Example:
+        >>> with extra("lmdb", "reading LMDB files"):
+        ...     import a_package_that_is_not_there
+        Traceback (most recent call last):
+            ...
+        ImportError: reading LMDB files needs the extra [lmdb]: pip install 'towerpack-dataflow[lmdb]'
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs the extra [{name}]: pip install 'towerpack-dataflow[{name}]'"
+        ) from error

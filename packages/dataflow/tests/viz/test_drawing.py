@@ -110,5 +110,5 @@ def test_the_images_of_a_flow_become_files(tmp_path):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match=r'pip install "towerpack-dataflow\[viz\]"'):
+    with pytest.raises(ImportError, match=r"pip install 'towerpack-dataflow\[viz\]'"):
         intensity_to_rgb(BLACK)

@@ -81,5 +81,5 @@ def test_an_unknown_suffix_is_refused_and_leaves_no_file(name, tmp_path):
 
 def test_without_opencv_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(ImportError, match=r'pip install "towerpack-dataflow\[image\]"'):
+    with pytest.raises(ImportError, match=r"pip install 'towerpack-dataflow\[image\]'"):
         save_grid(np.zeros((1, 2, 2)), tmp_path / "grid.png")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
-from .._errors import DatasetError
+from .._errors import DatasetError, extra
 
 __all__ = ["DatasetFile", "dataset_folder", "download", "require"]
 
@@ -156,10 +156,6 @@ def _verify(url: str, part: Path, md5: str) -> None:
 
 
 def _progress(name: str, begun: int, total: int | None) -> Any:
-    try:
+    with extra("datasets", "a download"):
         from tqdm import tqdm
-    except ImportError as error:
-        raise ImportError(
-            'a download needs tqdm, which is not installed; do: pip install "towerpack-dataflow[datasets]"'
-        ) from error
     return tqdm(desc=name, initial=begun, total=total, unit="B", unit_scale=True, disable=None)

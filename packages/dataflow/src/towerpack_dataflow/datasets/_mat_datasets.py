@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _argument_checks as arguments
-from .._errors import DatasetError, FormatError
+from .._errors import DatasetError, FormatError, extra
 from ._download import DatasetFile, PathLike, dataset_folder, require
 from ._image_arrays import ImageArrays
 
@@ -126,13 +126,8 @@ def read_mat(path: Path, names: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
         FormatError: the file is cut off or damaged, or has no such variable.
         ImportError: SciPy is missing.
     """
-    try:
+    with extra("datasets", f"reading {path}"):
         from scipy.io import loadmat
-    except ImportError as error:
-        raise ImportError(
-            "files of MATLAB are read by SciPy, which is not installed; "
-            'do: pip install "towerpack-dataflow[datasets]"'
-        ) from error
     with open(path, "rb") as file:
         try:
             content: dict[str, Any] = loadmat(file, variable_names=names)

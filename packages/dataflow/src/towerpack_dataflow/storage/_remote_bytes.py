@@ -7,10 +7,9 @@ import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from importlib import import_module
 from typing import Any, TypeVar, final
 
-from .._errors import ArgumentError, StorageError
+from .._errors import ArgumentError, StorageError, extra
 from ._printable_url import printable, without_secrets
 from ._stored_file import StoredBytes
 
@@ -44,7 +43,9 @@ class _StoreBytes:
 
     def __init__(self, url: str) -> None:
         self._name, self._url = printable(url), url
-        self._obstore = _imported("obstore", "s3")
+        with extra("s3", f"reading {self._name}"):
+            import obstore
+        self._obstore = obstore
         folder, _, self._key = url.partition("?")[0].rpartition("/")
         if "?" in url:  # a signed URL: all of it is one request's address
             folder, self._key = url, ""
@@ -69,7 +70,7 @@ class _StoreBytes:
         pass
 
     def _asked(self, ask: Callable[[], Result]) -> Result:
-        errors = import_module("obstore.exceptions")
+        errors = self._obstore.exceptions
         try:
             return ask()
         except errors.PreconditionError as error:
@@ -87,7 +88,8 @@ class _StoreBytes:
 def _store(folder: str) -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", ""))
     plain = folder.startswith("http://") or endpoint.startswith("http://")
-    from_url = import_module("obstore.store").from_url
+    from obstore.store import from_url
+
     return from_url(
         folder,
         client_options={"timeout": f"{_REQUEST}s", "allow_http": plain},
@@ -101,7 +103,8 @@ class _FileSystemBytes:
 
     def __init__(self, url: str) -> None:
         self._name, self._url = printable(url), url
-        fsspec = _imported("fsspec", "fsspec")
+        with extra("fsspec", f"reading {self._name}"):
+            import fsspec
         try:
             self._system, self._path = fsspec.core.url_to_fs(url)
         except ValueError as error:
@@ -139,12 +142,3 @@ class _FileSystemBytes:
                     raise StorageError(f"{self._name} cannot be read: {reason}") from None
                 time.sleep(pause)
                 pause *= 2
-
-
-def _imported(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'{module} is not installed; do: pip install "towerpack-dataflow[{extra}]"'
-        ) from error

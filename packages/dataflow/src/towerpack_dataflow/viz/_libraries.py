@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._errors import ArgumentError
+from .._errors import ArgumentError, extra
 
 __all__ = ["Image", "as_picture", "opencv", "pyplot", "written"]
 
@@ -21,7 +20,9 @@ def opencv() -> Any:
     Raises:
         ImportError: it is not installed.
     """
-    return _imported("cv2", "opencv-python-headless", "image")
+    with extra("image", "drawing and writing pictures"):
+        import cv2
+    return cv2
 
 
 def pyplot() -> Any:
@@ -30,7 +31,9 @@ def pyplot() -> Any:
     Raises:
         ImportError: matplotlib is not installed.
     """
-    return _imported("matplotlib.pyplot", "matplotlib", "viz")
+    with extra("viz", "showing and colouring pictures"):
+        import matplotlib.pyplot as module
+    return module
 
 
 def as_picture(where: str, image: npt.ArrayLike) -> npt.NDArray[np.uint8]:
@@ -83,12 +86,3 @@ def _bytes(where: str, array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
             f"Scale them, or show one channel with intensity_to_rgb"
         )
     return np.asarray(np.rint(array), np.uint8)
-
-
-def _imported(module: str, package: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f'{package} is not installed; do: pip install "towerpack-dataflow[{extra}]"'
-        ) from error

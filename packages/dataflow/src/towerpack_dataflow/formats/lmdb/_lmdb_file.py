@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from ..._errors import FormatError
+from ..._errors import FormatError, extra
 from ...storage import local_path
-from .._extras import extra
 
 __all__ = ["Snapshot", "data_file", "open_environment", "read_snapshot"]
 

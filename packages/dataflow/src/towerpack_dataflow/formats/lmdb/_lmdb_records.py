@@ -8,9 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
-from ..._errors import ArgumentError, FormatError
+from ..._errors import ArgumentError, FormatError, extra
 from ...storage import list_to_pickle
-from .._extras import extra
 from .._record_flow import Records
 from ._lmdb_file import data_file, open_environment, read_snapshot
 

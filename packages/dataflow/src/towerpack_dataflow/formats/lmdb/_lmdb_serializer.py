@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentError, SendError
+from ..._errors import ArgumentError, SendError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
-from .._extras import extra, with_progress
+from .._progress import with_progress
 from .._record_flow import RecordFlow
 from ._lmdb_records import KEYS_KEY, LMDBRecords
 

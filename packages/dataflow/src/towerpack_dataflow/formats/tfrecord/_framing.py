@@ -13,9 +13,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..._errors import FormatError
+from ..._errors import FormatError, extra
 from ...storage import StoredFile
-from .._extras import extra
 
 __all__ = ["FRAME_BYTES", "checked_record", "checksum_function", "framed", "scan"]
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import SendError
+from ..._errors import SendError, extra
 from ...flow._flow import DataFlow
 from ...operators._repeat import FixedSizeData
 from ...sources._as_dataflow import as_dataflow
-from .._extras import extra, with_progress
+from .._progress import with_progress
 from ._tfrecord_data import TFRecordData
 from ._write_tfrecord import write_tfrecord
 

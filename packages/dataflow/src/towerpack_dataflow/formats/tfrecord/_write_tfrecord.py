@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._errors import ArgumentTypeError
 from ...storage import create_file, open_url
-from .._extras import with_progress
+from .._progress import with_progress
 from ._framing import FRAME_BYTES, checksum_function, framed, scan
 from ._record_index import store_index
 
