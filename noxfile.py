@@ -24,7 +24,7 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
 WITH_EXTRAS = {
-    "dataflow": "dataflow[datasets,fsspec,gym,image,lmdb,remote,s3,tfrecord,viz]",
+    "dataflow": "dataflow[datasets,fsspec,gym,hdf5,image,lmdb,parquet,remote,s3,tfrecord,viz]",
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",

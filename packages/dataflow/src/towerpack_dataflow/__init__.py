@@ -39,7 +39,18 @@ from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
+from .formats.arrays import HDF5Data, HDF5Serializer, NumpyData, NumpySerializer
 from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
+from .formats.tables import (
+    ChunkShuffle,
+    CSVData,
+    CSVSerializer,
+    JSONLData,
+    JSONLSerializer,
+    ParquetData,
+    ParquetSerializer,
+    SVMLightData,
+)
 from .formats.tfrecord import (
     TFRecordData,
     TFRecordSerializer,
@@ -84,9 +95,12 @@ __all__ = [
     "BatchDataByShape",
     "BatchError",
     "BucketData",
+    "CSVData",
+    "CSVSerializer",
     "CacheData",
     "CacheError",
     "CaffeLMDB",
+    "ChunkShuffle",
     "ComponentError",
     "ConcatData",
     "DataFlow",
@@ -111,6 +125,10 @@ __all__ = [
     "FixedSizeData",
     "FlowDefinitionError",
     "FormatError",
+    "HDF5Data",
+    "HDF5Serializer",
+    "JSONLData",
+    "JSONLSerializer",
     "JoinData",
     "JoinError",
     "LMDBData",
@@ -128,11 +146,15 @@ __all__ = [
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "NumpyData",
+    "NumpySerializer",
     "OnlineMoments",
     "Origin",
     "PackData",
     "PadBatchData",
     "ParcelError",
+    "ParquetData",
+    "ParquetSerializer",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",
@@ -141,6 +163,7 @@ __all__ = [
     "RemoteError",
     "RepeatedData",
     "RepeatedDataPoint",
+    "SVMLightData",
     "SegmentError",
     "SelectComponent",
     "SendError",
