@@ -29,8 +29,6 @@ from ._errors import (
     WorkerError,
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
-from .bench._bottleneck import Diagnosis, SpeedResult
-from .bench._data_speed import TestDataSpeed
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
@@ -58,6 +56,8 @@ from .runtime import (
     get_worker_info,
 )
 from .runtime._suggest_workers import Suggestion, autotune
+from .runtime.bench._bottleneck import Diagnosis, SpeedResult
+from .runtime.bench._data_speed import TestDataSpeed
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable

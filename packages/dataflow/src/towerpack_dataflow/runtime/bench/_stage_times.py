@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..flow._columns import Columns
-from ..flow._epoch import Epoch
-from ..flow._find_flows import flows_in
-from ..flow._flow import DataFlow
-from ..operators._proxy_flow import ProxyDataFlow
-from ..runtime import ParallelFlow
+from ...flow._columns import Columns
+from ...flow._epoch import Epoch
+from ...flow._find_flows import flows_in
+from ...flow._flow import DataFlow
+from ...operators._proxy_flow import ProxyDataFlow
+from .._parallel_flow import ParallelFlow
 
 __all__ = ["Stage", "StageTimer", "measured_stages", "stage_timers"]
 

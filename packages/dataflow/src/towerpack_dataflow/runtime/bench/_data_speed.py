@@ -9,12 +9,12 @@ from math import inf
 from time import perf_counter
 from typing import Any, final
 
-from .. import _argument_checks as arguments
-from .._errors import ArgumentError, EmptyFlowError
-from ..flow._datapoint_size import datapoint_size
-from ..flow._epoch import Epoch
-from ..flow._error_location import explain
-from ..operators._proxy_flow import ProxyDataFlow
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError, EmptyFlowError
+from ...flow._datapoint_size import datapoint_size
+from ...flow._epoch import Epoch
+from ...flow._error_location import explain
+from ...operators._proxy_flow import ProxyDataFlow
 from ._bottleneck import Diagnosis, SpeedResult
 from ._process_memory import process_tree, proportional_memory
 from ._stage_times import measured_stages, stage_timers

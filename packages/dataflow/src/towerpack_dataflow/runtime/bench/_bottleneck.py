@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
-from ..flow._datapoint_size import duration
-from ..runtime import Suggestion, suggest_workers
+from ...flow._datapoint_size import duration
+from .._suggest_workers import Suggestion, suggest_workers
 from ._stage_times import Stage
 
 __all__ = ["Diagnosis", "SpeedResult"]
