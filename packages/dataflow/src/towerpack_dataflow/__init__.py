@@ -58,6 +58,7 @@ from .runtime import (
 from .runtime._suggest_workers import Suggestion, autotune
 from .runtime.bench._bottleneck import Diagnosis, SpeedResult
 from .runtime.bench._data_speed import TestDataSpeed
+from .runtime.tracing import TraceSummary, process_spans
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable
@@ -132,6 +133,7 @@ __all__ = [
     "TestDataSpeed",
     "TooFewTransitionsError",
     "Trace",
+    "TraceSummary",
     "UnknownLengthError",
     "WindowData",
     "WorkerDiedError",
@@ -141,6 +143,7 @@ __all__ = [
     "autotune",
     "flows_read_here",
     "get_worker_info",
+    "process_spans",
     "refit",
     "reshard",
 ]

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from time import perf_counter, thread_time
 from typing import Any, NamedTuple, final
 
-import numpy as np
-
-from ...flow._columns import Columns
-from ...flow._epoch import Epoch
-from ...flow._find_flows import flows_in
 from ...flow._flow import DataFlow
-from ...operators._proxy_flow import ProxyDataFlow
 from .._parallel_flow import ParallelFlow
+from ..tracing import Spans, StageTimer, put_timers, take_off
 
-__all__ = ["Stage", "StageTimer", "measured_stages", "stage_timers"]
+__all__ = ["Stage", "measured_stages", "stage_spans", "stage_timers"]
 
 
 @final
@@ -48,14 +42,33 @@ def stage_timers(flow: DataFlow) -> Iterator[list[StageTimer]]:
 
     Flows with workers are bypassed: the work of their workers runs here.
     """
-    undo: list[tuple[DataFlow, str, Any]] = []
+    undo: list[Any] = []
     timers: list[StageTimer] = []
     try:
-        _time_children(flow, None, 0, timers, undo)
+        _time_below(flow, None, 0, timers, undo)
         yield timers
     finally:
-        for holder, name, value in reversed(undo):
-            setattr(holder, name, value)
+        take_off(undo)
+
+
+@contextmanager
+def stage_spans(flow: DataFlow, spans: Spans) -> Iterator[None]:
+    """Adds a span for each call of a flow below `flow` while inside, as far as this process reads them."""
+    undo: list[Any] = []
+
+    def timed(each: DataFlow, over: StageTimer | None) -> StageTimer:
+        timer = StageTimer(each, over, spans=spans)
+        if not isinstance(each, ParallelFlow):
+            undo.extend(put_timers(each, timed, timer))
+        elif each._reads_here:  # what is below is the map that its workers call
+            undo.extend(put_timers(each.ds, timed, timer))
+        return timer
+
+    try:
+        undo.extend(put_timers(flow, timed, None))
+        yield
+    finally:
+        take_off(undo)
 
 
 def measured_stages(timers: list[StageTimer]) -> list[Stage]:
@@ -71,88 +84,8 @@ def measured_stages(timers: list[StageTimer]) -> list[Stage]:
     return found
 
 
-@final
-class StageTimer(ProxyDataFlow):
-    """Times the flow below it, together with all flows below that one."""
-
-    _transparent = True
-    _passes_on = True
-
-    def __init__(self, ds: DataFlow, parent: StageTimer | None, workers: int) -> None:
-        """Begins at zero."""
-        super().__init__(ds)
-        self.parent = parent
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.workers = workers
-        self.count = 0
-        self.seconds = self.computing = 0.0
-
-    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        datapoints = iter(self.ds._datapoints(self._below(epoch), start))
-        nothing = object()
-        while True:
-            begin = perf_counter(), thread_time()
-            datapoint = next(datapoints, nothing)
-            self._add(begin)
-            if datapoint is nothing:
-                return
-            self.count += 1
-            yield datapoint
-            del datapoint  # its memory is for the next one
-
-    def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        begin = perf_counter(), thread_time()
-        try:
-            return self.ds._datapoint(self._below(epoch), index)
-        finally:
-            self._add(begin)
-            self.count += 1
-
-    def _columns(self) -> Columns | None:
-        return self.ds._columns()
-
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        begin = perf_counter(), thread_time()
-        self.ds._gather(self._below(epoch), wanted, out)
-        self._add(begin)
-        self.count += len(wanted)
-
-    def _add(self, begin: tuple[float, float]) -> None:
-        self.seconds += perf_counter() - begin[0]
-        self.computing += thread_time() - begin[1]
-
-    def _children(self) -> tuple[DataFlow, ...]:
-        return (self.ds,)  # not the parent
-
-    def _name(self) -> str:
-        return self.ds._name()
-
-
-def _time_children(
-    flow: DataFlow,
-    parent: StageTimer | None,
-    workers: int,
-    timers: list[StageTimer],
-    undo: list[tuple[DataFlow, str, Any]],
-) -> None:
-    for name, value in list(vars(flow).items()):
-        if not flows_in(value, DataFlow):
-            continue
-        members: Any = value if isinstance(value, (list, tuple)) else (value,)
-        replaced = [
-            _time(member, parent, workers, timers, undo) if isinstance(member, DataFlow) else member
-            for member in members
-        ]
-        undo.append((flow, name, value))
-        setattr(flow, name, type(value)(replaced) if members is value else replaced[0])
-
-
 def _time(
-    flow: DataFlow,
-    parent: StageTimer | None,
-    workers: int,
-    timers: list[StageTimer],
-    undo: list[tuple[DataFlow, str, Any]],
+    flow: DataFlow, parent: StageTimer | None, workers: int, timers: list[StageTimer], undo: list[Any]
 ) -> StageTimer:
     here = below = workers
     while isinstance(flow, ParallelFlow):
@@ -162,5 +95,11 @@ def _time(
         flow.reset_state()
     timer = StageTimer(flow, parent, here)
     timers.append(timer)
-    _time_children(flow, timer, below, timers, undo)
+    _time_below(flow, timer, below, timers, undo)
     return timer
+
+
+def _time_below(
+    flow: DataFlow, parent: StageTimer | None, workers: int, timers: list[StageTimer], undo: list[Any]
+) -> None:
+    undo += put_timers(flow, lambda each, over: _time(each, over, workers, timers, undo), parent)
