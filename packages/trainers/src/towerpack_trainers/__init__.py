@@ -20,6 +20,7 @@ from ._errors import (
     PredictorProcessError,
     RestoreError,
     TowerRuleError,
+    TraceError,
     TrainerStateError,
 )
 from .base import (
@@ -152,6 +153,7 @@ __all__ = [
     "TowerFunc",
     "TowerRuleError",
     "TowerTrainer",
+    "TraceError",
     "TrainConfig",
     "Trainer",
     "TrainerStateError",

@@ -124,7 +124,7 @@ class Callbacks:
 
     def _schedule(self) -> None:
         callbacks = self._callbacks
-        self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
+        self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks, loop=self._loop)
         timer = self._times.of
         self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
         timed = [(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches]
