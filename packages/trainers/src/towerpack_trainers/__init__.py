@@ -77,6 +77,7 @@ from .replicate import (
     SyncMultiGPUTrainerReplicated,
 )
 from .reports._describe_training import describe_trainable_variables
+from .reports._headspace import Headspace
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
@@ -113,6 +114,7 @@ __all__ = [
     "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
+    "Headspace",
     "HookedSession",
     "LogDirTakenError",
     "MPITrainer",

@@ -1,14 +1,17 @@
 """What a trainer reports on a running training: the slower side, and stalls."""
 
 from ._explain_step import explain_step
+from ._headspace import Headspace, StepOnData
 from ._input_report import InputReport, InputVerdict, SlowerSide, judge_epoch, sampling_period
 from ._stall_warning import StallWatch, describe_stall
 
 __all__ = [
+    "Headspace",
     "InputReport",
     "InputVerdict",
     "SlowerSide",
     "StallWatch",
+    "StepOnData",
     "describe_stall",
     "explain_step",
     "judge_epoch",
