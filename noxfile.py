@@ -88,6 +88,7 @@ COMBINATIONS = {
             "test_libraries_in_towers.py",
             "test_own_graph.py",
             "test_full_stack.py",
+            "test_traces.py",
             "test_bad_input.py",
             "test_examples.py",
             "test_image_examples.py",

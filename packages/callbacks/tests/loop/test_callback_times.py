@@ -123,3 +123,25 @@ def test_a_wrapped_callback_counts_under_its_wrapper(tmp_path):
     assert list(seconds_of(PeriodicTrigger(Slow(), every=Every(steps=1)), tmp_path)) == [
         "PeriodicTrigger(Slow)"
     ]
+
+
+def test_a_loop_that_records_gets_each_call(tmp_path):
+    class Acts(Callback):
+        """Acts after each step."""
+
+        def _trigger_step(self):
+            pass
+
+    class Fails(Callback):
+        """Fails at the end of the epoch."""
+
+        def _trigger_epoch(self):
+            raise ZeroDivisionError
+
+    spans = []
+    loop = PlainLoop([Acts(), Fails()], 2, 1, tmp_path)
+    loop.loop.record = lambda *span: spans.append(span)
+    with pytest.raises(ZeroDivisionError):
+        loop.train()
+    assert [name for name, *_ in spans].count("Acts._trigger_step") == 2
+    assert all(category == "callback" and begin <= end for _, category, begin, end in spans)

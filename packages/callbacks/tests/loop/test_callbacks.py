@@ -437,6 +437,25 @@ def test_a_rehearsal_that_is_stopped_finishes_what_was_triggered(tmp_path):
     assert recorder.calls[-1][0] == "after_triggers"
 
 
+def test_what_comes_after_the_triggers_knows_of_a_stop(tmp_path):
+    class Notes(Callback):
+        """Notes whether a step follows."""
+
+        stops = ()
+
+        def _after_triggers(self):
+            self.stops += (self.trainer.loop.stop,)
+
+    notes = Notes()
+    loop = PlainLoop([StopAt("_trigger_epoch"), notes], 2, 3, tmp_path)
+    with pytest.raises(StopTraining) as caught:
+        loop.callbacks.trigger_epoch()
+    assert notes.stops == (caught.value,)
+    loop = PlainLoop([notes], 2, 1, tmp_path / "other")
+    loop.callbacks.trigger_epoch()
+    assert notes.stops[1:] == (None,)
+
+
 def test_a_predictor_takes_each_input_once(line):
     class Ask(Callback):
         def _setup_graph(self):

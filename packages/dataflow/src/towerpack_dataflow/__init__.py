@@ -33,8 +33,6 @@ from ._errors import (
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData
-from .bench._bottleneck import Diagnosis, SpeedResult
-from .bench._data_speed import TestDataSpeed
 from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
@@ -82,6 +80,9 @@ from .runtime import (
     get_worker_info,
 )
 from .runtime._suggest_workers import Suggestion, autotune
+from .runtime.bench._bottleneck import Diagnosis, SpeedResult
+from .runtime.bench._data_speed import TestDataSpeed
+from .runtime.tracing import TraceSummary, process_spans
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable
@@ -179,6 +180,7 @@ __all__ = [
     "TestDataSpeed",
     "TooFewTransitionsError",
     "Trace",
+    "TraceSummary",
     "UnknownLengthError",
     "WindowData",
     "WorkerDiedError",
@@ -191,6 +193,7 @@ __all__ = [
     "flows_read_here",
     "get_worker_info",
     "index_tfrecord",
+    "process_spans",
     "refit",
     "reshard",
     "write_tfrecord",

@@ -44,6 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=0.0,
         help="what the consumer needs for a datapoint, a training step for example (default: nothing)",
     )
+    bench.add_argument(
+        "--trace",
+        metavar="FILE",
+        help="then run it once more, and write what each process did when, for ui.perfetto.dev",
+    )
     bench.set_defaults(run=_bench)
     add_state(commands)
     options = parser.parse_args(arguments)
@@ -61,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _bench(options: argparse.Namespace) -> int:
     flow = as_dataflow(load_flow(options.flow))
     warmup = _usual_warmup(flow) if options.warmup is None else options.warmup
-    TestDataSpeed(flow, options.size, warmup, options.seconds).diagnose(options.consumer_ms / 1e3)
+    speed = TestDataSpeed(flow, options.size, warmup, options.seconds)
+    speed.diagnose(options.consumer_ms / 1e3)
+    if options.trace is not None:
+        speed.timeline(options.trace)
     return 0
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from towerpack_dataflow import DataFromList, MapData, MultiProcessMapData, MultiProcessRunner
-from towerpack_dataflow.bench import process_tree, proportional_memory
+from towerpack_dataflow.runtime.bench import process_tree, proportional_memory
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
 

@@ -20,6 +20,7 @@ from ._errors import (
     PredictorProcessError,
     RestoreError,
     TowerRuleError,
+    TraceError,
     TrainerStateError,
 )
 from .base import (
@@ -77,6 +78,7 @@ from .replicate import (
 )
 from .reports._describe_training import describe_trainable_variables
 from .reports._environment import collect_env_info
+from .reports._headspace import Headspace
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
@@ -114,6 +116,7 @@ __all__ = [
     "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
+    "Headspace",
     "HookedSession",
     "LogDirTakenError",
     "MPITrainer",
@@ -154,6 +157,7 @@ __all__ = [
     "TowerFunc",
     "TowerRuleError",
     "TowerTrainer",
+    "TraceError",
     "TrainConfig",
     "Trainer",
     "TrainerStateError",

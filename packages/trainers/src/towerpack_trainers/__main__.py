@@ -1,4 +1,4 @@
-"""`python -m towerpack_trainers`: trains in several processes, predicts, and exports trained models."""
+"""`python -m towerpack_trainers`: trains in several processes, predicts, exports models, merges traces."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
-from ._errors import ConfigError, ExportError, ModelError, RestoreError
-from .cli import CommandError, add_describe, add_env, add_export, add_launch, add_predict
+from ._errors import ConfigError, ExportError, ModelError, RestoreError, TraceError
+from .cli import CommandError, add_describe, add_env, add_export, add_launch, add_predict, add_trace
 
 __all__ = ["main"]
 
@@ -20,6 +20,7 @@ _OF_THE_USER = (
     ModelError,
     RestoreError,
     ExportError,
+    TraceError,
     CheckpointError,
     TensorNotFoundError,
     OSError,
@@ -35,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m towerpack_trainers", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_launch, add_export, add_predict, add_describe, add_env):
+    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace):
         add(commands)
     options = parser.parse_args(arguments)
     try:

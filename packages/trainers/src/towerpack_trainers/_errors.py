@@ -14,6 +14,7 @@ ValueError
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
 ├── RestoreError          values to restore do not fit the graph's variables
+├── TraceError            a file is no trace, or traces are of different clocks
 └── PredictorInputError   … and a TypeError: a predictor does not take what it is given
 ```
 """
@@ -32,6 +33,7 @@ __all__ = [
     "PredictorProcessError",
     "RestoreError",
     "TowerRuleError",
+    "TraceError",
     "TrainerStateError",
 ]
 
@@ -78,6 +80,10 @@ class TowerRuleError(ModelError):
 
 class RestoreError(ValueError):
     """Values to restore do not fit the variables; the message lists the differences."""
+
+
+class TraceError(ValueError):
+    """A file is no trace that can be put together with others; the message names it, and what is wrong."""
 
 
 class PredictorInputError(ValueError, TypeError):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, ModelSaver
+from towerpack_callbacks import Callback, ModelSaver, PeriodicTrigger, StopTraining
 from towerpack_dataflow.replay import RolloutBuffer
 from towerpack_layers import FullyConnected
 from towerpack_trainers import ConfigError, EnvironmentStepError, ModelError, TrainConfig, fast_dev_run
@@ -167,6 +167,34 @@ def test_a_resumed_run_is_the_same_to_the_last_bit(train, kit, steps_per_epoch):
     for trainer in (whole, resumed):
         assert trainer.monitors.get_history("mean_return") == whole.monitors.get_history("mean_return")
         assert len(trainer.monitors.get_history("mean_return")) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stop", [8, 11], ids=["at the end of a turn", "amid a turn"])
+def test_a_training_that_is_stopped_acts_no_more_and_resumes_to_the_last_bit(train, kit, stop):
+    class At(Callback):
+        """Notes how much the agent has acted at a step, and may stop the training there."""
+
+        def __init__(self, stops):
+            self.stops = stops
+
+        def _trigger_step(self):
+            if self.global_step == stop:
+                self.acted = self.trainer.loop.env_steps
+                if self.stops:
+                    raise StopTraining("enough")
+
+    def callbacks():
+        return [PeriodicTrigger(ModelSaver(), every_k_steps=stop)]
+
+    epochs = {"steps_per_epoch": 24, "max_epoch": 1}
+    at = At(stops=False)
+    whole, expected = train(callbacks=[*callbacks(), at], name="whole", **epochs)
+    stopped, _ = train(callbacks=[*callbacks(), At(stops=True)], **epochs)
+    assert stopped.env_steps == at.acted < whole.env_steps
+    resumed, weights = train(callbacks=[*callbacks(), At(stops=False)], resume="auto", **epochs)
+    assert resumed.loop.starting_step == stop and resumed.env_steps == whole.env_steps
+    kit.assert_same(weights, expected)
 
 
 @pytest.mark.slow

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, final
 
 import attrs
+
+from .._errors import StopTraining
 
 __all__ = ["LoopState"]
 
@@ -35,6 +38,10 @@ class LoopState:
             one advances it, also between the triggers of a step and the next step; else it is 0.
         observed_env_steps: what `env_steps` was at the triggers of the step before. Periods in `env_steps`
             are due when a multiple lies between the two, so it does not matter where a run is resumed.
+        stop: the `StopTraining` that a callback has raised at these triggers, so that no step follows them;
+            for `_after_triggers`. None if there is none.
+        record: takes spans of time of the run: name, category, begin and end in seconds of
+            `time.perf_counter()`. None while nothing records them. May be called from any thread.
     """
 
     steps_per_epoch: int
@@ -47,6 +54,8 @@ class LoopState:
     evaluation_batches: int | None = None
     env_steps: int = 0
     observed_env_steps: int = 0
+    stop: StopTraining | None = attrs.field(default=None, eq=False)
+    record: Callable[[str, str, float, float], None] | None = attrs.field(default=None, eq=False, repr=False)
 
     @property
     def is_last_step(self) -> bool:

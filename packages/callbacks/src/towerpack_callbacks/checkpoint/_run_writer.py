@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -93,7 +94,7 @@ class RunWriter:
             CheckpointWriteError: this write failed at once, or the one before did.
         """
         self.wait()
-        path = self._directory / name
+        path, loop = self._directory / name, self._saver.trainer.loop
         try:
             aside, state, values = self._capture(path)
         except CheckpointWriteError as error:
@@ -102,12 +103,14 @@ class RunWriter:
             return
 
         def write() -> None:
+            begin = time.perf_counter()
             with _alone_in(self._directory):
                 write_files(path, aside, values, state, self._tensor_file)
                 then(path)
+            if loop.record is not None:
+                loop.record(f"write {name}", "checkpoint", begin, time.perf_counter())
 
         self._job.start(write)
-        loop = self._saver.trainer.loop
         # Before the first step there is nothing to run beside, and other savers may still clean up.
         if not self._background or loop.epoch_num < loop.starting_epoch:
             self.wait()

@@ -10,7 +10,7 @@ from typing import Any, final
 import attrs
 
 from .._errors import StopTraining
-from ..callback import Callback, StepFetch
+from ..callback import Callback, LoopState, StepFetch
 
 __all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_all_timed", "call_timed"]
 
@@ -30,6 +30,7 @@ class CallbackTimer:
     Attributes:
         name: the callback's key in states and reports.
         callback: the callback.
+        loop: records the calls, if anything does.
         seconds: the time it took so far.
         was_warned_of: whether a warning has named it.
         raised: the last exception that has left the callback, until `after_train`.
@@ -37,6 +38,7 @@ class CallbackTimer:
 
     name: str
     callback: Callback
+    loop: LoopState
     seconds: float = 0.0
     was_warned_of: bool = False
     raised: BaseException | None = None
@@ -50,7 +52,13 @@ class CallbackTimer:
             self.raised = error
             raise
         finally:
-            self.seconds += time.perf_counter() - start
+            self.add(method, start, time.perf_counter())
+
+    def add(self, what: str, start: float, end: float) -> None:
+        """Adds the time of a call."""
+        self.seconds += end - start
+        if self.loop.record is not None:
+            self.loop.record(f"{self.name}.{what}", "callback", start, end)
 
     def timed(self, function: Callable[[Any], None]) -> Callable[[Any], None]:
         """Returns the same function of one argument, timed."""
@@ -64,7 +72,7 @@ class CallbackTimer:
                 self.raised = error
                 raise
             finally:
-                self.seconds += clock() - start
+                self.add("receive", start, clock())
 
         return timed
 
@@ -87,7 +95,7 @@ def call_timed(calls: Iterable[TimedCall]) -> None:
             timer.raised = error
             raise
         end = time.perf_counter()
-        timer.seconds += end - start
+        timer.add(method, start, end)
         start = end
 
 
@@ -108,7 +116,7 @@ def call_all_timed(calls: Iterable[TimedCall]) -> StopTraining | None:
             timer.raised = error
             raise
         end = time.perf_counter()
-        timer.seconds += end - start
+        timer.add(method, start, end)
         start = end
     return stop
 
@@ -121,6 +129,7 @@ class CallbackTimes:
         names: a name for each callback.
         callbacks: the callbacks.
         clock: returns the time in seconds.
+        loop: records the calls, if anything does.
 
     Attributes:
         last_epoch: seconds by name, of the last epoch that is over.
@@ -131,9 +140,11 @@ class CallbackTimes:
         names: Sequence[str],
         callbacks: Sequence[Callback],
         clock: Callable[[], float] = time.perf_counter,
+        loop: LoopState | None = None,
     ) -> None:
         self._clock = clock
-        self._timers = {id(cb): CallbackTimer(name, cb) for name, cb in zip(names, callbacks)}
+        loop = LoopState(steps_per_epoch=1) if loop is None else loop
+        self._timers = {id(cb): CallbackTimer(name, cb, loop) for name, cb in zip(names, callbacks)}
         self._epoch_start = clock()
         self.last_epoch: dict[str, float] = {}
 

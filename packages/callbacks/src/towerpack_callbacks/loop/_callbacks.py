@@ -124,7 +124,7 @@ class Callbacks:
 
     def _schedule(self) -> None:
         callbacks = self._callbacks
-        self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks)
+        self._times = CallbackTimes([key for key, _ in keyed(callbacks)], callbacks, loop=self._loop)
         timer = self._times.of
         self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
         timed = [(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches]
@@ -218,7 +218,7 @@ class Callbacks:
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of the callbacks that are due after this step."""
         due, acted = self._step_triggers.due(step, epoch, last_step), self._loop.env_steps
-        stop = call_all_timed(due) if due else None
+        stop = self._loop.stop = call_all_timed(due) if due else None
         self._loop.observed_env_steps = acted
         # At the last step the epoch's triggers are still to come.
         if due and (not last_step or stop is not None):
@@ -248,7 +248,7 @@ class Callbacks:
 
     def trigger_epoch(self) -> None:
         """Calls all `_trigger_epoch`, then all `_after_triggers`."""
-        stop = call_all_timed(self._epoch_triggers)
+        stop = self._loop.stop = call_all_timed(self._epoch_triggers)
         call_timed(self._after_triggers)
         if self._callbacks:
             self._times.end_epoch(self._callbacks[0].epoch_num)
@@ -261,7 +261,7 @@ class Callbacks:
         A loop that runs only a few steps to see whether everything works calls it instead of the last
         `trigger_epoch`, so that evaluations and savers with long periods are tried, too.
         """
-        stop = call_all_timed(self._calls("trigger", self._callbacks))
+        stop = self._loop.stop = call_all_timed(self._calls("trigger", self._callbacks))
         call_timed(self._after_triggers)
         if stop is not None:
             raise stop

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._errors import FormatError
 from ..storage import URL, open_url
+from ._record_flow import Records
 
 __all__ = ["OpenedRecords", "check_same_file"]
 
 
-class OpenedRecords(Sequence[Any]):
-    """A sequence of records that opens its file when a process first reads one.
+class OpenedRecords(Records):
+    """Records of a file that is opened when a process first reads one.
 
     Args:
         path: of the file.
@@ -28,6 +29,14 @@ class OpenedRecords(Sequence[Any]):
     @abstractmethod
     def _open(self) -> Any:
         """Returns what records are read from, and checks that it is still the same file."""
+
+    @abstractmethod
+    def _record(self, index: int) -> Any:
+        """Returns a record."""
+
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        """Yields records."""
+        return map(self._record, indices)
 
     def _file(self) -> Any:
         """Returns what `_open` gave in this process."""

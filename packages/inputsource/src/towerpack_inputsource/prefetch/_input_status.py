@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, final
 
+from towerpack_dataflow import process_spans
+
 __all__ = ["Activity", "Buffer", "InputStatus", "ThreadActivity"]
 
 
@@ -84,6 +86,8 @@ class InputStatus(NamedTuple):
 class Activity:
     """An account of a thread's time: written by that thread, read by any.
 
+    Where a trace is made (see `towerpack_dataflow.process_spans`), each activity is a span of it.
+
     Args:
         name: the thread's name.
         clock: returns the time in seconds.
@@ -100,6 +104,7 @@ class Activity:
     def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.name = name
         self._clock = clock
+        self._spans = process_spans()
         # One tuple, replaced as a whole: a reader in another thread never sees half of a change.
         self._now = ("ended", clock(), 0.0, 0.0)
 
@@ -112,6 +117,10 @@ class Activity:
         elif was == "put":
             put += now - began
         self._now = (doing, now, flow, put)
+        if was != "ended":
+            self._spans.add(_DOING[was], "wait", began)
+        if doing == "ended":
+            self._spans.flush()
 
     def read(self) -> ThreadActivity:
         """Returns the account up to now."""

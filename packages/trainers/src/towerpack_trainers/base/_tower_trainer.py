@@ -17,8 +17,8 @@ from .._errors import ConfigError, TrainerStateError
 from ..config._flow_positions import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
 from ..predict._prediction_towers import PredictionTowers
-from ..reports import explain_step
-from ..session import seed_data
+from ..reports import Headspace, StepOnData, explain_step
+from ..session import SingleProcess, seed_data
 from ..towers._cross_tower_sum import CrossTowerSum
 from ..towers._devices import are_gpus, check_devices
 from ..towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
@@ -97,6 +97,42 @@ class TowerTrainer(Trainer):
         self._prepare()
         takes = self._train_op.takes * max(len(self.tower_func.training), 1)
         return explain_step(self.config.dataflow, global_step, takes)
+
+    def headspace(self, steps: int = 100) -> Headspace:
+        """Measures what the training would reach if data cost nothing; call it before `train`.
+
+        It times steps on the training's data, then as many on one batch of them that is held, in sessions of
+        their own: afterwards, variables, counters, callbacks and the position in the data are what they were.
+        Callbacks do not run, and each step is a session call. The step takes the held batch as a feed, which
+        costs nothing on a CPU, and a copy to the device elsewhere.
+
+        Args:
+            steps: how many to time of each; more than the workers of the flow have made ahead.
+
+        Returns:
+            Both rates, and the share of the time that data takes.
+
+        Raises:
+            ConfigError: `steps` is no whole number above 0; the data ends before, is live, or is made by the
+                trainer; or a step is not one op of this process alone.
+            TrainerStateError: it was called during or after `train`.
+        """
+        self._session.check_unused(self.graph)
+        self._prepare()
+        op, model = self._only_op(), self.config.model
+        acts = model is not None and model.data_from_trainer
+        alone = type(self.processes) is SingleProcess
+        if self.source is None or op is None or self._train_op.lead is not None or acts or not alone:
+            raise ConfigError(
+                "headspace runs one op as the step of one process, on data from outside, and "
+                f"{type(self).__name__} has other steps, other processes, or data of its own."
+            )
+        inputs = self._tower_inputs()
+        step = StepOnData(self.graph, self._session_config(), op, inputs, self.source)
+        try:
+            return step.headspace(steps)
+        finally:
+            self._positions.put_back()
 
     def _make_source(self, dataflow: Any) -> InputSource:
         # TensorFlow puts a single tower on the first GPU, if there is one.

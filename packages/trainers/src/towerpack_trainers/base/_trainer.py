@@ -200,11 +200,12 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration):
             Exception: whatever the data, a callback or TensorFlow raised, with its own type and traceback.
         """
         self._session.check_unused(self.graph)
-        with self.processes.failing_together(self.coord), self._plan.directory, self._signals:
+        plan = self._plan
+        with self.processes.failing_together(self.coord), plan.directory, plan.trace, self._signals:
             steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
             self._session.use()
-            self._plan.occupy(self.callbacks)
+            plan.occupy(self.callbacks)
             _log.info("%s", describe_trainable_variables(self.graph, self._main_cost))
             sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
             with self._session.open(sess):

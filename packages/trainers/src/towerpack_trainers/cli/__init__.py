@@ -6,5 +6,6 @@ from ._export_command import add_export
 from ._launch_command import add_launch
 from ._model_arguments import CommandError
 from ._predict_command import add_predict
+from ._trace_command import add_trace
 
-__all__ = ["CommandError", "add_describe", "add_env", "add_export", "add_launch", "add_predict"]
+__all__ = ["CommandError", "add_describe", "add_env", "add_export", "add_launch", "add_predict", "add_trace"]

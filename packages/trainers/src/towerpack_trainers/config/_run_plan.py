@@ -13,6 +13,7 @@ from towerpack_callbacks import Callbacks, LoopState, Monitors
 from towerpack_callbacks.checkpoint import checkpoint_directories
 from towerpack_inputsource import InputSource
 
+from ..reports.trace import TrainingTrace
 from ..restore import FreshStart, RunState, StartingPoint
 from ..session import ProcessStrategy, RunDirectory
 from ._resolve_config import resolve_loop, resolve_monitors, resolve_start
@@ -33,6 +34,7 @@ class RunPlan:
         seed: the seed, the same in all processes.
         loop: the counters.
         monitors: the recorders of statistics.
+        trace: what is recorded of the run's time.
     """
 
     config: TrainConfig
@@ -41,6 +43,7 @@ class RunPlan:
     seed: int
     loop: LoopState
     monitors: Monitors
+    trace: TrainingTrace
 
     @classmethod
     def of(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
@@ -55,7 +58,8 @@ class RunPlan:
         start = resolve_start(config, directory.path)
         seed = processes.agree_on_seed(lambda: start.choose_seed(config.seed))
         loop = resolve_loop(config)
-        return cls(config, directory, start, seed, loop, resolve_monitors(config, loop))
+        trace = TrainingTrace(config.trace, loop, processes.rank)
+        return cls(config, directory, start, seed, loop, resolve_monitors(config, loop), trace)
 
     @classmethod
     def of_graph(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
@@ -66,7 +70,8 @@ class RunPlan:
         """
         seed = processes.agree_on_seed(lambda: resolve_start(config, config.log_dir).choose_seed(config.seed))
         loop = resolve_loop(config)
-        return cls(config, RunDirectory(None), FreshStart(), seed, loop, Monitors([], loop))
+        monitors, trace = Monitors([], loop), TrainingTrace(None, loop)
+        return cls(config, RunDirectory(None), FreshStart(), seed, loop, monitors, trace)
 
     @property
     def log_dir(self) -> Path | None:

@@ -112,6 +112,10 @@ class TrainConfig:
             ends, and each epoch ends with the work of every callback, whatever its period. See
             `fast_dev_run`.
         stall_seconds: warn when no step finishes for so long, with the stack of every thread; inf: never.
+        trace: file for a trace of the training, which shows where its time goes, in the format of Perfetto:
+            steps, session calls, callbacks, waits for data, checkpoints being written, and the workers of
+            the flow. Written when the training ends, however it does; with the rank in its name where there
+            are several processes. None: none.
         xla: compile the training towers, gradients included, by XLA; for GPUs, see
             `optimize.compile_training_towers`.
 
@@ -161,6 +165,11 @@ class TrainConfig:
     )
     rehearsal: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
     stall_seconds: float = attrs.field(default=60.0, validator=positive_number())
+    trace: Path | None = attrs.field(
+        default=None,
+        converter=_as_path,
+        validator=optional(instance_of(Path, "the path of a file, or None for none")),
+    )
     xla: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
 
     def __attrs_post_init__(self) -> None:

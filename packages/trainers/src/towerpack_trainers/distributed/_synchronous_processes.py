@@ -76,7 +76,7 @@ class SynchronousProcesses(ProcessStrategy):
 
     def __init__(self, communicator: Communicator, reshard: Reshard | None = None) -> None:
         self.communicator = communicator
-        self.is_chief = communicator.group.is_chief
+        self.is_chief, self.rank = communicator.group.is_chief, communicator.group.rank
         self.gradient_exchange = self._exchange = AverageOverProcesses(communicator)
         self._group = communicator.group
         self._reshard = reshard

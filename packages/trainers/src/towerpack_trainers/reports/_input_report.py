@@ -123,18 +123,23 @@ class InputReport(Callback):
         with tf.device("/cpu:0"):
             begin = tf.timestamp("step_begins")
             with tf.control_dependencies(list(self._tensors)):
-                self._wait = tf.subtract(tf.timestamp("input_came"), begin, name="waited")
+                self._came = tf.timestamp("input_came")
+                self._wait = tf.subtract(self._came, begin, name="waited")
 
     def step_fetches(self) -> Sequence[StepFetch]:
         if not self._tensors:
             return []
         every = sampling_period(self.trainer.loop.steps_per_epoch, self._steps_per_run)
-        return [StepFetch(self._wait, self._note, Every(steps=every))]
+        return [StepFetch([self._wait, self._came], self._note, Every(steps=every))]
 
-    def _note(self, waited: float) -> None:
+    def _note(self, measured: Sequence[float]) -> None:
         # The ops of a step begin in any order, so an input that is there may come before the first clock.
-        self._waits.append(max(0.0, waited))
+        waited, came = max(0.0, measured[0]), measured[1]
+        self._waits.append(waited)
         self._note_fill()
+        if self.trainer.loop.record is not None:
+            came += time.perf_counter() - time.time()  # TensorFlow's clock is that of the day
+            self.trainer.loop.record("wait for data", "wait", came - waited, came)
 
     def _note_fill(self) -> None:
         # The last of several is the one that steps take from; it is small, and those before it fill it.

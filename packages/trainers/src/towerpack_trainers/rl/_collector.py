@@ -185,7 +185,8 @@ class Collector(Callback):
 
     def _after_triggers(self) -> None:
         loop = self.trainer.loop
-        if self._turn_is_over() and not (loop.is_last_step and loop.epoch_num == loop.max_epoch):
+        last = loop.stop is not None or (loop.is_last_step and loop.epoch_num == loop.max_epoch)
+        if self._turn_is_over() and not last:
             self._begin_turn()
 
     def _turn_is_over(self) -> bool:

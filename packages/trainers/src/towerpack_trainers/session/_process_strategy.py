@@ -47,12 +47,14 @@ class ProcessStrategy(abc.ABC):
 
     Attributes:
         is_chief: whether this process writes files, restores checkpoints and runs callbacks of its own.
+        rank: the number of this process among several; None: it trains alone.
         gradient_exchange: what builders pass gradients through, between computing and applying them; None:
             nothing.
         single_steps: whether each step has to be a session call of its own.
     """
 
     is_chief: bool = True
+    rank: int | None = None
     gradient_exchange: GradientExchange | None = None
     single_steps: bool = False
 

@@ -10,6 +10,7 @@ import attrs
 
 from towerpack_callbacks import Callbacks, LoopState
 
+from ..reports.trace import timed_calls
 from ._stop_requests import StopRequests
 
 __all__ = ["TrainingLoop"]
@@ -53,6 +54,7 @@ class TrainingLoop:
             own: looked at before each step: once "run_step" is in it, each step is a call of `run_step`.
         """
         loop, callbacks, requests, times = self.loop, self.callbacks, self.requests, self.steps_per_run
+        run_step, run_unobserved = timed_calls(loop, run_step, run_unobserved)
         signals, threads_failed = requests.signals, requests.coord.should_stop
         end_epoch = callbacks.trigger_all if self.rehearses else callbacks.trigger_epoch
         if loop.starting_epoch > max_epoch:

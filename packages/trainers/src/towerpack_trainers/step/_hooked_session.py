@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, LoopState, StepCounter, StepRunner
 
+from ..reports.trace import timed_session
 from ._step_calls import TrainingSteps
 
 __all__ = ["HookedSession"]
@@ -37,7 +38,7 @@ class HookedSession:
         counter: StepCounter,
         steps: TrainingSteps,
     ) -> None:
-        self._loop = loop
+        sess, self._loop = timed_session(sess, loop), loop
         self._runner = StepRunner(sess, callbacks, loop, counter)
         self._sess, self._counter = sess, counter
         self._due_fetches = callbacks.due_fetches

@@ -137,7 +137,7 @@ class _HDF5Rows(OpenedRecords):
     def __len__(self) -> int:
         return int(self._length)
 
-    def __getitem__(self, index: Any) -> list[Any]:
+    def _record(self, index: int) -> list[Any]:
         try:
             return [array[index] for array in self._file()]
         except OSError as error:

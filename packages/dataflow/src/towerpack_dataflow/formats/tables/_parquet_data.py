@@ -109,7 +109,7 @@ class _ParquetRows(OpenedRecords):
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
 
-    def __getitem__(self, index: Any) -> Any:
+    def _record(self, index: int) -> dict[str, Any]:
         number = int(np.searchsorted(self._ends, index, "right"))
         place = index - (int(self._ends[number - 1]) if number else 0)
         return dict(zip(self._columns, [values[place] for values in self._group(number)]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from ..._errors import FormatError, extra
 from ...storage import URL, local_path
-from .._record_flow import RecordFlow
+from .._record_flow import RecordFlow, Records
 
 __all__ = ["SVMLightData"]
 
@@ -40,7 +40,7 @@ class SVMLightData(RecordFlow):
 
 
 @final
-class _SparseRows(Sequence[Any]):
+class _SparseRows(Records):
     def __init__(self, path: str) -> None:
         with extra("datasets", f"reading {path}"):
             from sklearn.datasets import load_svmlight_file
@@ -56,7 +56,10 @@ class _SparseRows(Sequence[Any]):
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, index: Any) -> list[Any]:
+    def several(self, indices: Sequence[int]) -> Iterator[list[Any]]:
+        return map(self._row, indices)
+
+    def _row(self, index: int) -> list[Any]:
         row = np.zeros(self._width)
         stretch = slice(self._begins[index], self._begins[index + 1])
         row[self._columns[stretch]] = self._values[stretch]

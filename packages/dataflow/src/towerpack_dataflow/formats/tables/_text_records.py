@@ -48,12 +48,7 @@ class TextRecords(OpenedRecords):
         """Returns the number of records."""
         return len(self._ends)
 
-    def __getitem__(self, index: Any) -> Any:
-        """Reads a record.
-
-        Raises:
-            FormatError: it is not UTF-8, or the decoder raises it.
-        """
+    def _record(self, index: int) -> Any:
         begin = int(self._ends[index - 1]) if index else self._first
         content = self._file().read(begin, int(self._ends[index]) - begin)
         try:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple, final
+from time import monotonic
+from typing import Any, NamedTuple, TypeVar, final
 from weakref import WeakMethod
 
 from ...flow._resume_marks import Marks, as_lists
+from ..tracing import process_spans
 from ..transport import DatapointList, Failure, ReceivedMessage, SteadyList
 from ..worker._task_handler import ATTEMPTS
 from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
@@ -15,6 +17,8 @@ from ..worker._worker_thread import InProcessMessage
 from ._dispatcher import Dispatcher
 
 __all__ = ["ActivePass", "Chunk"]
+
+T = TypeVar("T")
 
 
 @final
@@ -79,6 +83,16 @@ class ActivePass:
         self._marks_before: dict[int, Marks] = {}
         self._again: dict[int, list[Any]] = {}
         self._attempts: dict[int, int] = {}
+
+    def awaited(self, wait: Callable[[float], T], seconds: float) -> T:
+        """Returns `wait(seconds)`, a wait of the consumer for its workers: a span of the trace, if any."""
+        begin = monotonic()
+        news = wait(seconds)
+        if self.spec.trace:
+            spans = process_spans(self.spec.trace)
+            spans.add("wait for workers", "wait", begin, datapoint=self.dispatcher.due)
+            spans.flush()
+        return news
 
     def inputs(self, begin: int, end: int, kept: bool) -> tuple[int, Any]:
         """Returns the end of a stretch, sooner if the source and so the pass ends there, and its inputs.

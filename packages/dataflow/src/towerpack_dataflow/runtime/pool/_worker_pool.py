@@ -289,7 +289,7 @@ class WorkerPool:
         begin = monotonic()
         news: list[int] | None = []
         try:
-            news = poll.wait(min(self._group.seconds_left(), stall))
+            news = this.awaited(poll.wait, min(self._group.seconds_left(), stall))
         finally:
             with self._lock:
                 self._waiting = False

@@ -38,6 +38,8 @@ class MapTaskHandler(TaskHandler):
         on_error: see `TaskHandler`.
     """
 
+    work = "map"
+
     def __init__(self, func: Callable[..., Any], rng: bool, on_error: str) -> None:
         """Takes the function as it is."""
         super().__init__(on_error)

@@ -11,6 +11,7 @@ from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
 from ...flow._flow_state import is_steady, load_marks, set_seeds_below
 from ...flow._resume_marks import Marks, as_lists
+from ..tracing import NO_SPANS, Spans, StageTimer, put_timers
 from ..transport import Collected, DatapointList, Failure, QuickList, SteadyList
 from ._task_handler import ATTEMPTS, TaskHandler
 from ._task_messages import PassSpec, TaskResult, marks_throughout
@@ -40,6 +41,7 @@ class ReadTaskHandler(TaskHandler):
         self._passes: dict[int, _ReadPass] = {}
         self._seeded: _ReadPass | None = None
         self._caution = _Caution()
+        self._timers: list[StageTimer] = []
 
     def contents(self) -> dict[str, Any]:
         """Returns the flow."""
@@ -60,6 +62,20 @@ class ReadTaskHandler(TaskHandler):
             top = top._children()[0]
         if type(top) is BatchData:
             top._memory = memory
+
+    def trace(self, spans: Spans) -> None:
+        """Puts a timer over each flow the first time; threads share their flow with others, and leave it."""
+        if not (self._in_thread or self._timers or spans is NO_SPANS):
+            self._flow = self._timed(self._flow, None)
+        for timer in self._timers:
+            timer.spans = spans
+
+    def _timed(self, flow: DataFlow, parent: StageTimer | None) -> StageTimer:
+        timer = StageTimer(flow, parent)
+        self._timers.append(timer)
+        if not hasattr(flow, "_worker_pool"):  # the flow below a `ParallelFlow` travels to its own workers
+            put_timers(flow, self._timed, timer)
+        return timer
 
     def open(self, number: int, spec: PassSpec) -> None:
         """Stores the pass, and reads nothing yet."""

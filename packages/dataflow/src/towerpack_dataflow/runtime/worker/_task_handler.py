@@ -7,6 +7,7 @@ from typing import Any
 
 from ...batch import BatchAllocator
 from ...flow._flow import DataFlow
+from ..tracing import Spans
 from ..transport import Channel, Failure, pack_error
 from ._task_messages import PassSpec, TaskResult
 
@@ -23,7 +24,10 @@ class TaskHandler(ABC):
 
     Attributes:
         on_error: what becomes of a datapoint that cannot be made or sent.
+        work: what it does with a stretch, in a trace.
     """
+
+    work = "produce"
 
     def __init__(self, on_error: str) -> None:
         """Stores the policy."""
@@ -48,6 +52,9 @@ class TaskHandler(ABC):
     def in_place_of_skipped(self) -> list[Any]:
         """Returns what is sent for a datapoint that is left out: nothing, where its number is enough."""
         return []
+
+    def trace(self, spans: Spans) -> None:
+        """Has the spans of what it calls added there from now on, where there is more to tell than `work`."""
 
     @abstractmethod
     def open(self, number: int, spec: PassSpec) -> None:

@@ -8,6 +8,7 @@ from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
 from ...flow._resume_marks import Marks, as_lists
+from ..tracing import trace_directory
 from ..transport import Failure
 
 __all__ = ["PassSpec", "TaskResult", "marks_throughout"]
@@ -21,6 +22,7 @@ class PassSpec(NamedTuple):
         epoch, outer_epoch, seed, path, marks: the arguments of an `Epoch`.
         seeds: those given to flows further down, by their places.
         addressable: whether tasks may be handed out in any order.
+        trace: the directory where workers write spans; empty for none.
     """
 
     epoch: int
@@ -30,6 +32,7 @@ class PassSpec(NamedTuple):
     marks: Marks
     seeds: dict[str, int]
     addressable: bool
+    trace: str = ""
 
     @classmethod
     def of(cls, epoch: Epoch, flow: DataFlow | None) -> PassSpec:
@@ -37,14 +40,15 @@ class PassSpec(NamedTuple):
         seeds = {} if flow is None else seeds_below(flow)
         addressable = flow is None or flow.addressable
         marks = as_lists(epoch.marks)
-        return cls(int(epoch), epoch.outer_epoch, epoch.seed, epoch.path, marks, seeds, addressable)
+        trace = trace_directory()
+        return cls(int(epoch), epoch.outer_epoch, epoch.seed, epoch.path, marks, seeds, addressable, trace)
 
     def to_epoch(self) -> Epoch:
         """Makes the epoch, with marks of its own."""
         return Epoch(self.epoch, self.seed, self.path, as_lists(self.marks), self.outer_epoch)
 
     def same_pass(self, other: PassSpec) -> bool:
-        """Says whether the datapoints are the same; marks only tell how to get there."""
+        """Says whether the datapoints and their trace are the same; marks only tell how to get there."""
         return self._replace(marks={}) == other._replace(marks={})
 
 

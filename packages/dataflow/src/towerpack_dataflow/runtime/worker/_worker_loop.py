@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from ..._errors import SendError
+from ..tracing import NO_SPANS, follow_trace, process_spans
 from ..transport import (
     Channel,
     CopyThread,
@@ -33,7 +34,7 @@ from ..transport import (
 from ._single_sends import SingleSends
 from ._task_handler import TaskHandler, WorkerService
 from ._task_messages import PassSpec, TaskResult
-from ._worker_info import WorkerInfo, set_worker_info
+from ._worker_info import WorkerInfo, get_worker_info, set_worker_info
 from ._worker_thread import InProcessMessage, ThreadChannel
 
 __all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]
@@ -167,6 +168,7 @@ class WorkerLoop:
         self._tasks: deque[tuple[int, int, int, ReceivedMessage | InProcessMessage]] = deque()
         self._open: set[int] = set()
         self._slot_reuse = slot_reuse or SlotReusePolicy()
+        self._spans = NO_SPANS
 
     def run(self) -> None:
         """Goes on until the parent closes the connection.
@@ -175,9 +177,13 @@ class WorkerLoop:
             PeerGoneError: the parent has closed the connection.
         """
         while True:
-            self._receive_all(wait=not self._tasks)
+            clock, idle, spans = perf_counter(), not self._tasks, self._spans
+            self._receive_all(wait=idle)
+            if idle:
+                spans.add("wait for a task", "wait", clock)
             if self._tasks:
                 self._do(*self._tasks.popleft())
+                self._spans.flush()
 
     def _receive_all(self, wait: bool = False) -> None:
         """Reads all messages of the parent."""
@@ -194,10 +200,20 @@ class WorkerLoop:
             self._tasks.append((number, begin, end, message))
         elif kind == "open":
             self._open.add(number)
-            self._handler.open(number, PassSpec(*rest[0]))
+            spec = PassSpec(*rest[0])
+            self._trace(spec.trace)
+            self._handler.open(number, spec)
         elif kind == "close" and number in self._open:
             self._open.remove(number)
             self._handler.close(number)
+
+    def _trace(self, directory: str) -> None:
+        """Takes part in the trace of the newest pass, if any; threads are in that of their process."""
+        info = get_worker_info()
+        if info is not None and isinstance(self._channel, Channel):
+            follow_trace(directory, f"worker {info.number} of {info.num_workers}")
+        self._spans = process_spans(directory)
+        self._handler.trace(self._spans)
 
     def _do(self, number: int, begin: int, end: int, message: ReceivedMessage | InProcessMessage) -> None:
         clock = perf_counter()
@@ -212,7 +228,8 @@ class WorkerLoop:
             failure = self._handler.packed(_not_loaded(error))
             self._channel.send(tuple(TaskResult(number, begin, begin, failure=failure)))
             return
-        result, made = self._handler.make(number, begin, end, inputs)
+        with self._spans.span(self._handler.work, self._handler.work, datapoints=[begin, end]):
+            result, made = self._handler.make(number, begin, end, inputs)
         if self._handler.on_error != "retry":
             inputs = None  # the slots that it lies in may go back
         if behind:
@@ -241,11 +258,14 @@ class WorkerLoop:
         slots.trusts_caches = patience > 0
         while patience and slots.lent and self._channel.wait(clock + patience - perf_counter()):
             self._receive_all()
+        if patience:
+            self._spans.add("wait for a slot", "wait", clock)
         return patience > 0
 
     def _send(self, result: TaskResult, made: Any) -> None:
         try:
-            self._channel.send(tuple(result), made or None)
+            with self._spans.span("copy", "copy"):
+                self._channel.send(tuple(result), made or None)
         finally:
             self._channel.slots.settle(set())
 

@@ -2,7 +2,7 @@
 
 from ._bottleneck import Diagnosis, SpeedResult
 from ._data_speed import TestDataSpeed
-from ._process_memory import process_tree, proportional_memory
+from ._process_memory import process_tree, processor_seconds, proportional_memory
 from ._stage_times import Stage, measured_stages, stage_timers
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "TestDataSpeed",
     "measured_stages",
     "process_tree",
+    "processor_seconds",
     "proportional_memory",
     "stage_timers",
 ]

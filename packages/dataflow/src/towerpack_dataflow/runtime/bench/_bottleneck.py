@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, final
 
-from ..flow._datapoint_size import duration
-from ..runtime import Suggestion, suggest_workers
+from ...flow._datapoint_size import duration
+from .._suggest_workers import Suggestion, suggest_workers
 from ._stage_times import Stage
 
 __all__ = ["Diagnosis", "SpeedResult"]
@@ -21,6 +21,7 @@ class SpeedResult(NamedTuple):
         bytes: their arrays, strings and numbers.
         memory: bytes of this process and its workers, shared pages counted once; 0 if unknown.
         processes: how many these are.
+        cpu_seconds: seconds that all of them spent on processors meanwhile; 0 if unknown.
 
     Example:
         >>> print(SpeedResult(datapoints=500, seconds=2.0, bytes=3_000_000))
@@ -32,6 +33,7 @@ class SpeedResult(NamedTuple):
     bytes: int
     memory: int = 0
     processes: int = 1
+    cpu_seconds: float = 0.0
 
     @property
     def datapoints_per_second(self) -> float:
@@ -43,12 +45,19 @@ class SpeedResult(NamedTuple):
         """How many bytes of arrays, strings and numbers were given in a second."""
         return self.bytes / self.seconds
 
+    @property
+    def cpu_ms_per_datapoint(self) -> float:
+        """The milliseconds of processor time that a datapoint takes, in all processes together."""
+        return 1e3 * self.cpu_seconds / self.datapoints
+
     def __str__(self) -> str:
         """Returns the line that `TestDataSpeed.start()` prints."""
         line = (
             f"{self.datapoints} datapoints in {self.seconds:.2f} s: "
             f"{self.datapoints_per_second:.0f} datapoints/s, {self.bytes_per_second / 1e6:.1f} MB/s"
         )
+        if self.cpu_seconds:
+            line += f", {self.cpu_ms_per_datapoint:.3g} CPU-ms/datapoint"
         if not self.memory:
             return line
         where = "1 process" if self.processes == 1 else f"{self.processes} processes"

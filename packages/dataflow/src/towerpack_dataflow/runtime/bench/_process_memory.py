@@ -1,11 +1,12 @@
-"""The memory that this process and its workers use together."""
+"""The memory and the processor time that this process and its workers use together."""
 
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 
-__all__ = ["process_tree", "proportional_memory"]
+__all__ = ["process_tree", "processor_seconds", "proportional_memory"]
 
 
 def process_tree() -> list[int]:
@@ -20,6 +21,19 @@ def process_tree() -> list[int]:
     for process_id in found:  # and those that are appended meanwhile
         found.extend(children.get(process_id, ()))
     return found
+
+
+def processor_seconds(processes: list[int]) -> float:
+    """Returns the seconds that all threads of these processes have spent on processors; 0 of those ended."""
+    return sum(map(_processor_seconds, processes))
+
+
+def _processor_seconds(process: int) -> float:
+    if process == os.getpid():
+        return time.process_time()
+    with suppress(OSError):  # it has ended, or the system has no such clock
+        return time.clock_gettime((~process << 3) | 2)  # as clock_getcpuclockid(3) makes the number on Linux
+    return 0.0
 
 
 def proportional_memory(processes: list[int]) -> int:

@@ -20,7 +20,7 @@ from towerpack_dataflow import (
     SpeedResult,
     TestDataSpeed,
 )
-from towerpack_dataflow.bench import (
+from towerpack_dataflow.runtime.bench import (
     Stage,
     measured_stages,
     process_tree,
@@ -41,7 +41,7 @@ def clock(monkeypatch):
             self.computed += seconds * computing
 
     clock = Clock()
-    module = "towerpack_dataflow.bench._stage_times"
+    module = "towerpack_dataflow.runtime.tracing._stage_timer"
     monkeypatch.setattr(f"{module}.perf_counter", lambda: clock.now)
     monkeypatch.setattr(f"{module}.thread_time", lambda: clock.computed)
     return clock

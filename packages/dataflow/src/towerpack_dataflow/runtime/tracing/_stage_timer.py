@@ -1,0 +1,118 @@
+"""A timer over a flow, for the sums of a diagnosis and the spans of a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter, thread_time
+from typing import Any, final
+
+import numpy as np
+
+from ...batch import BatchData, BatchDataByShape, PadBatchData
+from ...flow._columns import Columns
+from ...flow._epoch import Epoch
+from ...flow._find_flows import flows_in
+from ...flow._flow import DataFlow
+from ...operators._map_data import MapData
+from ...operators._proxy_flow import ProxyDataFlow
+from ._spans import NO_SPANS, Spans
+
+__all__ = ["StageTimer", "put_timers", "take_off"]
+
+_Replaced = list[tuple[DataFlow, str, Any]]
+
+
+@final
+class StageTimer(ProxyDataFlow):
+    """Times the flow below it, together with all flows below that one.
+
+    Args:
+        ds: the flow below.
+        parent: the timer over the flow that reads this one.
+        workers: how many workers share the flow's work.
+        spans: takes each of its times, too.
+    """
+
+    _transparent = True
+    _passes_on = True
+
+    def __init__(
+        self, ds: DataFlow, parent: StageTimer | None = None, workers: int = 0, spans: Spans = NO_SPANS
+    ) -> None:
+        """Begins at zero."""
+        super().__init__(ds)
+        self.parent = parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.workers = workers
+        self.spans = spans
+        self.count = 0
+        self.seconds = self.computing = 0.0
+        self._what = ds._name(), _category(ds)
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        datapoints = iter(self.ds._datapoints(self._below(epoch), start))
+        nothing = object()
+        while True:
+            begin = perf_counter(), thread_time()
+            datapoint = next(datapoints, nothing)
+            self._add(begin)
+            if datapoint is nothing:
+                return
+            self.count += 1
+            yield datapoint
+            del datapoint  # its memory is for the next one
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        begin = perf_counter(), thread_time()
+        try:
+            return self.ds._datapoint(self._below(epoch), index)
+        finally:
+            self._add(begin)
+            self.count += 1
+
+    def _columns(self) -> Columns | None:
+        return self.ds._columns()
+
+    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        begin = perf_counter(), thread_time()
+        self.ds._gather(self._below(epoch), wanted, out)
+        self._add(begin)
+        self.count += len(wanted)
+
+    def _add(self, begin: tuple[float, float]) -> None:
+        self.seconds += perf_counter() - begin[0]
+        self.computing += thread_time() - begin[1]
+        self.spans.add(*self._what, begin[0])  # on Linux, both clocks are CLOCK_MONOTONIC
+
+    def _children(self) -> tuple[DataFlow, ...]:
+        return (self.ds,)  # not the parent
+
+    def _name(self) -> str:
+        return self.ds._name()
+
+
+def put_timers(
+    flow: DataFlow, timed: Callable[[DataFlow, StageTimer | None], StageTimer], parent: StageTimer | None
+) -> _Replaced:
+    """Puts `timed(child, parent)` in the place of each flow that `flow` reads; `take_off` undoes it."""
+    replaced: _Replaced = []
+    for name, value in list(vars(flow).items()):
+        if not flows_in(value, DataFlow):
+            continue
+        members: Any = value if isinstance(value, (list, tuple)) else (value,)
+        timers = [timed(each, parent) if isinstance(each, DataFlow) else each for each in members]
+        replaced.append((flow, name, value))
+        setattr(flow, name, type(value)(timers) if members is value else timers[0])
+    return replaced
+
+
+def take_off(replaced: _Replaced) -> None:
+    """Puts the flows back that timers stand for."""
+    for holder, name, value in reversed(replaced):
+        setattr(holder, name, value)
+
+
+def _category(flow: DataFlow) -> str:
+    if isinstance(flow, (BatchData, BatchDataByShape, PadBatchData)):
+        return "collate"
+    return "map" if isinstance(flow, MapData) else "produce"

@@ -1,0 +1,106 @@
+"""The file of a trace: the spans of all processes that took part, and what says whose clock they are on."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, final
+
+from ..._errors import ArgumentError
+from ._spans import TRACE_VARIABLE, process_spans
+
+__all__ = ["TraceSummary", "recorded_trace"]
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+@final
+class TraceSummary(NamedTuple):
+    """What a trace has.
+
+    Attributes:
+        path: of the file.
+        spans: their number.
+        processes: how many have spans.
+
+    Example:
+        >>> print(TraceSummary("out.json", spans=12, processes=3))
+        12 spans of 3 processes: out.json, to be opened at ui.perfetto.dev
+    """
+
+    path: str
+    spans: int
+    processes: int
+
+    def __str__(self) -> str:
+        """Returns the line that `TestDataSpeed.timeline()` prints."""
+        of = "1 process" if self.processes == 1 else f"{self.processes} processes"
+        return f"{self.spans} spans of {of}: {self.path}, to be opened at ui.perfetto.dev"
+
+
+@contextmanager
+def recorded_trace(path: str) -> Iterator[list[TraceSummary]]:
+    """Makes a trace of what happens inside, however that ends; yields a list that gets the summary.
+
+    Args:
+        path: of the file, which is there as a whole or not at all. A directory beside it has the spans
+            until then.
+
+    Raises:
+        ArgumentError: nothing can be written there.
+    """
+    made: list[TraceSummary] = []
+    before = os.environ.get(TRACE_VARIABLE)
+    parent, name = os.path.split(os.path.abspath(path))
+    try:
+        directory = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
+    except OSError as error:
+        raise ArgumentError(
+            f"path is a file in a directory that can be written to; received {path!r}: {error.strerror}"
+        ) from error
+    os.environ[TRACE_VARIABLE] = directory
+    try:
+        yield made
+    finally:
+        process_spans(directory).flush()
+        os.environ.pop(TRACE_VARIABLE)
+        if before is not None:
+            os.environ[TRACE_VARIABLE] = before
+        try:
+            made.append(_write(directory, path))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write(directory: str, path: str) -> TraceSummary:
+    events = [event for name in sorted(os.listdir(directory)) for event in _events(f"{directory}/{name}")]
+    whole = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": _about_the_clock()}
+    unfinished = f"{directory}/trace.json"
+    with open(unfinished, "w", encoding="utf-8") as file:
+        json.dump(whole, file)
+    os.replace(unfinished, path)
+    processes = [event["pid"] for event in events if event["ph"] == "X"]
+    return TraceSummary(path, len(processes), len(set(processes)))
+
+
+def _events(path: str) -> Iterator[dict[str, Any]]:
+    """Yields the events of one process; one that was killed may have left a part of a line."""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def _about_the_clock() -> dict[str, str]:
+    """Returns what two traces must have in common to be put together."""
+    try:
+        with open(_BOOT_ID, encoding="ascii") as file:
+            boot = file.read().strip()
+    except OSError:
+        boot = ""
+    return {"clock": "CLOCK_MONOTONIC", "host": platform.node(), "boot_id": boot}

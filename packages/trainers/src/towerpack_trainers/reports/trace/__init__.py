@@ -1,0 +1,14 @@
+"""Traces of trainings: spans of time on a clock that all processes of a machine share, and files of them."""
+
+from ._timed_calls import timed_calls, timed_session
+from ._trace_files import merge_traces, read_trace, write_trace
+from ._training_trace import TrainingTrace
+
+__all__ = [
+    "TrainingTrace",
+    "merge_traces",
+    "read_trace",
+    "timed_calls",
+    "timed_session",
+    "write_trace",
+]
