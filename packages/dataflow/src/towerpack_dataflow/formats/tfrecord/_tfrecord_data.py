@@ -116,8 +116,13 @@ class TFRecords(Records):
         """
         file, places = self._file(), np.asarray(indices)
         begins, ends = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
+        read, decode, crc32c = file.read, self._decode, self._crc32c
         for index, begin, end in zip(indices, begins, ends):
-            yield self._decoded(file.read(begin, end - begin), index)
+            try:
+                datapoint = decode(checked_record(read(begin, end - begin), crc32c))
+            except FormatError as error:
+                raise FormatError(f"{self._name}, record {index}: {error}") from error
+            yield datapoint
 
     def stretches(self, start: int) -> Iterator[Any]:
         """Yields the records from number `start` on, read by large blocks."""
