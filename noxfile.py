@@ -24,12 +24,15 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
 WITH_EXTRAS = {
-    "dataflow": "dataflow[datasets,gym,remote]",
+    "dataflow": "dataflow[datasets,fsspec,gym,hdf5,image,lmdb,parquet,remote,s3,tfrecord,viz]",
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
     "trainers": "trainers[rl]",
 }
+
+# The flows that documentation and benchmarks have.
+DATA = "dataflow[datasets,gym,lmdb,remote,tfrecord]"
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
 OTHER_PYTHONS = ("3.12", "3.13")
@@ -165,7 +168,8 @@ def wheels(session: nox.Session) -> None:
 @nox.parametrize("wheel", WHEELS, ids=WHEELS)
 def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel where nothing else is installed but what its metadata asks for."""
-    install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test"))
+    groups = ("test", "stores") if wheel == "dataflow" else ("test",)
+    install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned(*groups))
     run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
 
 
@@ -182,7 +186,7 @@ def integration(session: nox.Session, combination: str) -> None:
 @nox.session
 def promises(session: nox.Session) -> None:
     """Shows in small what README promises: kills, processes, towers, benchmarks."""
-    install(session, ["dataflow[datasets,gym,remote]", "trainers[mpi]"], *pinned("test"), *SMOKE_TOOLS)
+    install(session, [DATA, "trainers[mpi]"], *pinned("test"), *SMOKE_TOOLS)
     few = "test_distributed.py::test_two_processes_one_killed"
     files = ["test_resume.py", "test_replication.py", few]
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread="load")
@@ -281,7 +285,7 @@ def lowest(session: nox.Session) -> None:
     """Tests the wheels on the oldest releases that their metadata admit. Not usual: minutes."""
     build(session)
     projects = [arg for wheel in WHEELS for arg in ("-r", f"packages/{wheel}/pyproject.toml")]
-    names = ("datasets", "gym", "plot", "remote", "slim")
+    names = ("datasets", "gym", "lmdb", "plot", "remote", "slim", "tfrecord")
     extras = [arg for name in names for arg in ("--extra", name)]
     # Of the dependencies of ours alone: what those need is not ours to know.
     session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras)
@@ -340,7 +344,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
-    install(session, ["dataflow[datasets,gym,remote]", "layers[slim]", *WHEELS[2:]], *pinned("docs"))
+    install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
     packages = [f"towerpack_{wheel}" for wheel in WHEELS]
@@ -398,7 +402,7 @@ def bench(session: nox.Session) -> None:
     names = [name for name in session.posargs if name in BENCHMARKS] or [*BENCHMARKS]
     rest = [arg for arg in session.posargs if arg not in (*BENCHMARKS, *smoke)]
     if smoke:
-        install(session, ["dataflow[datasets,gym,remote]", "trainers[mpi]"], *SMOKE_TOOLS)
+        install(session, [DATA, "trainers[mpi]"], *SMOKE_TOOLS)
         show(session, names)
         return
     apart = [name for name in APART if name in names]
@@ -416,9 +420,7 @@ def bench(session: nox.Session) -> None:
         install(session, ["dataflow[gym]", "trainers"], "pip")
         session.run("python", "-m", "pip", "install", "--quiet", *OF_AGENTS)
     else:  # beside Tensorpack, on Keras 2
-        install(
-            session, ["dataflow[datasets,gym,remote]", "trainers[mpi]"], "mpich", "tf_keras", *OF_TENSORPACK
-        )
+        install(session, [DATA, "trainers[mpi]"], "mpich", "tf_keras", *OF_TENSORPACK)
         session.install("--no-deps", "tensorpack==0.11")
     measure(session, names, rest)
 

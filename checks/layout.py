@@ -37,6 +37,8 @@ _SMALL = {
     "_cache_storage.py": "what all storages of a cache keep to; none of them knows another one",
     "_container_copies.py": "serves flows and operators; cuts a circle between them",
     "_describe_command.py": "one command, which prints what `reports` describes",
+    "_env_command.py": "one command, which prints what `reports` collects",
+    "_progress.py": "serves formats that do not know each other",
     "_step_fetch.py": "what a callback declares; loops and trainers know it without knowing callbacks",
     "_step_timeout.py": "one callback, which has nothing in common with the others that stop a training",
     "_datapoint_size.py": "serves measurements and workers, which do not know each other",

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import towerpack_dataflow
 
-MODULES = {"pyzmq": "zmq", "scikit-learn": "sklearn"}  # where the module is called otherwise
+MODULES = {
+    "opencv-python-headless": "cv2",
+    "pyzmq": "zmq",
+    "scikit-learn": "sklearn",
+}  # where the module is called otherwise
 SOURCES = Path(towerpack_dataflow.__file__).parent
 
 

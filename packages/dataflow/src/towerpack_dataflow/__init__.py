@@ -9,12 +9,14 @@ from ._errors import (
     DataFlowError,
     DataFlowTerminated,
     DatapointTimeoutError,
+    DatasetError,
     EmptyFlowError,
     EnvCallError,
     EnvError,
     EnvTimeoutError,
     ExhaustedError,
     FlowDefinitionError,
+    FormatError,
     JoinError,
     MessageError,
     NotAddressableError,
@@ -23,15 +25,38 @@ from ._errors import (
     SegmentError,
     SendError,
     StateError,
+    StorageError,
     TooFewTransitionsError,
     UnknownLengthError,
     WorkerDiedError,
     WorkerError,
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
+from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData
+from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow.provenance import Origin, Trace
+from .formats.arrays import HDF5Data, HDF5Serializer, NumpyData, NumpySerializer
+from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
+from .formats.tables import (
+    ChunkShuffle,
+    CSVData,
+    CSVSerializer,
+    JSONLData,
+    JSONLSerializer,
+    ParquetData,
+    ParquetSerializer,
+    SVMLightData,
+)
+from .formats.tfrecord import (
+    TFRecordData,
+    TFRecordSerializer,
+    decode_example,
+    encode_example,
+    index_tfrecord,
+    write_tfrecord,
+)
 from .operators._filter_data import FilterData
 from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
@@ -44,7 +69,6 @@ from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache
 from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
-from .planners import BatchByBudget, BucketData, MixData, PackData, SkipData
 from .runtime import (
     MultiProcessMapAndBatchData,
     MultiProcessMapData,
@@ -72,8 +96,12 @@ __all__ = [
     "BatchDataByShape",
     "BatchError",
     "BucketData",
+    "CSVData",
+    "CSVSerializer",
     "CacheData",
     "CacheError",
+    "CaffeLMDB",
+    "ChunkShuffle",
     "ComponentError",
     "ConcatData",
     "DataFlow",
@@ -84,6 +112,7 @@ __all__ = [
     "DataFromIterable",
     "DataFromList",
     "DatapointTimeoutError",
+    "DatasetError",
     "Diagnosis",
     "DiskCache",
     "EmptyFlowError",
@@ -96,8 +125,16 @@ __all__ = [
     "FilterData",
     "FixedSizeData",
     "FlowDefinitionError",
+    "FormatError",
+    "HDF5Data",
+    "HDF5Serializer",
+    "JSONLData",
+    "JSONLSerializer",
     "JoinData",
     "JoinError",
+    "LMDBData",
+    "LMDBDataDecoder",
+    "LMDBSerializer",
     "LocallyShuffleData",
     "MapData",
     "MapDataComponent",
@@ -110,10 +147,15 @@ __all__ = [
     "MultiThreadMapData",
     "MultiThreadRunner",
     "NotAddressableError",
+    "NumpyData",
+    "NumpySerializer",
+    "OnlineMoments",
     "Origin",
     "PackData",
     "PadBatchData",
     "ParcelError",
+    "ParquetData",
+    "ParquetSerializer",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",
@@ -122,14 +164,19 @@ __all__ = [
     "RemoteError",
     "RepeatedData",
     "RepeatedDataPoint",
+    "SVMLightData",
     "SegmentError",
     "SelectComponent",
     "SendError",
     "ShardData",
     "SkipData",
     "SpeedResult",
+    "StatCounter",
     "StateError",
+    "StorageError",
     "Suggestion",
+    "TFRecordData",
+    "TFRecordSerializer",
     "TestDataSpeed",
     "TooFewTransitionsError",
     "Trace",
@@ -141,9 +188,13 @@ __all__ = [
     "WorkerInfo",
     "ZipData",
     "autotune",
+    "decode_example",
+    "encode_example",
     "flows_read_here",
     "get_worker_info",
+    "index_tfrecord",
     "process_spans",
     "refit",
     "reshard",
+    "write_tfrecord",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 __all__ = [
     "ArgumentError",
@@ -13,12 +14,14 @@ __all__ = [
     "DataFlowError",
     "DataFlowTerminated",
     "DatapointTimeoutError",
+    "DatasetError",
     "EmptyFlowError",
     "EnvCallError",
     "EnvError",
     "EnvTimeoutError",
     "ExhaustedError",
     "FlowDefinitionError",
+    "FormatError",
     "JoinError",
     "MessageError",
     "NotAddressableError",
@@ -27,10 +30,12 @@ __all__ = [
     "SegmentError",
     "SendError",
     "StateError",
+    "StorageError",
     "TooFewTransitionsError",
     "UnknownLengthError",
     "WorkerDiedError",
     "WorkerError",
+    "extra",
 ]
 
 
@@ -46,11 +51,13 @@ class DataFlowError(Exception):
         ├── CacheError           (ValueError)    a directory does not hold the cache of such a flow
         ├── ComponentError       (LookupError)   a datapoint lacks the component asked for
         ├── DataFlowTerminated   (RuntimeError)  a flow can never give a datapoint again
+        ├── DatasetError         (OSError)       a file of a data set is missing and cannot be had
         ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
         ├── EnvCallError         (RuntimeError)  a vector environment's method, called out of turn
         ├── EnvError             (ValueError)    an environment does not keep to its own spaces
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
+        ├── FormatError          (ValueError)    a file's bytes are not what its format says
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
@@ -59,6 +66,7 @@ class DataFlowError(Exception):
         ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
         ├── SendError            (TypeError)     something that cannot be sent to another process
         ├── StateError           (ValueError)    a state that cannot be restored
+        ├── StorageError         (OSError)       a file elsewhere cannot be reached, or has changed
         ├── TooFewTransitionsError (LookupError) a memory holds less than a batch
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
@@ -99,6 +107,10 @@ class DataFlowTerminated(DataFlowError, RuntimeError):
     """
 
 
+class DatasetError(DataFlowError, OSError):
+    """A file of a data set is missing, and cannot be downloaded or is not what was expected."""
+
+
 class EmptyFlowError(DataFlowError, ValueError):
     """A flow that is repeated endlessly has no datapoints, so that the repetition would never yield one."""
 
@@ -117,6 +129,10 @@ class ExhaustedError(DataFlowError, RuntimeError):
 
 class FlowDefinitionError(DataFlowError, TypeError):
     """A subclass of `DataFlow` overrides none of the methods that it must, or contradictory ones."""
+
+
+class FormatError(DataFlowError, ValueError):
+    """A file's bytes are not what its format says."""
 
 
 class JoinError(DataFlowError, ValueError):
@@ -161,6 +177,10 @@ class StateError(DataFlowError, ValueError):
         self.differences = dict(differences or {})
 
 
+class StorageError(DataFlowError, OSError):
+    """A file elsewhere cannot be reached, or has changed since it was opened."""
+
+
 class TooFewTransitionsError(DataFlowError, LookupError):
     """A batch was asked of a memory that does not hold as many transitions."""
 
@@ -183,3 +203,29 @@ class EnvTimeoutError(WorkerError, TimeoutError):
 
 class WorkerDiedError(WorkerError):
     """A worker process was killed, or ended by itself."""
+
+
+@contextmanager
+def extra(name: str, what: str) -> Iterator[None]:
+    """Names the extra to install if an import in the block fails.
+
+    Args:
+        name: of the extra of this wheel.
+        what: is not possible without it, such as "reading LMDB files".
+
+    Raises:
+        ImportError: the block raises one.
+
+    Example:
+        >>> with extra("lmdb", "reading LMDB files"):
+        ...     import a_package_that_is_not_there
+        Traceback (most recent call last):
+            ...
+        ImportError: reading LMDB files needs the extra [lmdb]: pip install 'towerpack-dataflow[lmdb]'
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs the extra [{name}]: pip install 'towerpack-dataflow[{name}]'"
+        ) from error

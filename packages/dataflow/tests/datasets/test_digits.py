@@ -10,7 +10,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 def test_missing_scikit_learn_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ImportError, match=r'pip install "towerpack-dataflow\[datasets\]"'):
+    with pytest.raises(ImportError, match=r"pip install 'towerpack-dataflow\[datasets\]'"):
         Digits("train")
 
 

@@ -37,6 +37,13 @@ pytestmark = pytest.mark.timeout(60)
 ANY = "tcp://127.0.0.1:*"
 
 
+@pytest.fixture
+def ipc_addr(tmp_path, monkeypatch):
+    """The address of a socket of its own, relative: the path of a folder of tests may be too long for one."""
+    monkeypatch.chdir(tmp_path)
+    return "ipc://data"
+
+
 def numbers(count=20):
     return DataFromList([[number, np.full(2000, number, "f4")] for number in range(count)], shuffle=False)
 
@@ -86,9 +93,8 @@ def in_thread(func):
 
 
 @pytest.mark.parametrize("transport", ["tcp", "ipc"])
-def test_passes_arrive_whole_and_in_order(transport, tmp_path):
-    addr = ANY if transport == "tcp" else f"ipc://{tmp_path}/data"
-    with sending(numbers(), addr, passes=3) as address:
+def test_passes_arrive_whole_and_in_order(transport, ipc_addr):
+    with sending(numbers(), ANY if transport == "tcp" else ipc_addr, passes=3) as address:
         remote = RemoteDataZMQ(address)
         for _ in range(3):
             for number, array in (got := list(remote)):
@@ -204,10 +210,9 @@ def test_what_a_killed_or_silent_receiver_had_goes_to_others(sign):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGINT])
-def test_a_sender_that_is_gone_is_an_error_and_a_later_one_serves_the_next_pass(sign, tmp_path):
-    addr = f"ipc://{tmp_path}/data"
-    remote = RemoteDataZMQ(addr, hwm=2, timeout=3)
-    with process(SENDER, addr, "1000000") as child:
+def test_a_sender_that_is_gone_is_an_error_and_a_later_one_serves_the_next_pass(sign, ipc_addr):
+    remote = RemoteDataZMQ(ipc_addr, hwm=2, timeout=3)
+    with process(SENDER, ipc_addr, "1000000") as child:
         child.stdout.readline()
         begun = iter(remote)
         assert firsts(islice(begun, 2)) == [0, 1]
@@ -216,22 +221,24 @@ def test_a_sender_that_is_gone_is_an_error_and_a_later_one_serves_the_next_pass(
             RemoteError, match=r"no sender has answered at ipc|has ended: the sender was stopped"
         ):
             list(begun)
-    later = RemoteDataZMQ(addr)
+    later = RemoteDataZMQ(ipc_addr)
     thread, results = in_thread(lambda: firsts(later))
-    with process(SENDER, addr, "4"):
+    with process(SENDER, ipc_addr, "4"):
         thread.join()
     assert results == [[0, 1, 2, 3]]
 
 
 @pytest.mark.slow
-def test_a_sender_that_is_started_anew_in_the_middle_of_a_pass_is_an_error(tmp_path):
-    addr = f"ipc://{tmp_path}/data"
-    begun = iter(RemoteDataZMQ(addr, hwm=2, timeout=30))
-    with process(SENDER, addr, "1000000") as child:
+def test_a_sender_that_is_started_anew_in_the_middle_of_a_pass_is_an_error(ipc_addr):
+    begun = iter(RemoteDataZMQ(ipc_addr, hwm=2, timeout=30))
+    with process(SENDER, ipc_addr, "1000000") as child:
         assert firsts(islice(begun, 2)) == [0, 1]
         child.kill()
         child.wait()
-    with process(SENDER, addr, "1000000"), pytest.raises(RemoteError, match="was started anew in the middle"):
+    with (
+        process(SENDER, ipc_addr, "1000000"),
+        pytest.raises(RemoteError, match="was started anew in the middle"),
+    ):
         list(begun)
 
 
@@ -312,9 +319,16 @@ def test_what_cannot_be_sent_is_an_error_on_both_sides():
         list(RemoteDataZMQ(address))
 
 
-def test_without_a_sender_there_is_an_error(tmp_path):
+def test_without_a_sender_there_is_an_error(ipc_addr):
     with pytest.raises(RemoteError, match=r"no sender has answered at ipc.* for 0\.3 s"):
-        list(RemoteDataZMQ(f"ipc://{tmp_path}/data", timeout=0.3))
+        list(RemoteDataZMQ(ipc_addr, timeout=0.3))
+
+
+def test_an_address_that_is_none_is_an_error_and_leaves_nothing_behind():
+    files = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(RemoteError, match="a receiver cannot connect to tcp://no-port: Invalid argument"):
+        list(RemoteDataZMQ([ANY.replace("*", "9"), "tcp://no-port"]))
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 def test_keys_admit_one_receiver_and_no_other():
@@ -399,6 +413,7 @@ def test_datapoints_larger_than_allowed_are_refused_before_they_are_sent():
         (lambda: RemoteDataZMQ("localhost:5"), ArgumentError, "addrs is an address such as"),
         (lambda: RemoteDataZMQ([]), ArgumentError, "received none"),
         (lambda: RemoteDataZMQ("tcp://a:1", hwm=0), ArgumentError, "hwm is an integer from 1 up"),
+        (lambda: RemoteDataZMQ(f"ipc:///{'é' * 54}"), ArgumentError, "at most 107 bytes.* has 109"),
         (lambda: send_dataflow_zmq([], "udp://*:5"), ArgumentError, "addr is an address such as"),
         (lambda: send_dataflow_zmq(5, ANY), ArgumentTypeError, "received int"),
         (

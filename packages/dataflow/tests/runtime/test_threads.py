@@ -2,6 +2,7 @@ import gc
 import os
 import sys
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -110,6 +111,29 @@ def test_without_a_global_lock_workers_are_threads(monkeypatch):
     assert threading.get_ident() not in {thread for thread, _ in found}
     asked = MultiProcessRunner(MapData(numbers(1), lambda dp: [os.getpid()]), 1, start_method="fork")
     assert list(asked) != [[os.getpid()]]
+
+
+@pytest.mark.parametrize("kind", [MultiThreadMapData, partial(MultiProcessMapData, start_method="thread")])
+def test_a_runner_may_be_collected_in_a_thread_of_its_own(kind):
+    left, ended = threading.Event(), threading.Event()
+
+    def collect(dp):
+        if dp[0]:
+            left.wait(10)
+            gc.collect()
+            ended.set()
+        return dp
+
+    gc.disable()  # else it might be collected in this thread
+    try:
+        flow = kind(numbers(2, shuffle=False), 1, collect)
+        flow.length = flow.__len__  # a circle, so that it takes the collector
+        assert next(iter(flow)) == [0]
+        del flow
+        left.set()
+        assert ended.wait(10)
+    finally:
+        gc.enable()
 
 
 def test_copies_are_never_threads(monkeypatch):

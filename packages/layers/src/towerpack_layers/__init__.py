@@ -22,7 +22,7 @@ from ._errors import (
     TowerNameError,
     UnknownLayerError,
 )
-from .arguments import nonempty_batches
+from .arguments import nonempty_batches, shape2d, shape4d
 from .nn import (
     AvgPooling,
     BatchNorm,
@@ -178,6 +178,8 @@ __all__ = [
     "rename_get_variable",
     "rename_tflayer_get_variable",
     "rms",
+    "shape2d",
+    "shape4d",
     "spectral_norm_scope",
     "under_name_scope",
     "under_variable_scope",

@@ -77,11 +77,13 @@ from .replicate import (
     SyncMultiGPUTrainerReplicated,
 )
 from .reports._describe_training import describe_trainable_variables
+from .reports._environment import collect_env_info
 from .reports._headspace import Headspace
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
 from .towers._builder import Builder
+from .towers._devices import get_num_gpu
 from .towers._model_desc import ModelDesc
 from .towers._objective import Objective
 from .towers._single_device_builder import SingleDeviceBuilder
@@ -161,12 +163,14 @@ __all__ = [
     "TrainerStateError",
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
+    "collect_env_info",
     "cpu_session_config",
     "default_callbacks",
     "default_monitors",
     "default_session_config",
     "describe_trainable_variables",
     "fast_dev_run",
+    "get_num_gpu",
     "gpu_session_config",
     "mixed_precision",
     "overfit_batches",

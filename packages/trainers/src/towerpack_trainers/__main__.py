@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
 from ._errors import ConfigError, ExportError, ModelError, RestoreError, TraceError
-from .cli import CommandError, add_describe, add_export, add_launch, add_predict, add_trace
+from .cli import CommandError, add_describe, add_env, add_export, add_launch, add_predict, add_trace
 
 __all__ = ["main"]
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m towerpack_trainers", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_launch, add_export, add_predict, add_describe, add_trace):
+    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace):
         add(commands)
     options = parser.parse_args(arguments)
     try:

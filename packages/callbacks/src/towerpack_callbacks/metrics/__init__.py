@@ -1,19 +1,22 @@
-"""Metrics of generated samples, in NumPy: how far they are from real ones, and how much of them they cover.
+"""Metrics in NumPy: how far generated samples are from real ones; how many predictions are right.
 
-All take arrays, of features or of the samples themselves, and compute in float64. This folder imports no
-TensorFlow.
+Those of samples take arrays, of features or of the samples themselves, and compute in float64. This folder
+imports no TensorFlow.
 """
 
+from ._counted_ratios import BinaryStatistics, RatioCounter
 from ._frechet_distance import frechet_distance, frechet_distance_of_moments
 from ._kernel_distance import KernelDistance, kernel_distance
 from ._mixture_modes import MixtureModes, mixture_modes
 from ._neighbour_metrics import DensityCoverage, PrecisionRecall, density_coverage, precision_recall
 
 __all__ = [
+    "BinaryStatistics",
     "DensityCoverage",
     "KernelDistance",
     "MixtureModes",
     "PrecisionRecall",
+    "RatioCounter",
     "density_coverage",
     "frechet_distance",
     "frechet_distance_of_moments",

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from .. import _argument_checks as arguments
+from .._errors import extra
 from ..sources._from_arrays import DataFromArrays
 
 __all__ = ["Digits"]
@@ -48,13 +49,8 @@ class Digits(DataFromArrays):
 
 
 def _load() -> tuple[np.ndarray, np.ndarray]:
-    try:
+    with extra("datasets", "loading the digits, which come with scikit-learn,"):
         from sklearn.datasets import load_digits
-    except ImportError as error:
-        raise ImportError(
-            "the digits come with scikit-learn, which is not installed; "
-            'do: pip install "towerpack-dataflow[datasets]"'
-        ) from error
     digits = load_digits()
     return (digits.images / 16.0).astype(np.float32), digits.target
 

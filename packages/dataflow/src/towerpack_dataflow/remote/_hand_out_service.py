@@ -13,8 +13,8 @@ from typing import Any, final
 import zmq
 
 from .._errors import MessageError, RemoteError
+from ..formats.encoding import pack_message, unpack_message
 from ._hand_out import HandOut, Parcel
-from ._messages import pack_message, unpack_message
 
 __all__ = ["HandOutService"]
 

@@ -11,7 +11,7 @@ from typing import Any, final
 import zmq
 
 from .._errors import MessageError, RemoteError
-from ._messages import pack_message, unpack_message
+from ..formats.encoding import pack_message, unpack_message
 from ._sockets import CurveKeys, connected_socket
 
 __all__ = ["Arrival", "Link", "LinkOptions"]

@@ -24,11 +24,21 @@ class Receiver:
     Args:
         addresses: of the senders.
         options: of the connections.
+
+    Raises:
+        RemoteError: an address cannot be connected to.
     """
 
     def __init__(self, addresses: Sequence[str], options: LinkOptions) -> None:
         self._context: zmq.Context = zmq.Context()
-        self._links = [Link(self._context, address, options) for address in addresses]
+        # Not a comprehension: its list would be lost along with the sockets that are to be closed.
+        self._links: list[Link] = []
+        try:
+            for address in addresses:
+                self._links.append(Link(self._context, address, options))
+        except BaseException:
+            self._context.destroy(0)
+            raise
         self._arrivals: deque[Arrival] = deque()
         self._changed = threading.Condition()
         self._error: BaseException | None = None

@@ -8,8 +8,8 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._flow import DataFlow
+from ..formats.encoding import MAX_MESSAGE_BYTES
 from ._link import LinkOptions
-from ._messages import MAX_MESSAGE_BYTES
 from ._receiver import Receiver
 from ._sockets import CurveKeys, checked_address
 

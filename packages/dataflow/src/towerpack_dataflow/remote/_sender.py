@@ -12,10 +12,10 @@ import zmq
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
+from ..formats.encoding import pack_message
 from ..storage import snapshot
 from ._hand_out import Parcel
 from ._hand_out_service import HandOutService
-from ._messages import pack_message
 from ._sockets import CurveKeys, admit, checked_address, listening_socket
 
 __all__ = ["DataFlowSender", "send_dataflow_zmq"]

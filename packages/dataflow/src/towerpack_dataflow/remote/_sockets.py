@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -63,12 +64,19 @@ def checked_address(name: str, address: Any) -> str:
     """Checks that `address` is one of ZeroMQ, over tcp or ipc.
 
     Raises:
-        ArgumentError: it is something else.
+        ArgumentError: it is something else, or its path is longer than that of a socket may be.
     """
     if not (isinstance(address, str) and _ADDRESS.fullmatch(address)):
         raise ArgumentError(
             f'{name} is an address such as "tcp://192.168.0.5:5555" or "ipc:///tmp/data"; '
             f"received {address!r}"
+        )
+    transport, _, place = address.partition("://")
+    if transport == "ipc" and len(os.fsencode(place)) > zmq.IPC_PATH_MAX_LEN:
+        raise ArgumentError(
+            f"{name} names a socket by a path of at most {zmq.IPC_PATH_MAX_LEN} bytes, the system's limit; "
+            f"received {address!r}, whose path has {len(os.fsencode(place))}. "
+            f"Choose a shorter one, such as in /tmp"
         )
     return address
 
@@ -107,7 +115,11 @@ def admit(context: zmq.Context, peers: Sequence[str]) -> ThreadAuthenticator:
 def connected_socket(
     context: zmq.Context, address: str, identity: bytes, keys: CurveKeys | None, max_bytes: int
 ) -> zmq.Socket:
-    """Opens a socket of a receiver, which reconnects by itself."""
+    """Opens a socket of a receiver, which reconnects by itself.
+
+    Raises:
+        RemoteError: the address is none that can be connected to.
+    """
     socket = context.socket(zmq.DEALER)
     socket.setsockopt(zmq.IDENTITY, identity)
     socket.setsockopt(zmq.RCVHWM, 0)  # the credit bounds what comes
@@ -116,7 +128,11 @@ def connected_socket(
     if keys is not None:
         socket.curve_serverkey = keys.peers[0].encode()
         _set_keys(socket, keys)
-    socket.connect(address)
+    try:
+        socket.connect(address)
+    except zmq.ZMQError as error:
+        socket.close(0)
+        raise RemoteError(f"a receiver cannot connect to {address}: {error}") from error
     return socket
 
 

@@ -12,7 +12,7 @@ from ..flow._columns import Columns, Field, assembled, numbers_dtype
 from ..flow._epoch import Epoch
 from ._from_list import DataFromList
 
-__all__ = ["DataFromArrays"]
+__all__ = ["ArrayRows", "DataFromArrays"]
 
 _STACKABLE = "biufcmMV"
 
@@ -45,21 +45,14 @@ class DataFromArrays(DataFromList):
         ((3, 2), dtype('int32'))
     """
 
-    _lst: _Rows
+    _lst: ArrayRows
     _holds = ()
     _steady = True  # rows are copies
     _argument_names = {"components": "_lst"}
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:
         """Keeps the arrays themselves, not copies."""
-        if not isinstance(components, (list, tuple, Mapping)):
-            raise ArgumentTypeError(
-                "DataFromArrays takes a list, tuple or dict of arrays, one for each component; "
-                f"received {type(components).__name__}"
-            )
-        keys = list(components if isinstance(components, Mapping) else range(len(components)))
-        kind = dict if isinstance(components, Mapping) else type(components)
-        rows: Any = _Rows(kind, [_Component(key, components[key]) for key in keys])
+        rows: Any = components if isinstance(components, ArrayRows) else ArrayRows(components)
         super().__init__(rows, shuffle)
 
     def _columns(self) -> Columns | None:
@@ -69,16 +62,22 @@ class DataFromArrays(DataFromList):
         self._lst.gather(self._order(epoch).indices(wanted) if self._shuffle else wanted, out)
 
 
-class _Rows(Sequence[Any]):
+class ArrayRows(Sequence[Any]):
     """Components as a sequence of datapoints."""
 
-    def __init__(self, kind: type[Any], components: list[_Component]) -> None:
-        lengths = {component.key: len(component.values) for component in components}
+    def __init__(self, components: Any) -> None:
+        if not isinstance(components, (list, tuple, Mapping)):
+            raise ArgumentTypeError(
+                "DataFromArrays takes a list, tuple or dict of arrays, one for each component; "
+                f"received {type(components).__name__}"
+            )
+        keys = list(components if isinstance(components, Mapping) else range(len(components)))
+        self._kind = kind = dict if isinstance(components, Mapping) else type(components)
+        self._components = [_Component(key, components[key]) for key in keys]
+        lengths = {component.key: len(component.values) for component in self._components}
         if len(set(lengths.values())) != 1:
             found = ", ".join(f"{length} in {key!r}" for key, length in lengths.items()) or "no component"
             raise ArgumentError(f"DataFromArrays takes components of one length; received {found}")
-        self._kind = kind
-        self._components = components
         self._length = next(iter(lengths.values()))
         self.__qualname__ = f"{kind.__name__} of {len(components)} of length {self._length}"
 

@@ -1,17 +1,31 @@
-"""Memory: aligned, shared between processes, with long lists packed into it; snapshots of datapoints."""
+"""Where bytes lie: memory, aligned and shared between processes; files on disks, and elsewhere."""
 
 from ._aligned_memory import aligned_memory, aligned_size
+from ._atomic_file import create_file
+from ._open_url import local_path, open_url
+from ._printable_url import URL, is_local
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
 from ._shared_memory import anonymous_file, mapped
 from ._snapshots import snapshot
+from ._stored_file import StoredFile
+from ._stored_stream import StoredStream
+from ._url_cache import UrlCache
 
 __all__ = [
+    "URL",
     "PackedList",
     "SharedListPickle",
+    "StoredFile",
+    "StoredStream",
+    "UrlCache",
     "aligned_memory",
     "aligned_size",
     "anonymous_file",
+    "create_file",
+    "is_local",
     "list_to_pickle",
+    "local_path",
     "mapped",
+    "open_url",
     "snapshot",
 ]

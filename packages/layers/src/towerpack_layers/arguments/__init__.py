@@ -22,6 +22,7 @@ from ._layer_arguments import (
     is_number,
     layer_label,
 )
+from ._window_shapes import shape2d, shape4d
 
 __all__ = [
     "DataFormat",
@@ -43,5 +44,7 @@ __all__ = [
     "layer_label",
     "nonempty_batches",
     "resolve_initializer",
+    "shape2d",
+    "shape4d",
     "static_sizes",
 ]

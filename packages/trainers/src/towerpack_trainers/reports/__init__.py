@@ -1,5 +1,6 @@
-"""What a trainer reports on a running training: the slower side, and stalls."""
+"""What a trainer reports on a running training: the slower side, stalls, and what it runs on."""
 
+from ._environment import collect_env_info
 from ._explain_step import explain_step
 from ._headspace import Headspace, StepOnData
 from ._input_report import InputReport, InputVerdict, SlowerSide, judge_epoch, sampling_period
@@ -12,6 +13,7 @@ __all__ = [
     "SlowerSide",
     "StallWatch",
     "StepOnData",
+    "collect_env_info",
     "describe_stall",
     "explain_step",
     "judge_epoch",

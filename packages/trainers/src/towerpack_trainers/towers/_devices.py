@@ -15,8 +15,8 @@ __all__ = [
     "check_devices",
     "check_session_has_towers",
     "choose_devices",
-    "count_gpus",
     "devices_of_towers",
+    "get_num_gpu",
     "note_devices",
 ]
 
@@ -47,7 +47,7 @@ def choose_devices(devices: int | Sequence[str] | None, gpus: int | Sequence[int
         return check_devices(_first_devices(devices) if isinstance(devices, int) else devices)
     if gpus is not None:
         return check_devices(_gpu_names(gpus))
-    present = count_gpus()
+    present = get_num_gpu()
     if not present:
         _log.warning(
             "There is no GPU on this host, so one tower trains on the CPU. Name devices, such as "
@@ -70,7 +70,7 @@ def check_devices(devices: Sequence[str]) -> list[str]:
     parsed = [_parse(device) for device in devices]
     if len(set(parsed)) != len(parsed):
         raise ConfigError(f"devices={list(devices)!r} names a device twice; one tower per device.")
-    present = count_gpus()
+    present = get_num_gpu()
     for kind, index in parsed:
         # Soft placement would train on the CPU instead, and say nothing.
         if kind == "GPU" and index >= present:
@@ -111,7 +111,7 @@ def are_gpus(devices: Sequence[str]) -> bool:
     return all(_parse(device)[0] == "GPU" for device in devices)
 
 
-def count_gpus() -> int:
+def get_num_gpu() -> int:
     """Returns how many GPUs TensorFlow finds on this host."""
     return len(tf.config.list_physical_devices("GPU"))
 
@@ -119,7 +119,7 @@ def count_gpus() -> int:
 def _first_devices(count: int) -> list[str]:
     if not _is_count(count) or count == 0:
         raise ConfigError(f"devices={count!r}: expected a list of devices, or how many, at least 1.")
-    kind = "gpu" if count_gpus() else "cpu"
+    kind = "gpu" if get_num_gpu() else "cpu"
     if kind == "cpu" and count > 1:
         _log.warning(
             "There is no GPU on this host, so devices=%d trains on virtual CPU devices, which share the "

@@ -142,6 +142,8 @@ class WorkerThread:
 
     def ended(self, wait: float = 0.0) -> bool:
         """Says whether it has ended, or ends within `wait` seconds."""
+        if self._thread is threading.current_thread():
+            return False  # the garbage collector, which ends runners that nobody has, may run in any thread
         self._thread.join(wait)
         return not self._thread.is_alive()
 

@@ -1,0 +1,141 @@
+"""Ratios that are counted batch by batch: of what is right, and of a detector's hits and alarms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import numpy.typing as npt
+
+from .._errors import SamplesError
+
+__all__ = ["BinaryStatistics", "RatioCounter"]
+
+
+@final
+@dataclass
+class RatioCounter:
+    """Counts how many of a total there are, over any number of batches.
+
+    Args:
+        count: how many there were so far.
+        total: of how many.
+
+    Example:
+        >>> wrong = RatioCounter()
+        >>> wrong.feed(3, 64)
+        >>> wrong.feed(1, 16)
+        >>> wrong.ratio
+        0.05
+    """
+
+    count: int = 0
+    total: int = 0
+
+    def feed(self, count: int, total: int = 1) -> None:
+        """Adds `count` of `total`.
+
+        Raises:
+            SamplesError: they are no whole numbers from 0 up, or the count is above the total.
+        """
+        checked = [_as_count(value) for value in (count, total)]
+        if None in checked or not 0 <= count <= total:
+            raise SamplesError(
+                f"RatioCounter.feed takes whole numbers with 0 <= count <= total; "
+                f"received count={count!r}, total={total!r}"
+            )
+        self.count += int(count)
+        self.total += int(total)
+
+    def reset(self) -> None:
+        """Starts anew."""
+        self.count = self.total = 0
+
+    @property
+    def ratio(self) -> float:
+        """The count by the total; 0 before anything is counted."""
+        return self.count / self.total if self.total else 0.0
+
+
+@final
+class BinaryStatistics:
+    """Counts what a binary classifier finds, over any number of batches.
+
+    A ratio of nothing, such as the precision of a classifier that finds nothing, is 0.
+
+    Source: D. Powers, "Evaluation: from precision, recall and F-measure to ROC", 2011.
+
+    Example:
+        >>> found = BinaryStatistics()
+        >>> found.feed([1, 1, 0, 0], [1, 0, 0, 1])
+        >>> found.precision, found.recall, found.false_positive_rate
+        (0.5, 0.5, 0.5)
+    """
+
+    def __init__(self) -> None:
+        """Starts with nothing counted."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Starts anew."""
+        self.true_positives = self.false_positives = self.true_negatives = self.false_negatives = 0
+
+    def feed(self, predictions: npt.ArrayLike, labels: npt.ArrayLike) -> None:
+        """Adds a batch.
+
+        Args:
+            predictions: what the classifier says, of any shape: bool, or numbers that are 0 or 1.
+            labels: what is so, of the same shape.
+
+        Raises:
+            SamplesError: the shapes differ, or a value is neither 0 nor 1.
+        """
+        said, so = _as_binary("predictions", predictions), _as_binary("labels", labels)
+        if said.shape != so.shape:
+            raise SamplesError(f"predictions have shape {said.shape}, and labels have shape {so.shape}")
+        self.true_positives += int(np.sum(said & so))
+        self.false_positives += int(np.sum(said & ~so))
+        self.true_negatives += int(np.sum(~said & ~so))
+        self.false_negatives += int(np.sum(~said & so))
+
+    @property
+    def precision(self) -> float:
+        """Which share of what was found is right."""
+        return _share(self.true_positives, self.false_positives)
+
+    @property
+    def recall(self) -> float:
+        """Which share of what is there was found."""
+        return _share(self.true_positives, self.false_negatives)
+
+    @property
+    def false_positive_rate(self) -> float:
+        """Which share of the negatives was found all the same."""
+        return _share(self.false_positives, self.true_negatives)
+
+    @property
+    def false_negative_rate(self) -> float:
+        """Which share of the positives was missed."""
+        return _share(self.false_negatives, self.true_positives)
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return _share(2 * self.true_positives, self.false_positives + self.false_negatives)
+
+
+def _share(part: int, rest: int) -> float:
+    return part / (part + rest) if part + rest else 0.0
+
+
+def _as_count(value: object) -> int | None:
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return int(value) if whole else None  # type: ignore[call-overload]
+
+
+def _as_binary(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+        raise SamplesError(f"{name} are to be bool, or 0 and 1; received {values!r:.60} of {array.dtype}")
+    return array.astype(bool)

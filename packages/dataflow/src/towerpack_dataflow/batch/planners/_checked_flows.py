@@ -1,0 +1,90 @@
+"""Checks of what planners are given: flows whose datapoints can be had one by one, and their lengths."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from ..._errors import ArgumentError, ArgumentTypeError, NotAddressableError
+from ...flow import _flow_state
+from ...flow._epoch import Epoch
+from ...flow._flow import DataFlow
+from ...flow._tree_facts import tree_facts
+
+__all__ = ["checked_lengths", "checked_order", "digest", "one", "require_addressable"]
+
+
+def require_addressable(flow: DataFlow, who: str) -> None:
+    """Checks that any datapoint of `flow` can be had by itself.
+
+    Raises:
+        NotAddressableError: `flow` is a stream.
+    """
+    if not flow.addressable:
+        raise NotAddressableError(
+            f"{who} reads datapoints in an order of its own, and {flow._name()} is a stream; give it a flow "
+            "with datapoint(epoch, index), or cache the stream below it"
+        )
+
+
+def one(flow: DataFlow, epoch: Epoch, index: int, who: str) -> Any:
+    """Makes a datapoint that a plan counts on.
+
+    Raises:
+        NotAddressableError: a map drops the datapoint, and nothing had said that it drops any.
+    """
+    datapoint = flow._datapoint(epoch, index)
+    if datapoint is None:
+        raise NotAddressableError(
+            f"datapoint {index} of {flow._name()} was dropped, and {who} counts on it; leave it out of the "
+            "flow below, and of its lengths if it has some"
+        )
+    return datapoint
+
+
+def checked_order(flow: DataFlow, who: str) -> None:
+    """Checks that datapoint *i* is the same in each epoch, as far as sources tell.
+
+    Raises:
+        NotAddressableError: `flow` is a stream.
+        ArgumentError: a source below shuffles.
+    """
+    require_addressable(flow, who)
+    facts = tree_facts((".".join(map(str, place)), node) for place, node in _flow_state.walk(flow))
+    shuffled = [fact["kind"] for fact in facts.values() if fact.get("shuffle") is True]
+    if shuffled:
+        raise ArgumentError(
+            f"{who} takes the length of each datapoint by its index, and {shuffled[0]} below shuffles, so "
+            "that an index means another one in each epoch; take shuffle=False there: "
+            f"{who} shuffles by itself"
+        )
+
+
+def checked_lengths(lengths: Any, flow: DataFlow) -> np.ndarray:
+    """Returns lengths as an integer array.
+
+    Raises:
+        ArgumentTypeError: they are not integers.
+        ArgumentError: there are not as many as datapoints, or one is below 0.
+    """
+    array = np.asarray(lengths)
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
+        raise ArgumentTypeError(
+            f"lengths is a list or array of integers; received {array.dtype} of shape {array.shape}"
+        )
+    if len(array) != len(flow):
+        raise ArgumentError(
+            f"lengths has one entry for each datapoint; received {len(array)} for the {len(flow)} of "
+            f"{flow._name()}"
+        )
+    if array.size and array.min() < 0:
+        where = int(np.argmax(array < 0))
+        raise ArgumentError(f"lengths are 0 or more; received {array[where]} at {where}")
+    return array.astype(np.int64)
+
+
+def digest(lengths: np.ndarray) -> int:
+    """Returns a number by which a state tells lengths from others."""
+    return zlib.crc32(lengths.astype("<i8").tobytes())

@@ -1,0 +1,114 @@
+"""`Plan`: groups of datapoints, the same in size and number for each epoch, with other members in each."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from ...flow._epoch import Epoch
+from ...sources._permutation import Permutation
+
+__all__ = ["EpochPlan", "Plan"]
+
+
+@final
+class Plan:
+    """Says which datapoints go together.
+
+    A plan divides slots. The datapoints that stand in the slots of one class have lengths that are equal, or
+    so close that the plan holds for any of them; so they change places from epoch to epoch, and the plan, its
+    length and its padding stay the same. Making the plan costs one sort; an epoch costs nothing up front.
+
+    Args:
+        order: the datapoint in each slot before they change places; an integer array.
+        starts: the first slot of each class, ascending from 0.
+        slots: the slots of all groups, one group after the other.
+        offsets: where each group begins in `slots`, and the end of the last: one more than there are groups.
+    """
+
+    def __init__(self, order: np.ndarray, starts: np.ndarray, slots: np.ndarray, offsets: np.ndarray) -> None:
+        """Keeps the arrays."""
+        self.order = order
+        self.starts = starts
+        self.slots = slots
+        self.offsets = offsets
+
+    def __len__(self) -> int:
+        """Returns the number of groups."""
+        return len(self.offsets) - 1
+
+    def sizes(self) -> np.ndarray:
+        """Returns the number of datapoints in each group."""
+        return np.diff(self.offsets)
+
+    def divided(self, multiple_of: int) -> Plan:
+        """Returns a plan whose number of groups is a multiple, by halving the groups with most datapoints.
+
+        Raises:
+            ArgumentError: there are too few datapoints for that.
+        """
+        offsets = self.offsets
+        while missing := -(len(offsets) - 1) % multiple_of:
+            sizes = np.diff(offsets)
+            largest = np.argsort(-sizes, kind="stable")[:missing]
+            largest = largest[sizes[largest] > 1]
+            if not largest.size:
+                raise ArgumentError(
+                    f"multiple_of={multiple_of}: the plan has {len(self)} groups, and its {len(self.slots)} "
+                    "datapoints do not suffice for the next multiple; take a smaller number"
+                )
+            middles = offsets[largest] + sizes[largest] // 2
+            offsets = np.sort(np.concatenate([offsets, middles]))
+        return Plan(self.order, self.starts, self.slots, offsets)
+
+
+@final
+class EpochPlan:
+    """A plan in one epoch: the order of its groups, and who stands where.
+
+    Args:
+        plan: of all epochs.
+        epoch: whose random numbers count.
+        shuffle: whether groups and datapoints change places at all.
+    """
+
+    def __init__(self, plan: Plan, epoch: Epoch, shuffle: bool) -> None:
+        """Draws nothing but the order of the groups."""
+        self._plan = plan
+        self._epoch = epoch
+        self._groups = Permutation(len(plan), epoch.rng()) if shuffle else None
+        self._members: dict[int, Permutation] = {}
+
+    def members(self, index: int) -> list[int]:
+        """Returns the datapoints of the group that comes as number `index`."""
+        plan = self._plan
+        number = index if self._groups is None else self._groups.at(index)
+        slots = plan.slots[plan.offsets[number] : plan.offsets[number + 1]]
+        if self._groups is not None:
+            slots = self._exchanged(slots)
+        members: list[int] = plan.order[slots].tolist()
+        return members
+
+    def _exchanged(self, slots: np.ndarray) -> np.ndarray:
+        starts = self._plan.starts
+        classes = np.searchsorted(starts, slots, "right") - 1
+        firsts = starts[classes]
+        ends = self._ends(classes)
+        exchanged = slots.copy()
+        for place in np.flatnonzero(ends - firsts > 1).tolist():
+            first = int(firsts[place])
+            order = self._order(int(classes[place]), int(ends[place]) - first)
+            exchanged[place] = first + order.at(int(slots[place]) - first)
+        return exchanged
+
+    def _ends(self, classes: np.ndarray) -> np.ndarray:
+        starts, size = self._plan.starts, len(self._plan.order)
+        return np.where(classes + 1 < len(starts), starts[np.minimum(classes + 1, len(starts) - 1)], size)
+
+    def _order(self, number: int, size: int) -> Permutation:
+        order = self._members.get(number)
+        if order is None:
+            order = self._members[number] = Permutation(size, self._epoch.rng(number))
+        return order

@@ -1,0 +1,94 @@
+"""`PlannedFlow`: the base of flows that join datapoints as a plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentTypeError
+from ...flow._epoch import Epoch
+from ...flow._error_location import blame
+from ...flow.provenance import Origin
+from ...operators._proxy_flow import ProxyDataFlow
+from .._collate import Collator
+from ._checked_flows import checked_lengths, checked_order, digest, one
+from ._plan import EpochPlan, Plan
+
+__all__ = ["PlannedFlow"]
+
+
+class PlannedFlow(ProxyDataFlow):
+    """Joins datapoints to groups by their lengths, which are known beforehand; addressable.
+
+    Args:
+        ds: the flow below, addressable, whose datapoint *i* has length `lengths[i]` in each epoch.
+        lengths: of the datapoints.
+        shuffle: whether the groups have another order, and datapoints of equal length other places, in each
+            epoch.
+        collate: makes one datapoint of the list of those of a group; by default each component is the list of
+            its values, as with `BatchData(use_list=True)`.
+    """
+
+    addressable = True
+    _holds = ("ds",)
+    _plan: Plan
+
+    def __init__(
+        self, ds: Any, lengths: Any, shuffle: bool, collate: Callable[[list[Any]], Any] | None
+    ) -> None:
+        """Checks the flow against the lengths."""
+        super().__init__(ds)
+        checked_order(self.ds, type(self).__name__)
+        self._lengths = checked_lengths(lengths, self.ds)
+        self._shuffle = arguments.flag("shuffle", shuffle)
+        if collate is not None and not callable(collate):
+            raise ArgumentTypeError(
+                f"collate is a function of a list of datapoints, or None; received {collate!r}"
+            )
+        self._collate = collate
+        self._digest = digest(self._lengths)
+        self._last_epoch: tuple[Any, EpochPlan] | None = None
+
+    def __len__(self) -> int:
+        """Returns the number of groups, which is the same in each epoch."""
+        return len(self._plan)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoints of a group."""
+        below = self._below(epoch)
+        return [Origin(self.ds, number, below) for number in self._in_epoch(epoch).members(index)]
+
+    def _facts(self) -> dict[str, Any]:
+        return {"groups": len(self._plan), "shuffle": self._shuffle, "lengths": self._digest}
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        return (self._datapoint(epoch, index) for index in range(start, len(self._plan)))
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        below = self._below(epoch)
+        members = self._in_epoch(epoch).members(index)
+        made = [one(self.ds, below, number, self._name()) for number in members]
+        try:
+            return self._joined(made)
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _joined(self, made: list[Any]) -> Any:
+        if self._collate is not None:
+            return self._collate(made)
+        collator = Collator(len(made), use_list=True)
+        for datapoint in made:
+            collator.add(datapoint)
+        return collator.take()
+
+    def _in_epoch(self, epoch: Epoch) -> EpochPlan:
+        last = self._last_epoch
+        if last is None or last[0] != epoch.identity:
+            last = self._last_epoch = (epoch.identity, EpochPlan(self._plan, epoch, self._shuffle))
+        return last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy plans its epochs by itself."""
+        return {**super().__getstate__(), "_last_epoch": None}

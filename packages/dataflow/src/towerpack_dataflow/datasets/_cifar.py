@@ -1,0 +1,110 @@
+"""`Cifar10` and `Cifar100`: 32 by 32 colour images of ten and of a hundred classes."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _argument_checks as arguments
+from .._errors import FormatError
+from ._download import DatasetFile, PathLike, dataset_folder, require
+from ._image_arrays import ImageArrays
+
+__all__ = ["Cifar10", "Cifar100"]
+
+_SHAPE = (3, 32, 32)
+_BYTES = 3 * 32 * 32
+
+
+class Cifar10(ImageArrays):
+    """Yields small photographs; addressable.
+
+    A datapoint is `[image, label]`: uint8 of shape (32, 32, 3), RGB, and an int from 0 to 9. There are 50,000
+    to train on, and 10,000 to test with.
+
+    Source: A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009, the binary version.
+
+    Args:
+        train_or_test: `"train"` or `"test"`.
+        shuffle: whether each epoch has an order of its own; if not given, the training set does.
+        dir: where the archive is, or comes; if not given, a folder in `$TOWERPACK_DATASETS`.
+
+    Raises:
+        ArgumentError: `train_or_test` is neither.
+        DatasetError: the archive is missing and cannot be downloaded.
+        FormatError: the archive is cut off or damaged.
+    """
+
+    _folder = "cifar10"
+    _archive = DatasetFile(
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
+    )
+    _members = {
+        "train": [f"cifar-10-batches-bin/data_batch_{number}.bin" for number in range(1, 6)],
+        "test": ["cifar-10-batches-bin/test_batch.bin"],
+    }
+    _names_member = "cifar-10-batches-bin/batches.meta.txt"
+    _labels = 1  # bytes before each image, of which the last is the label
+
+    def __init__(
+        self,
+        train_or_test: Literal["train", "test"],
+        shuffle: bool | None = None,
+        dir: PathLike | None = None,
+    ) -> None:
+        """Reads the images, downloading the archive if it is missing."""
+        arguments.one_of("train_or_test", train_or_test, ("train", "test"))
+        path = require(dataset_folder(dir, self._folder), self._archive)
+        wanted = self._members[train_or_test]
+        found = _read_members(path, [*wanted, self._names_member])
+        records = np.concatenate([self._records(path, name, found[name]) for name in wanted])
+        images = records[:, self._labels :].reshape(-1, *_SHAPE).transpose(0, 2, 3, 1)
+        shuffle = train_or_test == "train" if shuffle is None else shuffle
+        names = tuple(found[self._names_member].decode().split())
+        super().__init__(np.ascontiguousarray(images), records[:, self._labels - 1], shuffle, names)
+
+    def _records(self, path: Path, name: str, content: bytes) -> npt.NDArray[np.uint8]:
+        size = self._labels + _BYTES
+        if not content or len(content) % size:
+            raise FormatError(f"{path}: {name} has {len(content)} bytes, which is no multiple of {size}")
+        return np.frombuffer(content, np.uint8).reshape(-1, size)
+
+
+@final
+class Cifar100(Cifar10):
+    """Yields small photographs of a hundred classes; addressable, and in all else like `Cifar10`.
+
+    A label is an int from 0 to 99, the finer of the two that the files have.
+    """
+
+    _folder = "cifar100"
+    _archive = DatasetFile(
+        "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"
+    )
+    _members = {"train": ["cifar-100-binary/train.bin"], "test": ["cifar-100-binary/test.bin"]}
+    _names_member = "cifar-100-binary/fine_label_names.txt"
+    _labels = 2
+
+
+def _read_members(path: Path, names: list[str]) -> dict[str, bytes]:
+    """Reads files of an archive, in one pass over it."""
+    found: dict[str, Any] = {}
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                file = archive.extractfile(member) if member.name in names else None
+                if file is not None:
+                    found[member.name] = file.read()
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise FormatError(
+            f"{path} is cut off or damaged ({error}); delete it, and it will be downloaded"
+        ) from error
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise FormatError(f"{path} has no {', '.join(missing)}; is it the binary version of the data set?")
+    return found

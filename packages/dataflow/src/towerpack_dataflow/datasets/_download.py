@@ -1,0 +1,161 @@
+"""Files of data sets: where they lie, and how a missing one comes there."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, final
+
+from .._errors import DatasetError, extra
+
+__all__ = ["DatasetFile", "dataset_folder", "download", "require"]
+
+PathLike = str | os.PathLike[str]
+_BLOCK = 2**20
+_SILENCE = 30  # seconds without a byte after which a server counts as gone
+
+
+@final
+@dataclass(frozen=True)
+class DatasetFile:
+    """A file that a data set is made of.
+
+    Args:
+        url: where its authors, or a mirror, have it.
+        md5: the checksum that they publish, in hexadecimal.
+    """
+
+    url: str
+    md5: str
+
+    @property
+    def name(self) -> str:
+        """The name of the file."""
+        return self.url.rsplit("/", 1)[1]
+
+
+def dataset_folder(directory: PathLike | None, name: str) -> Path:
+    """Returns where the files of a data set lie.
+
+    Args:
+        directory: the folder itself; if not given, `name` in `$TOWERPACK_DATASETS`, or in
+            `~/towerpack_datasets`.
+        name: of the data set.
+    """
+    if directory is not None:
+        return Path(directory)
+    return Path(os.environ.get("TOWERPACK_DATASETS", "~/towerpack_datasets")).expanduser() / name
+
+
+def require(folder: Path, file: DatasetFile) -> Path:
+    """Returns the path of a file in a folder, downloading it if it is missing.
+
+    Raises:
+        DatasetError: it is missing and cannot be had.
+    """
+    path = folder / file.name
+    return path if path.exists() else download(file.url, path, md5=file.md5)
+
+
+def download(url: str, path: PathLike, md5: str) -> Path:
+    """Downloads a file, unless it is there, and shows how far it is.
+
+    What has come lies beside the file, under its name with `.part`, until it is whole and its checksum is
+    right; then it gets its name. A download that was interrupted, even killed, goes on where it stopped. Of
+    several processes that want the same file one downloads it, and the others wait.
+
+    Args:
+        url: of http or https.
+        path: of the file.
+        md5: its checksum, in hexadecimal.
+
+    Returns:
+        the path.
+
+    Raises:
+        DatasetError: the server cannot be reached or goes away, or the checksum is another.
+        OSError: the file cannot be written.
+    """
+    path = Path(path)
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with open(part, "ab") as file, _alone(file):
+        if path.exists():  # another process had it
+            return path
+        _fetch(url, path, file)
+        _verify(url, part, md5)
+        os.fsync(file.fileno())
+        os.replace(part, path)
+    return path
+
+
+@contextmanager
+def _alone(file: BinaryIO) -> Iterator[None]:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+def _fetch(url: str, path: Path, file: BinaryIO) -> None:
+    begun = os.fstat(file.fileno()).st_size
+    try:
+        request = urllib.request.Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})
+        with urllib.request.urlopen(request, timeout=_SILENCE) as answer:
+            if answer.status != 206:  # the server begins anew
+                file.truncate(0)
+                begun = 0
+            _copy(answer, file, path, begun)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # nothing is missing of what the server has; the checksum tells the rest
+            raise _unreachable(url, path, f"the server says {error.code} {error.reason}") from error
+    except (OSError, ValueError) as error:
+        raise _unreachable(url, path, str(error)) from error
+
+
+def _copy(answer: Any, file: BinaryIO, path: Path, begun: int) -> None:
+    length = answer.headers.get("Content-Length")
+    total = None if length is None else begun + int(length)
+    with _progress(path.name, begun, total) as bar:
+        while block := answer.read(_BLOCK):
+            file.write(block)
+            bar.update(len(block))
+    file.flush()
+    size = os.fstat(file.fileno()).st_size
+    if total is not None and size < total:
+        raise ConnectionError(f"the connection ended after {size} of {total} bytes")
+
+
+def _unreachable(url: str, path: Path, why: str) -> DatasetError:
+    return DatasetError(
+        f"{path} is missing, and cannot be downloaded from {url}: {why}. Call again to go on where it "
+        f"stopped, or put the file there yourself"
+    )
+
+
+def _verify(url: str, part: Path, md5: str) -> None:
+    with open(part, "rb") as file:
+        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != md5:
+        part.unlink()
+        raise DatasetError(
+            f"what {url} sent has the checksum (MD5) {found}, and {md5} was expected; it was deleted. "
+            f"The file there has changed, or the connection did: call again, or put the right file at "
+            f"{part.with_suffix('')}"
+        )
+
+
+def _progress(name: str, begun: int, total: int | None) -> Any:
+    with extra("datasets", "a download"):
+        from tqdm import tqdm
+    return tqdm(desc=name, initial=begun, total=total, unit="B", unit_scale=True, disable=None)

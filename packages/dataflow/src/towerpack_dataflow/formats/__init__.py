@@ -1,0 +1,3 @@
+"""File formats: reading, writing, random access."""
+
+__all__: list[str] = []

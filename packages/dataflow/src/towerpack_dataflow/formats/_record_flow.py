@@ -1,0 +1,56 @@
+"""`Records` of a file, and `RecordFlow`, which has them as datapoints."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..flow._epoch import Epoch
+from ..flow._error_location import blame
+from ..sources._from_list import DataFromList
+
+__all__ = ["RecordFlow", "Records"]
+
+
+class Records(Sequence[Any]):
+    """Reads the records of a file, by their numbers; abstract."""
+
+    @abstractmethod
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        """Yields records, which costs less for each of them than reading it by itself."""
+
+    def __getitem__(self, index: Any) -> Any:
+        """Returns a record."""
+        return next(self.several((index,)))
+
+
+class RecordFlow(DataFromList):
+    """Yields the records of a file; addressable.
+
+    A position is the number of a record, so a pass goes on at any record at once, and workers share out the
+    records of a pass. Each process opens the file for itself when it first reads; a copy of the flow holds
+    the file's name and what finds a record.
+
+    Args:
+        records: makes a new datapoint each time a record is read.
+        shuffle: whether each epoch has an order of its own.
+    """
+
+    _holds = ()
+    _steady = True  # a record is made anew each time; a subclass says both again
+    _argument_names: Mapping[str, str] = {"records": "_lst"}
+
+    _lst: Records
+
+    def __init__(self, records: Records, shuffle: bool) -> None:
+        """Keeps `records`; reads none."""
+        super().__init__(records, shuffle)
+
+    def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        try:
+            for low, high in self._bounds(start):
+                yield from self._lst.several(self._indices(epoch, low, high))
+        except Exception as error:
+            blame(error, self)
+            raise

@@ -1,0 +1,203 @@
+"""`HDF5Data` and `HDF5Serializer`: rows of the arrays in an HDF5 file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+
+from ..._errors import ArgumentError, ComponentError, FormatError, extra
+from ...flow._flow import DataFlow
+from ...sources._as_dataflow import as_dataflow
+from ...storage import URL, local_path, open_url
+from .._opened_records import OpenedRecords, check_same_file
+from .._progress import with_progress
+from .._record_flow import RecordFlow
+
+__all__ = ["HDF5Data", "HDF5Serializer"]
+
+_VERSION: Final = 1
+_PATHS, _WRITTEN = "towerpack_data_paths", "towerpack_version"
+_ROWS = 256  # datapoints that are written at a time
+
+
+@final
+class HDF5Data(RecordFlow):
+    """Yields the rows of some arrays in an HDF5 file; addressable. A row is read when it is wanted.
+
+    Args:
+        path: of the file.
+        data_paths: of the arrays in the file, which have one length. A datapoint is a list of a row of each.
+        shuffle: whether each epoch has an order of its own.
+
+    Raises:
+        ArgumentError: `data_paths` is empty, or the arrays differ in length.
+        ComponentError: the file has no such array.
+        FormatError: the file is no HDF5 file, is cut off or damaged.
+        ImportError: the extra `[hdf5]` is missing.
+        OSError: the file is missing, or may not be read.
+    """
+
+    _holds = ()
+    _steady = True
+
+    def __init__(self, path: URL, data_paths: Sequence[str], shuffle: bool = True) -> None:
+        """Looks into the file, and closes it again."""
+        super().__init__(_HDF5Rows(path, data_paths), shuffle)
+
+
+@final
+class HDF5Serializer:
+    """Writes a flow of arrays of one shape to an HDF5 file, and reads it."""
+
+    @staticmethod
+    def save(df: Any, path: URL, data_paths: Sequence[str]) -> None:
+        """Writes one pass of a flow, a few hundred datapoints at a time.
+
+        Args:
+            df: the flow, or what can stand in its place; datapoints are lists or tuples of arrays or numbers,
+                each component of one shape.
+            path: of the file. One that exists is replaced.
+            data_paths: the name of each component's array in the file.
+
+        Raises:
+            ArgumentError: a datapoint has another number of components than there are names, or a component
+                changes its shape or is no array.
+            ImportError: the extra `[hdf5]` is missing.
+            OSError: the file cannot be written.
+        """
+        names = _checked_paths(data_paths)
+        with extra("hdf5", "writing HDF5 files"):
+            import h5py
+        target = Path(path)
+        with tempfile.TemporaryDirectory(prefix=".towerpack-", dir=target.absolute().parent) as folder:
+            beside = os.path.join(folder, "data.h5")
+            with h5py.File(beside, "w") as file:
+                file.attrs[_PATHS], file.attrs[_WRITTEN] = names, _VERSION
+                rows: list[Any] = []
+                for number, datapoint in enumerate(with_progress(as_dataflow(df), f"writing {target.name}")):
+                    rows.append(_checked_datapoint(datapoint, names, number))
+                    if len(rows) == _ROWS:
+                        _append(file, names, rows, number + 1)
+                        rows = []
+                if rows:
+                    _append(file, names, rows, number + 1)
+            with open(beside, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(beside, target)
+
+    @staticmethod
+    def load(path: URL, data_paths: Sequence[str] | None = None, shuffle: bool = True) -> DataFlow:
+        """Returns the rows of a file as an addressable flow.
+
+        Args:
+            path: of the file.
+            data_paths: of the arrays; if not given, those that `save` was given.
+            shuffle: whether each epoch has an order of its own.
+
+        Raises:
+            ArgumentError: the file does not say which arrays it has, since `save` did not write it.
+            ComponentError: the file has no such array.
+            FormatError: the file is no HDF5 file, is cut off or damaged, or has another version.
+            ImportError: the extra `[hdf5]` is missing.
+            OSError: the file is missing, or may not be read.
+        """
+        if data_paths is None:
+            name = local_path(path)
+            with _opened(name) as file:
+                version, data_paths = file.attrs.get(_WRITTEN), file.attrs.get(_PATHS)
+            if version is None or data_paths is None:
+                raise ArgumentError(f"{name} was not written by HDF5Serializer; give data_paths")
+            if version != _VERSION:
+                raise FormatError(f"{name} has version {version}, and this release reads version {_VERSION}")
+            data_paths = [str(entry) for entry in data_paths]
+        return HDF5Data(path, data_paths, shuffle)
+
+
+@final
+class _HDF5Rows(OpenedRecords):
+    """Rows of arrays in a file, as lists."""
+
+    def __init__(self, path: URL, data_paths: Sequence[str]) -> None:
+        super().__init__(local_path(path))
+        self._names = _checked_paths(data_paths)
+        with open_url(self._path) as stored:
+            self._version = stored.version
+        with _opened(self._path) as file:
+            lengths = {name: self._array(file, name).shape[:1] for name in self._names}
+        if len(set(lengths.values())) > 1 or () in lengths.values():
+            raise ArgumentError(f"{self._path}: arrays of one length are needed; found {lengths}")
+        [self._length] = next(iter(lengths.values()))
+        self.__qualname__ = f"{self._path} of {self._length} rows"
+
+    def __len__(self) -> int:
+        return int(self._length)
+
+    def __getitem__(self, index: Any) -> list[Any]:
+        try:
+            return [array[index] for array in self._file()]
+        except OSError as error:
+            raise FormatError(f"{self._path}, row {index} cannot be read: {error}") from error
+
+    def _open(self) -> list[Any]:
+        check_same_file(self._path, self._version)
+        file = _opened(self._path)
+        return [self._array(file, name) for name in self._names]
+
+    def _array(self, file: Any, name: str) -> Any:
+        array = file.get(name)
+        if array is None or not hasattr(array, "shape"):
+            raise ComponentError(f"{self._path} has no array {name!r}; it has {', '.join(file)}")
+        return array
+
+
+def _opened(path: str) -> Any:
+    with extra("hdf5", f"reading {path}"):
+        import h5py
+    with open(path, "rb"):  # the system's own error, if it is missing or may not be read
+        pass
+    try:
+        return h5py.File(path, "r", locking=False)
+    except OSError as error:
+        raise FormatError(f"{path} is no HDF5 file, or is cut off or damaged ({error})") from error
+
+
+def _checked_paths(data_paths: Sequence[str]) -> list[str]:
+    if isinstance(data_paths, str) or not data_paths or not all(isinstance(name, str) for name in data_paths):
+        raise ArgumentError(f"data_paths is a list of names of arrays; received {data_paths!r}")
+    return list(data_paths)
+
+
+def _checked_datapoint(datapoint: Any, names: list[str], number: int) -> list[Any]:
+    if not isinstance(datapoint, (list, tuple)) or len(datapoint) != len(names):
+        raise ArgumentError(
+            f"datapoint {number} is to be a list of {len(names)} components; received "
+            f"{type(datapoint).__name__} {datapoint!r:.60}"
+        )
+    return [np.asarray(component) for component in datapoint]
+
+
+def _append(file: Any, names: list[str], rows: list[Any], end: int) -> None:
+    for position, name in enumerate(names):
+        values = [row[position] for row in rows]
+        shape, dtype = values[0].shape, values[0].dtype
+        array = file.get(name)
+        if array is None:
+            if dtype.kind not in "biufc":
+                raise ArgumentError(
+                    f"component {position} ({name}) is of {dtype}; HDF5 arrays are of numbers"
+                )
+            array = file.create_dataset(name, (0, *shape), dtype, maxshape=(None, *shape))
+        wrong = [value for value in values if value.shape != array.shape[1:]]
+        if wrong:
+            raise ArgumentError(
+                f"component {position} ({name}) has shape {array.shape[1:]} in the first datapoint, and "
+                f"{wrong[0].shape} in one of {end - len(rows)} to {end - 1}; HDF5 arrays have one shape. "
+                f"TFRecordSerializer takes any"
+            )
+        array.resize(end, axis=0)
+        array[end - len(rows) : end] = np.stack(values)

@@ -1,0 +1,111 @@
+"""NumPy's files as arrays over their bytes: `.npy`, and the members of `.npz`."""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import FormatError
+from ...storage import StoredFile, StoredStream
+
+__all__ = ["array_of", "members_of", "objects_of"]
+
+_LOCAL_HEADER = struct.Struct(
+    "<26xHH"
+)  # lengths of the name and of the rest that come before a member's bytes
+_Broken = (ValueError, SyntaxError, TypeError, LookupError, OverflowError, EOFError, tokenize.TokenError)
+
+
+def array_of(name: str, content: memoryview) -> npt.NDArray[Any]:
+    """Returns the array in the bytes of a `.npy` file; a view of them, which cannot be written to.
+
+    Args:
+        name: of the file, for messages.
+        content: its bytes.
+
+    Raises:
+        FormatError: the bytes are no such file, are cut off, or hold Python's objects.
+    """
+    shape, fortran, dtype, start = _header(name, content)
+    if dtype.hasobject:
+        raise FormatError(
+            f"{name} holds Python's objects, which have no rows of bytes; NumpySerializer reads it"
+        )
+    size = math.prod(shape)
+    if len(content) - start != size * dtype.itemsize:
+        raise FormatError(
+            f"{name} has {len(content) - start} bytes of values, and its header, shape {shape} of {dtype}, "
+            f"needs {size * dtype.itemsize}: it is cut off or damaged; write it again"
+        )
+    if not size or not dtype.itemsize:
+        return np.empty(shape, dtype)
+    flat = np.frombuffer(content, dtype, size, start)
+    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+
+
+def objects_of(name: str, content: memoryview) -> memoryview:
+    """Returns the pickle in a `.npy` file of Python's objects.
+
+    Raises:
+        FormatError: the file holds something else.
+    """
+    _, _, dtype, start = _header(name, content)
+    if not dtype.hasobject:
+        raise FormatError(f"{name} holds {dtype}; expected a list of datapoints")
+    return content[start:]
+
+
+def members_of(file: StoredFile) -> dict[str, memoryview]:
+    """Returns the bytes of each member of a `.npz` file, by its name without `.npy`.
+
+    Those that are not compressed are not copied.
+
+    Raises:
+        FormatError: the file is no archive, is cut off or damaged.
+    """
+    try:
+        with zipfile.ZipFile(StoredStream(file)) as archive:
+            return {
+                info.filename.removesuffix(".npy"): _member(file, archive, info)
+                for info in archive.infolist()
+            }
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        struct.error,
+        NotImplementedError,
+        RuntimeError,
+        OSError,
+    ) as error:
+        raise FormatError(f"{file.name} is no .npz file, or is cut off or damaged ({error})") from error
+
+
+def _header(name: str, content: memoryview) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    stream = io.BytesIO(content[: 2**16])
+    try:
+        version = np.lib.format.read_magic(stream)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read(stream)
+    except _Broken as error:
+        raise FormatError(f"{name} is no .npy file, or its header is damaged: {error}") from error
+    if any(axis < 0 for axis in shape):
+        raise FormatError(f"{name} has a header with the shape {shape}")
+    return shape, fortran, dtype, stream.tell()
+
+
+def _member(file: StoredFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> memoryview:
+    if info.compress_type != zipfile.ZIP_STORED:
+        return memoryview(archive.read(info))
+    lengths = _LOCAL_HEADER.unpack(file.read(info.header_offset, _LOCAL_HEADER.size))
+    return file.read(info.header_offset + _LOCAL_HEADER.size + sum(lengths), info.file_size)

@@ -1,0 +1,115 @@
+"""Arrays in messages: what describes one, and its bytes, inside the message or in a frame beside it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, final
+
+import msgpack
+import numpy as np
+
+from ..._errors import MessageError, SendError
+
+__all__ = ["ArrayFrames", "array_description", "is_plain", "raw_bytes"]
+
+_INLINE = 2**12  # bytes; below, a copy in the message is cheaper than a frame of its own
+# Booleans, integers, floats, complex numbers, times; what `numpy.dtype.str` makes of them.
+_KINDS = "biufcmM"
+_DTYPE = re.compile(rf"[<>|=][{_KINDS}]\d{{1,2}}(\[[0-9A-Za-z]+\])?")
+_MOST_AXES = 32  # the most that all releases of NumPy admit
+
+
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Says whether values of `dtype` are numbers, booleans or times, whose bytes say everything."""
+    return dtype.kind in _KINDS
+
+
+def array_description(array: np.ndarray, frames: list[Any]) -> bytes:
+    """Describes an array of numbers, and appends its bytes to `frames` if there are many of them.
+
+    Args:
+        array: any layout and byte order. A contiguous one is not copied, so it must stay as it is until the
+            frames are sent.
+        frames: takes a view of the bytes.
+
+    Raises:
+        SendError: the array has more axes than all releases of NumPy admit.
+    """
+    if array.ndim > _MOST_AXES:
+        raise SendError(f"an array of up to {_MOST_AXES} axes can be sent; received one of {array.ndim}")
+    raw = raw_bytes(array)
+    if raw.nbytes < _INLINE:
+        return _packed(array, raw.tobytes())
+    frames.append(raw)
+    return _packed(array, None)
+
+
+def raw_bytes(array: np.ndarray) -> memoryview:
+    """Returns the bytes of `array` in C order, without a copy if they lie so."""
+    # Arrays of times give no buffer of their own; an array of no axes cannot be viewed as bytes.
+    return np.asarray(array, order="C").reshape(-1).view(np.uint8).data
+
+
+def _packed(array: np.ndarray, inline: bytes | None) -> bytes:
+    packed: bytes = msgpack.packb((array.dtype.str, array.shape, inline))
+    return packed
+
+
+@final
+class ArrayFrames:
+    """The frames beside a message, each of which becomes one array, in their order.
+
+    Args:
+        frames: buffers. The arrays are views of them, and read-only where they are.
+    """
+
+    def __init__(self, frames: Sequence[Any]) -> None:
+        self._frames = iter(frames)
+
+    def array(self, description: bytes) -> np.ndarray:
+        """Makes the array of a description; takes the next frame if its bytes lie there.
+
+        Raises:
+            MessageError: the description is none, or does not fit the bytes.
+        """
+        text, shape, inline = self._parts(description)
+        if not (isinstance(text, str) and _DTYPE.fullmatch(text)):
+            raise MessageError(f"an array in the message has the dtype {text!r}, which is none of numbers")
+        dtype = np.dtype(text)
+        raw = memoryview(self._next_frame() if inline is None else inline)
+        size = math.prod(shape) * dtype.itemsize
+        if size != raw.nbytes:
+            raise MessageError(
+                f"an array in the message has shape {shape} and dtype {text}, thus {size} bytes; "
+                f"received {raw.nbytes}"
+            )
+        if not size:
+            return np.empty(shape, dtype)
+        array = np.frombuffer(raw, np.uint8).view(dtype).reshape(shape)
+        # Bytes are read-only, and frames begin anywhere.
+        return array if inline is None and array.flags.aligned else array.copy()
+
+    def check_used(self) -> None:
+        """Checks that there is no further frame.
+
+        Raises:
+            MessageError: there is one.
+        """
+        if next(self._frames, None) is not None:
+            raise MessageError("the message has frames that belong to no array in it")
+
+    def _parts(self, description: bytes) -> tuple[Any, tuple[int, ...], Any]:
+        parts = msgpack.unpackb(description, use_list=False)
+        if not (isinstance(parts, tuple) and len(parts) == 3 and isinstance(parts[1], tuple)):
+            raise MessageError("the description of an array in the message has other parts")
+        text, shape, raw = parts
+        if len(shape) > _MOST_AXES or not all(type(axis) is int and axis >= 0 for axis in shape):
+            raise MessageError(f"an array in the message has the shape {shape!r}")
+        return text, shape, raw
+
+    def _next_frame(self) -> Any:
+        for frame in self._frames:
+            return frame
+        raise MessageError("an array in the message has no frame with its bytes")

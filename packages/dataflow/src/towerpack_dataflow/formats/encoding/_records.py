@@ -1,0 +1,85 @@
+"""Records of files: a message and the arrays beside it, one after another."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from ..._errors import FormatError, MessageError
+from ._messages import pack_message, unpack_message
+
+__all__ = ["RECORD_MAGIC", "RECORD_VERSION", "pack_record", "unpack_record"]
+
+RECORD_MAGIC: Final = b"TWDP"
+RECORD_VERSION: Final = 1
+
+_HEADER = struct.Struct("<4sHHI")  # magic, version, zero, number of frames
+_SIZE = struct.Struct("<Q")
+_ALIGNMENT = 16  # the largest of any number; and what memory from malloc begins at
+
+
+def pack_record(value: Any) -> bytes:
+    """Encodes a datapoint as the bytes of one record, which say their format and its version.
+
+    A record is a header, the size of each frame of `pack_message(value)`, and these frames, each of which
+    begins at a multiple of 16 bytes, so that arrays need no copy of their own when the record is read.
+
+    Raises:
+        SendError: something in `value` is neither an array, a number, a string, bytes, None, nor a container
+            of these.
+
+    Example:
+        >>> import numpy as np
+        >>> unpack_record(pack_record([np.arange(3), "label"]))
+        [array([0, 1, 2]), 'label']
+    """
+    frames = pack_message(value)
+    sizes = [memoryview(frame).nbytes for frame in frames]
+    head = _HEADER.pack(RECORD_MAGIC, RECORD_VERSION, 0, len(frames)) + b"".join(map(_SIZE.pack, sizes))
+    parts = [head, _padding(len(head))]
+    for frame, size in zip(frames, sizes):
+        parts += frame, _padding(size)
+    return b"".join(parts)
+
+
+def unpack_record(record: Any) -> Any:
+    """Decodes a record; nothing in it is executed, and no memory beyond it allocated.
+
+    Args:
+        record: a buffer. Large arrays are views of it: writable if it is, as a `bytearray` is.
+
+    Raises:
+        FormatError: the bytes are no record, are damaged, or have another version.
+    """
+    view = memoryview(record)
+    try:
+        return unpack_message(_frames(view), max_bytes=view.nbytes)
+    except MessageError as error:
+        raise FormatError(f"the record is damaged: {error}") from error
+
+
+def _frames(view: memoryview) -> list[memoryview]:
+    if view.nbytes < _HEADER.size or bytes(view[: len(RECORD_MAGIC)]) != RECORD_MAGIC:
+        raise FormatError(f"the bytes are no record: they do not begin with {RECORD_MAGIC!r}")
+    _, version, _, count = _HEADER.unpack_from(view)
+    if version != RECORD_VERSION:
+        raise FormatError(
+            f"the record has version {version}, and this release reads version {RECORD_VERSION}; read it "
+            "with the release of towerpack-dataflow that wrote it"
+        )
+    begin = _HEADER.size + count * _SIZE.size
+    if begin > view.nbytes:
+        raise FormatError(f"the record is damaged: {count} frames do not fit into {view.nbytes} bytes")
+    frames, at = [], begin + len(_padding(begin))
+    for (size,) in _SIZE.iter_unpack(view[_HEADER.size : begin]):
+        if at + size > view.nbytes:
+            raise FormatError(f"the record is damaged: it ends after {view.nbytes} bytes, within a frame")
+        frames.append(view[at : at + size])
+        at += size + len(_padding(size))
+    if at != view.nbytes:
+        raise FormatError(f"the record is damaged: it has {view.nbytes} bytes, and its frames end at {at}")
+    return frames
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _ALIGNMENT)

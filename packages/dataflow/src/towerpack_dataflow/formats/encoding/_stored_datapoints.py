@@ -1,0 +1,121 @@
+"""Datapoints in files of unknown origin: ours, or one of the three encodings that Tensorpack has had."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from ..._errors import FormatError
+from ._records import RECORD_MAGIC, unpack_record
+from ._safe_unpickler import unpickle_arrays
+
+__all__ = ["decode_stored"]
+
+_ARROW_COUNTS = struct.Struct(
+    "<3i"
+)  # of tensors, sparse tensors and arrays: what pyarrow's serialization begins with
+_MOST_COUNTED = 2**20
+_ARROW = """pyarrow's serialization, which pyarrow 12 and later cannot read. Rewrite the file \
+with an old one, which takes the values for those of the original's pickle:
+  uv run --python 3.11 --with 'pyarrow<12' --with 'numpy<2' --with lmdb python -c "
+import lmdb, pickle, pyarrow as pa, sys
+old = lmdb.open(sys.argv[1], subdir=False, readonly=True, lock=False)
+new = lmdb.open(sys.argv[2], subdir=False, lock=False, map_size=2**41)
+with old.begin() as a, new.begin(write=True) as b:
+    for key, value in a.cursor():
+        b.put(key, pickle.dumps(pa.deserialize(value), protocol=4))
+" OLD.lmdb NEW.lmdb"""
+_DTYPE = re.compile(r"[<>|=]?([biufcmMSUV]\d{1,9}|[mM]8\[[0-9A-Za-z]+\])")
+_Unreadable = (ValueError, TypeError, LookupError, OverflowError, MemoryError, RecursionError, SyntaxError)
+
+
+def decode_stored(data: Any, allow_pickle: bool = False) -> Any:
+    """Decodes a datapoint that `pack_record` or a serializer of Tensorpack 0.11 encoded, as its bytes tell.
+
+    Args:
+        data: a buffer. Large arrays of a `pack_record` are views of it.
+        allow_pickle: whether a pickle may import and call what it names. Without it, a pickle may hold arrays
+            and Python's builtin types alone. Allow it for files of your own.
+
+    Raises:
+        FormatError: the bytes are none of these, are damaged, or hold what is not allowed; or pyarrow's
+            serialization, with the command that rewrites it.
+    """
+    view = memoryview(data)
+    if bytes(view[: len(RECORD_MAGIC)]) == RECORD_MAGIC:
+        return unpack_record(view)
+    if view.nbytes > 1 and view[0] == 0x80:  # pickle's mark of its version; to msgpack, a map without members
+        return unpickle_arrays(view, allow_pickle)
+    if _is_arrow(view):
+        raise FormatError(f"the record holds {_ARROW}")
+    try:
+        return msgpack.unpackb(
+            view,
+            raw=False,
+            strict_map_key=False,
+            object_hook=lambda found: _revived(found, allow_pickle),
+            max_array_len=view.nbytes,
+            max_map_len=view.nbytes,
+        )
+    except FormatError:
+        raise
+    except _Unreadable as error:
+        raise FormatError(
+            f"the record holds no datapoint of Towerpack or Tensorpack: as msgpack, it gives {error!r}"
+        ) from error
+
+
+def _is_arrow(view: memoryview) -> bool:
+    """Says whether the bytes begin with small counts; containers of msgpack begin with a byte above 127."""
+    if view.nbytes < 4 * _ARROW_COUNTS.size:
+        return False
+    return all(0 <= count < _MOST_COUNTED for count in _ARROW_COUNTS.unpack_from(view))
+
+
+def _revived(found: dict[Any, Any], allow_pickle: bool) -> Any:
+    """Returns the array, scalar or complex number that msgpack-numpy made such a dict of."""
+    parts = {key.decode("latin-1") if isinstance(key, bytes) else key: value for key, value in found.items()}
+    if "complex" in parts:
+        return complex(_text(parts["data"]))
+    if "nd" not in parts:
+        return found
+    if _text(parts.get("kind", b"")) == "O":
+        return unpickle_arrays(memoryview(parts["data"]), allow_pickle)
+    return _array(parts)
+
+
+def _array(parts: dict[Any, Any]) -> Any:
+    described, raw = parts["type"], parts["data"]
+    dtype = np.dtype(_described(described))
+    shape = tuple(parts["shape"]) if parts["nd"] else ()
+    if any(type(axis) is not int or axis < 0 for axis in shape):
+        raise FormatError(f"the record has an array of shape {shape}")
+    size = math.prod(shape) * dtype.itemsize
+    if size != len(raw):
+        raise FormatError(f"the record has an array of {size} bytes with {len(raw)} of them")
+    array: np.ndarray = (
+        np.frombuffer(bytearray(raw), dtype, count=math.prod(shape)) if size else np.empty(shape, dtype)
+    )
+    return array.reshape(shape) if parts["nd"] else array[0]
+
+
+def _described(described: Any) -> Any:
+    """Returns what `numpy.dtype` takes for plain values, or for a structure of them."""
+    if isinstance(described, list):
+        return [
+            (_text(name), _described(kind), *(tuple(axes) for axes in shape))
+            for name, kind, *shape in described
+        ]
+    text = _text(described)
+    if not _DTYPE.fullmatch(text):
+        raise FormatError(f"the record has an array of the dtype {text!r}, which is none of plain values")
+    return text
+
+
+def _text(part: Any) -> str:
+    return part.decode("latin-1") if isinstance(part, bytes) else str(part)

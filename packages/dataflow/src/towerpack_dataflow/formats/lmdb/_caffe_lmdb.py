@@ -1,0 +1,98 @@
+"""`CaffeLMDB`: the images and labels of a data set that Caffe's tools wrote."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, final
+
+import numpy as np
+
+from ..._errors import FormatError
+from .._record_flow import RecordFlow
+from .._wire_format import WireError, fields
+from ._lmdb_records import LMDBRecords
+
+__all__ = ["CaffeLMDB"]
+
+# The fields of a `Datum`, in caffe.proto.
+_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
+_NUMBERS = (_CHANNELS, _HEIGHT, _WIDTH, _LABEL, _ENCODED)
+_VARINT, _DELIMITED = 0, 2
+
+
+@final
+class CaffeLMDB(RecordFlow):
+    """Yields `[image, label]` of an LMDB file whose values are Caffe's `Datum`; addressable.
+
+    The image is uint8 of shape (height, width, channels), in the order of channels that the file has (Caffe
+    writes BGR), or float32 where the file holds floats; the label is an int. Neither Caffe nor protobuf is
+    needed. Images that are stored encoded, as JPEG, are refused: decode them by `LMDBDataDecoder`.
+
+    Source: Y. Jia et al., "Caffe: Convolutional Architecture for Fast Feature Embedding", 2014; `Datum` in
+    its `caffe.proto`.
+
+    Args:
+        lmdb_path: a file, or a folder that contains `data.mdb`.
+        shuffle: whether each epoch has an order of its own; otherwise records come in the order of the keys.
+        keys: as in `LMDBData`.
+
+    Raises:
+        ArgumentError: `keys` is a string that formats no number.
+        FormatError: the file cannot be read; a pass raises it for a record that is no such `Datum`.
+        ImportError: the extra `[lmdb]` is missing.
+        OSError: the file is missing, or may not be read.
+    """
+
+    _holds = ()
+    _steady = True
+    _argument_names = {"lmdb_path": "_lst"}
+
+    def __init__(
+        self,
+        lmdb_path: str | os.PathLike[str],
+        shuffle: bool = True,
+        keys: Iterable[bytes | str] | str | None = None,
+    ) -> None:
+        """Reads the keys."""
+        super().__init__(LMDBRecords(lmdb_path, keys, _image_and_label), shuffle)
+
+
+def _image_and_label(key: bytes, value: memoryview) -> list[Any]:
+    numbers, data, floats = _datum(value)
+    if numbers.get(_ENCODED):
+        raise FormatError(
+            "the Datum holds an encoded image; read it by LMDBDataDecoder(LMDBData(path), decoder) with a "
+            "decoder of your own"
+        )
+    shape = tuple(numbers.get(axis, 0) for axis in (_CHANNELS, _HEIGHT, _WIDTH))
+    pixels = np.frombuffer(data, np.uint8) if data or not floats else np.frombuffer(floats, "<f4")
+    if pixels.size != int(np.prod(shape, dtype=object)):
+        raise FormatError(
+            f"the Datum says channels, height and width are {shape}, and holds {pixels.size} values"
+        )
+    image = pixels.reshape(shape).transpose(1, 2, 0)
+    label = numbers.get(_LABEL, 0)
+    return [
+        np.array(image, image.dtype.newbyteorder("="), order="C"),
+        label - 2**64 if label >> 63 else label,
+    ]
+
+
+def _datum(value: memoryview) -> tuple[dict[int, int], memoryview, bytes]:
+    """Returns the numbers of a `Datum`, its bytes and its floats."""
+    numbers: dict[int, int] = {}
+    data, floats = memoryview(b""), bytearray()
+    try:
+        for number, kind, content in fields(value):
+            if number in _NUMBERS and kind == _VARINT:
+                numbers[number] = content
+            elif number == _DATA and kind == _DELIMITED:
+                data = content
+            elif number == _FLOATS and kind != _VARINT:  # packed or not
+                floats += content
+    except WireError as error:
+        raise FormatError(f"the value is no Datum: {error}") from error
+    if len(floats) % 4:
+        raise FormatError(f"the floats of the Datum have {len(floats)} bytes, no multiple of 4")
+    return numbers, data, bytes(floats)

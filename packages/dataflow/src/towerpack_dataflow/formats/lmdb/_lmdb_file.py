@@ -1,0 +1,129 @@
+"""Opening LMDB files: what is checked first, and what the processes and threads of a program share."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from ..._errors import FormatError, extra
+from ...storage import local_path
+
+__all__ = ["Snapshot", "data_file", "open_environment", "read_snapshot"]
+
+# A meta page: header of 16 bytes, then magic, version, address, size of the map; the two databases within the
+# file, of free pages and of records, 48 bytes each; number of the last page, number of the transaction.
+_META = struct.Struct("<16x II QQ IHHQQQQQ IHHQQQQQ QQ")
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_PAGE_SIZES = {2**power for power in range(8, 17)}
+
+# LMDB refuses to open a file twice in a process, so all flows over one file share what has opened it, by the
+# file's device and inode. A process that is forked may read on with what it inherits: without a lock file,
+# LMDB is a map that is read.
+_environments: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
+_opening = threading.Lock()
+
+
+class Snapshot(NamedTuple):
+    """What a file holds, by which a copy of a flow notices that the file is another one.
+
+    Attributes:
+        transaction: number of the last one; each change of the file adds one.
+        entries: number of records.
+    """
+
+    transaction: int
+    entries: int
+
+
+def data_file(path: str | os.PathLike[str]) -> Path:
+    """Returns the file that holds the records: `path`, or `data.mdb` within it."""
+    found = Path(local_path(path))
+    return found / "data.mdb" if found.is_dir() else found
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Checks that LMDB can read a file, which it maps: a page that is missing would end the process.
+
+    Raises:
+        FormatError: the file is none of LMDB's, has another version, or is truncated.
+        OSError: the file is missing, or may not be read.
+    """
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        first = _meta(path, file.read(_META.size))
+        page_size = first[4]
+        if page_size not in _PAGE_SIZES:
+            raise FormatError(f"{path}: an LMDB file has pages of 256 to 65536 bytes; found {page_size}")
+        file.seek(page_size)
+        second = _meta(path, file.read(_META.size))
+    newer = max(first, second, key=lambda meta: meta[-1])
+    entries, last_page, transaction = newer[-4], newer[-2], newer[-1]
+    if size < (last_page + 1) * page_size:
+        raise FormatError(
+            f"{path}: the file is truncated: it has {size} bytes, and {last_page + 1} pages of {page_size} "
+            "are in use; copy or write it again"
+        )
+    return Snapshot(transaction, entries)
+
+
+def _meta(path: Path, raw: bytes) -> tuple[int, ...]:
+    if len(raw) < _META.size:
+        raise FormatError(
+            f"{path}: the file is empty, or truncated within its first two pages; write it again"
+        )
+    meta: tuple[int, ...] = _META.unpack(raw)
+    if meta[0] != _MAGIC:
+        raise FormatError(
+            f"{path}: the file is none of LMDB's on a little-endian machine: its number is {meta[0]:#x}, and "
+            f"{_MAGIC:#x} is expected"
+        )
+    if meta[1] != _VERSION:
+        raise FormatError(
+            f"{path}: the file has version {meta[1]} of LMDB's format, and version {_VERSION} can be read; "
+            "dump and load it with mdb_dump and mdb_load"
+        )
+    return meta
+
+
+def open_environment(path: Path, expected: Snapshot | None = None) -> Any:
+    """Opens a file for reading, or returns what has opened it in this process.
+
+    Args:
+        path: of the file itself.
+        expected: what the file held when the flow was made.
+
+    Raises:
+        FormatError: the file cannot be read, or is not as expected.
+        ImportError: the package lmdb is missing.
+        OSError: the file is missing, or may not be read.
+    """
+    with extra("lmdb", "reading LMDB files"):
+        import lmdb
+    found = read_snapshot(path)
+    if expected is not None and found != expected:
+        raise FormatError(
+            f"{path}: the file was replaced or changed: the flow was made of {expected.entries} records, "
+            f"transaction {expected.transaction}; found {found.entries}, transaction {found.transaction}. "
+            "Make the flow again"
+        )
+    status = path.stat()
+    with _opening:
+        environment = _environments.get((status.st_dev, status.st_ino))
+        if environment is None:
+            try:
+                environment = lmdb.open(
+                    os.fspath(path),
+                    subdir=False,
+                    readonly=True,
+                    lock=False,
+                    readahead=False,
+                    max_spare_txns=0,
+                )
+            except lmdb.Error as error:
+                raise FormatError(f"{path}: LMDB cannot open the file: {error}") from error
+            _environments[status.st_dev, status.st_ino] = environment
+    return environment

@@ -1,0 +1,19 @@
+"""Tables in files: Parquet, CSV, lines of JSON, SVMLight; row by row."""
+
+from ._chunk_shuffle import ChunkShuffle
+from ._csv_data import CSVData, CSVSerializer
+from ._jsonl_data import JSONLData, JSONLSerializer
+from ._parquet_data import ParquetData
+from ._parquet_serializer import ParquetSerializer
+from ._svmlight_data import SVMLightData
+
+__all__ = [
+    "CSVData",
+    "CSVSerializer",
+    "ChunkShuffle",
+    "JSONLData",
+    "JSONLSerializer",
+    "ParquetData",
+    "ParquetSerializer",
+    "SVMLightData",
+]

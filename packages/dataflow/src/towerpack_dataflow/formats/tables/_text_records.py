@@ -1,0 +1,90 @@
+"""The records of a text file: a line each, or what quotes hold together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import FormatError
+from ...storage import URL, StoredFile, open_url
+from .._opened_records import OpenedRecords
+
+__all__ = ["TextRecords"]
+
+_BLOCK = 2**24
+_NEWLINE, _QUOTE = 10, 34
+
+
+@final
+class TextRecords(OpenedRecords):
+    """Reads records of a text file, by where each of them begins, which is found once.
+
+    Args:
+        path: of the file, in UTF-8.
+        decode: makes a datapoint of a record's text, without the end of the line.
+        quoted: whether a line may end inside of double quotes, and the record go on.
+        skip: how many records at the beginning are none, such as the names of columns.
+
+    Raises:
+        FormatError: the last record ends inside of quotes.
+        OSError: the file is missing, or may not be read.
+    """
+
+    def __init__(self, path: URL, decode: Callable[[str], Any], quoted: bool, skip: int = 0) -> None:
+        """Reads the file once."""
+        super().__init__(path)
+        self._decode = decode
+        with open_url(path) as file:
+            self._version = file.version
+            ends = _ends(file, quoted) if file.size else np.empty(0, np.int64)
+        self._first = int(ends[skip - 1]) if 0 < skip <= len(ends) else 0
+        self._ends = ends[skip:]
+        self.__qualname__ = f"{self._path} of {len(self)} records"
+
+    def __len__(self) -> int:
+        """Returns the number of records."""
+        return len(self._ends)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Reads a record.
+
+        Raises:
+            FormatError: it is not UTF-8, or the decoder raises it.
+        """
+        begin = int(self._ends[index - 1]) if index else self._first
+        content = self._file().read(begin, int(self._ends[index]) - begin)
+        try:
+            return self._decode(str(content, "utf-8").rstrip("\r\n"))
+        except (FormatError, UnicodeDecodeError) as error:
+            raise FormatError(f"{self._path}, record {index}, at byte {begin}: {error}") from error
+
+    def _open(self) -> StoredFile:
+        file = open_url(self._path)
+        if file.version != self._version:
+            raise FormatError(
+                f"{file.name}: the file was replaced or changed since the flow was made; make it again"
+            )
+        return file
+
+
+def _ends(file: StoredFile, quoted: bool) -> npt.NDArray[np.int64]:
+    """Returns where each record ends."""
+    found, within = [], 0
+    for begin in range(0, file.size, _BLOCK):
+        values = np.frombuffer(file.read(begin, min(_BLOCK, file.size - begin)), np.uint8)
+        newlines = np.flatnonzero(values == _NEWLINE)
+        if quoted:
+            quotes = np.flatnonzero(values == _QUOTE)
+            # A newline ends a record if an even number of quotes came before it in the file.
+            newlines = newlines[(np.searchsorted(quotes, newlines) + within) % 2 == 0]
+            within = (within + len(quotes)) % 2
+        found.append(newlines + (begin + 1))
+    ends = np.concatenate(found).astype(np.int64)
+    if within:
+        raise FormatError(f"{file.name}: its last record, {len(ends)}, ends inside of quotes: it is cut off")
+    if not len(ends) or ends[-1] != file.size:
+        ends = np.append(ends, np.int64(file.size))
+    return ends

@@ -1,0 +1,164 @@
+"""`TFRecordData`: the records of a TFRecord file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from ..._errors import ArgumentTypeError, FormatError
+from ...flow._epoch import Epoch
+from ...flow._error_location import blame
+from ...storage import StoredFile, open_url
+from .._record_flow import RecordFlow, Records
+from ._framing import checked_record, checksum_function
+from ._record_index import load_index
+
+__all__ = ["TFRecordData", "TFRecords"]
+
+_BLOCK = 2**22  # bytes to read at a time where records come in their order
+
+
+@final
+class TFRecordData(RecordFlow):
+    """Yields the records of a TFRecord file, each verified by its checksums; addressable, without TensorFlow.
+
+    Where records begin is read from the index file beside it (`index_tfrecord` and `write_tfrecord` make
+    it), or else from the file itself, once, when the flow is made. Several files are a `ConcatData` of flows.
+
+    Args:
+        path: of the file, or its URL, as `open_url` takes it. It is not compressed as a whole.
+        decoder: makes the datapoint of a record, given a read-only view of its bytes: such as
+            `decode_example`. A datapoint that holds the view keeps the file mapped. Without a decoder, a
+            datapoint is `[record]`, bytes.
+        shuffle: whether each epoch has an order of its own.
+
+    Raises:
+        ArgumentTypeError: `decoder` cannot be called.
+        FormatError: the file is no TFRecord file, is truncated or compressed, or the index is damaged; a pass
+            raises it for a damaged record.
+        ImportError: the extra `[tfrecord]` is missing.
+        OSError: the file is missing, or may not be read.
+        StorageError: the file lies elsewhere, and cannot be reached.
+
+    Example:
+        >>> import tempfile
+        >>> from towerpack_dataflow import decode_example, encode_example, write_tfrecord
+        >>> path = tempfile.mkdtemp() + "/points.tfrecord"
+        >>> write_tfrecord([encode_example({"label": 7, "x": [0.5, 1.5]})], path)
+        >>> next(iter(TFRecordData(path, decode_example)))
+        {'label': array([7]), 'x': array([0.5, 1.5], dtype=float32)}
+    """
+
+    _lst: TFRecords
+    _holds = ()
+    _steady = True
+    _argument_names: Mapping[str, str] = {"path": "_lst"}
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        decoder: Callable[[memoryview], Any] | None = None,
+        shuffle: bool = False,
+    ) -> None:
+        """Reads the index."""
+        if decoder is not None and not callable(decoder):
+            raise ArgumentTypeError(
+                f"decoder is a function of a record's bytes; received {type(decoder).__name__}"
+            )
+        records: Any = TFRecords(path, decoder or _as_bytes)
+        super().__init__(records, shuffle)
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        return super()._datapoints(epoch, start) if self._shuffle else self._in_order(start)
+
+    def _in_order(self, start: int) -> Iterator[Any]:
+        try:
+            yield from self._lst.stretches(start)
+        except Exception as error:
+            blame(error, self)
+            raise
+
+
+@final
+class TFRecords(Records):
+    """Records of a file, each verified and decoded anew when it is read.
+
+    Args:
+        path: of the file.
+        decode: makes a datapoint of a view of a record.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], decode: Callable[[memoryview], Any]) -> None:
+        """Reads the index, and closes the file again."""
+        self._url = os.fspath(path)
+        self._decode = decode
+        self._crc32c: Any = checksum_function()
+        self._opened: tuple[int, StoredFile] | None = None
+        with open_url(path) as file:
+            self._offsets = load_index(file, self._url, self._crc32c)
+            self._name = file.name  # without credentials, and absolute if it is a local path
+        if os.path.isabs(self._name):
+            self._url = self._name
+        self.__qualname__ = f"{self._name} of {len(self)} records"
+
+    def __len__(self) -> int:
+        """Returns the number of records."""
+        return len(self._offsets) - 1
+
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        """Yields records.
+
+        Raises:
+            FormatError: a record is damaged, or the decoder raises it.
+        """
+        file, places = self._file(), np.asarray(indices)
+        begins, ends = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
+        for index, begin, end in zip(indices, begins, ends):
+            yield self._decoded(file.read(begin, end - begin), index)
+
+    def stretches(self, start: int) -> Iterator[Any]:
+        """Yields the records from number `start` on, read by large blocks."""
+        file, offsets = self._file(), self._offsets
+        while start < len(self):
+            begin = int(offsets[start])
+            stop = max(start + 1, int(np.searchsorted(offsets, begin + _BLOCK, "right")) - 1)
+            places = (offsets[start : stop + 1] - begin).tolist()
+            block = file.read(begin, places[-1])
+            for index in range(stop - start):
+                yield self._decoded(block[places[index] : places[index + 1]], start + index)
+            start = stop
+
+    def _decoded(self, frame: memoryview, index: int) -> Any:
+        try:
+            return self._decode(checked_record(frame, self._crc32c))
+        except FormatError as error:
+            raise FormatError(f"{self._name}, record {index}: {error}") from error
+
+    def _file(self) -> StoredFile:
+        """Returns the file, opened by this process."""
+        opened = self._opened
+        if opened is not None and opened[0] == os.getpid():
+            return opened[1]
+        file = open_url(self._url)
+        if file.size != self._offsets[-1]:
+            raise FormatError(
+                f"{self._name}: the file was replaced or changed: the flow was made of {self._offsets[-1]} "
+                f"bytes; found {file.size}. Make the flow again"
+            )
+        self._opened = os.getpid(), file
+        return file
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy opens the file when it first reads."""
+        return {**vars(self), "_opened": None, "_crc32c": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes over what another one knows of the file."""
+        vars(self).update(state, _crc32c=checksum_function())
+
+
+def _as_bytes(record: memoryview) -> list[bytes]:
+    return [bytes(record)]

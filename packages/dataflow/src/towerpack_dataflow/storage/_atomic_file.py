@@ -1,0 +1,65 @@
+"""`create_file`: a file that others see when it is whole, and not before."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from .._errors import ArgumentError
+from ._printable_url import URL, as_url, is_local
+
+__all__ = ["create_file"]
+
+
+@contextmanager
+def create_file(path: URL) -> Iterator[IO[bytes]]:
+    """Makes a file, or replaces one, at once: whoever reads it has the old one or the new one, whole.
+
+    The bytes go to a file beside it, which reaches the disk and gets its name when the block ends, and is
+    removed if the block ends by an error.
+
+    Args:
+        path: of a local file; missing folders are made.
+
+    Raises:
+        ArgumentError: `path` is the URL of a file that is not local.
+        OSError: it cannot be written; an existing file is as it was.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with create_file(f"{folder}/data.bin") as file:
+        ...         _ = file.write(b"all of it")
+        ...     os.listdir(folder)
+        ['data.bin']
+    """
+    text = as_url("path", path)
+    if not is_local(text):
+        raise ArgumentError(
+            f"path={path!r}: expected a local path. Write it here, and copy it with the store's own tool"
+        )
+    target = Path(text)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    try:
+        with open(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,100 @@
+"""`open_url`: the one way to the bytes of a file, wherever it lies."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from typing import final
+
+from .._errors import StorageError
+from ._printable_url import URL, as_url, is_local, printable
+from ._remote_bytes import remote_bytes
+from ._stored_file import StoredFile
+from ._url_cache import UrlCache
+
+__all__ = ["local_path", "open_url"]
+
+
+def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
+    """Opens a file on a disk, on a web server or in an object store.
+
+    Where credentials are needed, the library takes them from where it always does: environment variables
+    such as `AWS_ACCESS_KEY_ID`, or files in the home directory.
+
+    Args:
+        url: a path; `file://`; `http://`, `https://`, `s3://`, `gs://` or `az://` (by obstore, extra `s3`);
+            or what else a file system of fsspec (extra `fsspec`) reads.
+        cache: a `UrlCache` that keeps what was read of files that are not local.
+
+    Raises:
+        ArgumentError: `url` is empty, or its scheme is unknown.
+        ArgumentTypeError: `url` is neither text nor path.
+        FileNotFoundError: there is no such file.
+        ImportError: the library that reads such URLs is not installed.
+        StorageError: the file cannot be reached.
+        OSError: a local file cannot be opened.
+
+    Example:
+        >>> with open_url(__file__) as file:
+        ...     bytes(file.read(0, 3))
+        b'\"\"\"'
+    """
+    text = as_url("url", url)
+    if is_local(text):
+        return StoredFile(text, _MappedBytes(text), _open_same)
+    source = remote_bytes(text)
+    kept = source if cache is None else cache.over(printable(text), source)
+    return StoredFile(text, kept, _open_same)
+
+
+def local_path(url: URL, cache: UrlCache | None = None) -> str:
+    """Returns the path of a file, for libraries that open files by themselves.
+
+    Args:
+        url: as in `open_url`. A file that is not local is fetched as a whole.
+        cache: the `UrlCache` that it is fetched into; if not given, one in `$TOWERPACK_CACHE`, or in
+            `~/.cache/towerpack`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        StorageError: the file cannot be reached, or is larger than the cache may become.
+        OSError: it cannot be written to the cache.
+    """
+    text = as_url("url", url)
+    if is_local(text):
+        if not os.path.exists(text):
+            raise FileNotFoundError(2, os.strerror(2), text)
+        return text
+    with open_url(text) as file:
+        return (UrlCache() if cache is None else cache).whole(file)
+
+
+def _open_same(url: str, version: str, cache: UrlCache | None) -> StoredFile:
+    file = open_url(url, cache)
+    if file.version != version:
+        file.close()
+        raise StorageError(f"{file.name} has changed since it was opened; begin the pass anew")
+    return file
+
+
+@final
+class _MappedBytes:
+    """A local file in memory; the system reads what is used."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with open(path, "rb") as file:
+            stat = os.fstat(file.fileno())
+            self.size = stat.st_size
+            self.version = f"{stat.st_size}-{stat.st_mtime_ns}"
+            self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) if self.size else None
+        self._view = memoryview(b"" if self._map is None else self._map)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        # Memory behind the end of a file that was cut meanwhile cannot be read: the system ends the process.
+        if self._map is not None and self._map.size() < offset + size:
+            raise StorageError(f"{self._path} was cut to {self._map.size()} bytes while it was being read")
+        return self._view[offset : offset + size]
+
+    def close(self) -> None:
+        self._view, self._map = memoryview(b""), None

@@ -1,0 +1,95 @@
+"""`StoredFile`: the bytes of a file, wherever it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Protocol, final
+
+from .._errors import FormatError
+from ._printable_url import printable
+
+__all__ = ["StoredBytes", "StoredFile"]
+
+
+class StoredBytes(Protocol):
+    """What a `StoredFile` reads from.
+
+    Attributes:
+        size: in bytes.
+        version: changes when the file does.
+    """
+
+    size: int
+    version: str
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Returns `size` bytes, all of which are there."""
+
+    def close(self) -> None:
+        """Gives back what it holds."""
+
+
+@final
+class StoredFile:
+    """The bytes of a file on a disk, on a web server or in an object store; read, never written.
+
+    May be sent to another process, which opens it anew. It is pickled with the whole URL, and printed without
+    the URL's user, password and query. Threads may share it.
+
+    Attributes:
+        name: the URL, without credentials.
+        size: in bytes.
+        version: a word that changes when the file does.
+
+    Args:
+        url: as `as_url` gives it.
+        source: what it reads from.
+        reopen: opens a URL, of a version, through a cache or None; at the top of a module.
+    """
+
+    def __init__(self, url: str, source: StoredBytes, reopen: Callable[..., StoredFile]) -> None:
+        """Takes over `source`."""
+        self._url, self._source, self._reopen = url, source, reopen
+        self.name, self.size, self.version = printable(url), source.size, source.version
+
+    def read(self, offset: int = 0, size: int | None = None) -> memoryview:
+        """Returns bytes of the file. Those of a local file are not copied, and stay valid when it is closed.
+
+        Args:
+            offset: of the first.
+            size: how many; all that follow if not given.
+
+        Raises:
+            FormatError: the file ends before.
+            StorageError: the bytes cannot be had, or the file has changed since it was opened.
+        """
+        size = max(self.size - offset, 0) if size is None else size
+        if offset < 0 or size < 0 or offset + size > self.size:
+            raise FormatError(
+                f"{self.name} has {self.size} bytes, and bytes {offset} to {offset + size} were asked for: "
+                f"it is cut off, or an index of it belongs to another file"
+            )
+        return self._source.read(offset, size) if size else memoryview(b"")
+
+    def close(self) -> None:
+        """Gives back what it holds; memory that was read stays valid."""
+        self._source.close()
+
+    def __enter__(self) -> StoredFile:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes it."""
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Is opened anew, and must be the same file."""
+        return self._reopen, (self._url, self.version, getattr(self._source, "cache", None))
+
+    def __repr__(self) -> str:
+        """Names it without credentials."""
+        return f"StoredFile({self.name!r}, size={self.size})"

@@ -1,0 +1,19 @@
+"""Pictures of data: grids of images, boxes and words on them, and what a flow yields."""
+
+from ._drawing import PALETTE_RGB, draw_boxes, draw_text
+from ._dump_images import dump_dataflow_images
+from ._intensity import intensity_to_rgb
+from ._patches import gen_stack_patches, save_grid, stack_patches
+from ._window import interactive_imshow
+
+__all__ = [
+    "PALETTE_RGB",
+    "draw_boxes",
+    "draw_text",
+    "dump_dataflow_images",
+    "gen_stack_patches",
+    "intensity_to_rgb",
+    "interactive_imshow",
+    "save_grid",
+    "stack_patches",
+]

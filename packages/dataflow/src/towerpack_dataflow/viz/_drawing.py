@@ -1,0 +1,126 @@
+"""Boxes and words on images."""
+
+from __future__ import annotations
+
+import colorsys
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from .._errors import ArgumentError
+from ._libraries import as_picture, opencv
+
+__all__ = ["PALETTE_RGB", "draw_boxes", "draw_text"]
+
+# Golden steps of hue, which keep colours that follow each other far apart, in three strengths.
+PALETTE_RGB: npt.NDArray[np.uint8] = np.array(
+    [
+        [round(255 * part) for part in colorsys.hsv_to_rgb(number * 0.618034 % 1, saturation, value)]
+        for number in range(80)
+        for saturation, value in [((0.85, 0.95), (0.55, 0.9), (0.95, 0.6))[number % 3]]
+    ],
+    np.uint8,
+)
+"""80 colours that are easy to tell apart: uint8 of shape [80, 3], RGB."""
+
+Color = Sequence[int]
+
+
+def draw_text(
+    image: npt.ArrayLike,
+    position: tuple[float, float],
+    text: str,
+    color: Color = (218, 218, 218),
+    scale: float = 0.4,
+) -> npt.NDArray[np.uint8]:
+    """Returns a copy of an image with words on a plate of their own, which is moved inside the image.
+
+    Args:
+        image: shape [height, width] or [height, width, 1, 3 or 4], uint8 or float from 0 to 255, RGB.
+        position: x and y in pixels, of the plate's bottom left corner.
+        text: ASCII, which is all that OpenCV's fonts have; other characters become `?`.
+        color: of the plate, RGB; the words are black or white, whichever can be read.
+        scale: of the font; 1 is about 22 pixels.
+
+    Returns:
+        uint8 of shape [height, width, 3], RGB.
+
+    Raises:
+        ArgumentError: `image` is no image, or `position` is no pair of numbers.
+        ImportError: OpenCV is not installed.
+    """
+    picture = as_picture("draw_text", image)
+    place = np.asarray(position)
+    if place.shape != (2,) or place.dtype.kind not in "iuf" or not np.isfinite(place).all():
+        raise ArgumentError(f"position is a pair of numbers, x and y; received {position!r}")
+    return _with_text(picture, place, text, color, scale)
+
+
+def draw_boxes(
+    image: npt.ArrayLike,
+    boxes: npt.ArrayLike,
+    labels: Sequence[str] | None = None,
+    color: Color | None = None,
+) -> npt.NDArray[np.uint8]:
+    """Returns a copy of an image with boxes on it, the largest first.
+
+    Args:
+        image: shape [height, width] or [height, width, 1, 3 or 4], uint8 or float from 0 to 255, RGB.
+        boxes: shape [number, 4], left, top, right and bottom in pixels; parts outside are not seen.
+        labels: words for each box.
+        color: of all boxes, RGB; if not given, those of one label have one of `PALETTE_RGB`.
+
+    Returns:
+        uint8 of shape [height, width, 3], RGB.
+
+    Raises:
+        ArgumentError: `image` is no image, a box ends before it begins or is not finite, or there are not as
+            many labels as boxes.
+        ImportError: OpenCV is not installed.
+    """
+    picture, corners = as_picture("draw_boxes", image), _checked_boxes(boxes, labels)
+    kinds = sorted(set(labels or ()))
+    areas = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
+    for number in np.argsort(-areas, kind="stable"):
+        kind = kinds.index(labels[number]) if labels is not None else int(number)
+        own = [int(part) for part in (PALETTE_RGB[kind % len(PALETTE_RGB)] if color is None else color)]
+        left, top, right, bottom = (round(float(edge)) for edge in corners[number])
+        picture = opencv().rectangle(picture, (left, top), (right, bottom), own, 1)
+        if labels is not None:
+            picture = _with_text(picture, np.array([left, top]), labels[number], own, 0.4)
+    return picture
+
+
+def _checked_boxes(boxes: npt.ArrayLike, labels: Sequence[str] | None) -> npt.NDArray[np.float64]:
+    corners = np.asarray(boxes, np.float64).reshape(-1, 4) if np.size(boxes) % 4 == 0 else None
+    if corners is None or (np.ndim(boxes) != 2 and np.size(boxes)):
+        raise ArgumentError(f"boxes have shape [number, 4]; received shape {np.shape(boxes)}")
+    wrong = ~np.isfinite(corners).all(axis=1) | (corners[:, :2] > corners[:, 2:]).any(axis=1)
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise ArgumentError(
+            f"a box is left, top, right, bottom with left <= right and top <= bottom; "
+            f"boxes[{first}] is {corners[first].tolist()}"
+        )
+    if labels is not None and len(labels) != len(corners):
+        raise ArgumentError(f"there are {len(corners)} boxes, and {len(labels)} labels")
+    return corners
+
+
+def _with_text(
+    picture: npt.NDArray[np.uint8], place: npt.NDArray[np.float64], text: str, color: Color, scale: float
+) -> npt.NDArray[np.uint8]:
+    cv2 = opencv()
+    font, line = cv2.FONT_HERSHEY_SIMPLEX, cv2.LINE_AA
+    ascii_text = text.encode("ascii", "replace").decode()
+    (width, height), below = cv2.getTextSize(ascii_text, font, scale, 1)
+    left = int(np.clip(place[0], 0, max(0, picture.shape[1] - 1 - width)))
+    bottom = int(np.clip(place[1], height + below, max(height + below, picture.shape[0] - 1)))
+    plate = [int(part) for part in color]
+    picture = cv2.rectangle(picture, (left, bottom - height - below), (left + width, bottom), plate, -1)
+    ink = (0, 0, 0) if sum(plate) > 380 else (255, 255, 255)
+    done: npt.NDArray[np.uint8] = cv2.putText(
+        picture, ascii_text, (left, bottom - below), font, scale, ink, 1, line
+    )
+    return done

@@ -1,0 +1,203 @@
+"""NumPy's files: mapped, written, and damaged in every way."""
+
+import os
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towerpack_dataflow import (
+    ArgumentError,
+    BatchData,
+    DataFlowError,
+    DataFromList,
+    FormatError,
+    MultiProcessRunner,
+    NumpyData,
+    NumpySerializer,
+    SendError,
+)
+from towerpack_dataflow.testing import check_dataflow, same
+
+X = np.arange(60, dtype=np.float32).reshape(20, 3)
+LABELS = np.arange(20)
+
+
+@pytest.fixture
+def npz(tmp_path):
+    np.savez(tmp_path / "data.npz", x=X, label=LABELS)
+    return tmp_path / "data.npz"
+
+
+def test_rows_of_one_array(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    flow = NumpyData(tmp_path / "x.npy", shuffle=False)
+    assert (next(iter(BatchData(flow, 20)))[0] == X).all()
+    assert repr(flow) == f"NumpyData(path={tmp_path / 'x.npy'} of 20 rows, shuffle=False)"
+    check_dataflow(NumpyData(tmp_path / "x.npy"), positions=3)
+
+
+def test_rows_of_several_arrays(npz):
+    flow = NumpyData(npz, shuffle=False)
+    batch = next(iter(BatchData(flow, 20)))
+    assert (batch["x"] == X).all() and (batch["label"] == LABELS).all()
+    check_dataflow(NumpyData(npz), positions=3)
+    row = flow.datapoint(0, 3)["x"]
+    row[:] = 0  # a copy
+    assert (flow.datapoint(0, 3)["x"] == X[3]).all()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.asfortranarray(X), X[:0], np.zeros((4, 0)), X.astype(">f8"), X.view([("a", "f4")]), LABELS > 3],
+)
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_arrays_of_all_kinds(tmp_path, array, save):
+    save(tmp_path / "data.npz", array=array)
+    flow = NumpyData(tmp_path / "data.npz", shuffle=False)
+    assert same([row["array"] for row in flow], list(array))
+
+
+def test_nothing_is_copied_before_it_is_read(tmp_path):
+    path = tmp_path / "large.npy"
+    np.lib.format.open_memmap(path, "w+", np.uint8, (2**16, 2**16))[5, 7] = (
+        9  # 4 GB, of which a page is there
+    )
+    assert NumpyData(path, shuffle=False).datapoint(0, 5)[0][7] == 9
+    assert len(pickle.dumps(NumpyData(path))) < 2000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start_method", ["fork", "spawn"])
+def test_workers_map_the_file_for_themselves(npz, start_method):
+    flow = MultiProcessRunner(NumpyData(npz, shuffle=False), 2, start_method=start_method)
+    assert [datapoint["label"] for datapoint in flow] == list(range(20))
+
+
+def test_a_replaced_file_is_noticed(npz):
+    content = pickle.dumps(NumpyData(npz))
+    np.savez(npz, x=X[:5], label=LABELS[:5])
+    with pytest.raises(FormatError, match=r"data.npz: the file was replaced or changed"):
+        pickle.loads(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is no .npy file"),
+        (b"something else", "is no .npy file, or its header is damaged"),
+        (b"PK", "is no .npz file, or is cut off"),
+    ],
+)
+def test_another_format_is_named(tmp_path, content, message):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(FormatError, match=rf"file {message}"):
+        NumpyData(tmp_path / "file")
+
+
+def test_what_has_no_rows_is_refused(tmp_path):
+    np.save(tmp_path / "one.npy", np.float32(5))
+    with pytest.raises(FormatError, match=r"one.npy holds a number, which has no rows"):
+        NumpyData(tmp_path / "one.npy")
+    np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
+    with pytest.raises(FormatError, match=r"objects.npy holds Python's objects"):
+        NumpyData(tmp_path / "objects.npy")
+    np.savez(tmp_path / "two.npz", a=X, b=LABELS[:3])
+    with pytest.raises(ArgumentError, match="components of one length; received 20 in 'a', 3 in 'b'"):
+        NumpyData(tmp_path / "two.npz")
+    with pytest.raises(FileNotFoundError):
+        NumpyData(tmp_path / "none.npy")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may read everything")
+def test_a_file_that_may_not_be_read_is_the_systems_error(npz):
+    os.chmod(npz, 0)
+    with pytest.raises(PermissionError):
+        NumpyData(npz)
+
+
+@given(st.data())
+def test_a_damaged_file_is_an_error_or_other_values(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp()
+    (np.savez_compressed if data.draw(st.booleans()) else np.savez)(
+        folder / "good.npz", x=X[:4], label=LABELS[:4]
+    )
+    content = bytearray((folder / "good.npz").read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    del content[data.draw(st.integers(1, len(content))) :]
+    (folder / "bad.npz").write_bytes(content)
+    for read in (NumpyData, NumpySerializer.load):
+        try:
+            list(read(folder / "bad.npz"))
+        except DataFlowError as error:
+            assert "bad.npz" in str(error) or "one length" in str(error)
+
+
+FLOWS = {
+    "arrays": [[np.full((2, 3), number, np.float32), number] for number in range(5)],
+    "dicts": [{"x": np.float64(number), "y": np.zeros(2)} for number in range(5)],
+    "tuples": [(number, number / 2) for number in range(5)],
+    "ragged": [[np.zeros(number), "text", None] for number in range(5)],
+    "mixed": [[1], {"a": b"bytes"}],
+    "empty": [],
+}
+
+
+@pytest.mark.parametrize("name", FLOWS)
+def test_what_is_saved_is_loaded(tmp_path, name):
+    path = tmp_path / "flow.npz"
+    NumpySerializer.save(DataFromList(FLOWS[name], shuffle=False), path)
+    loaded = list(NumpySerializer.load(path, shuffle=False))
+    if name in {"ragged", "mixed", "empty"}:
+        assert same(loaded, FLOWS[name])
+    else:
+        assert [type(datapoint) for datapoint in loaded] == [type(datapoint) for datapoint in FLOWS[name]]
+        assert all(np.all(a == b) for one, other in zip(loaded, FLOWS[name]) for a, b in zip(one, other))
+        assert b"pickle" not in path.read_bytes()
+    if loaded:
+        check_dataflow(NumpySerializer.load(path), positions=2)
+
+
+def test_files_of_tensorpack_are_read_and_run_nothing(tmp_path):
+    path = tmp_path / "old.npz"
+    old = np.empty(3, object)
+    old[:] = [[np.arange(3), 1], [np.zeros(2), "a"], [None, 2.5]]
+    np.savez_compressed(path, buffer=old)
+    assert same(list(NumpySerializer.load(path, shuffle=False)), old.tolist())
+    evil = np.empty(1, object)
+    evil[:] = [Evil()]
+    np.savez_compressed(path, buffer=evil)
+    with pytest.raises(FormatError, match=r"needs .*, which could execute anything"):
+        NumpySerializer.load(path)
+    assert not (tmp_path / "run").exists()
+
+
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch run",)
+
+
+def test_other_files_are_refused(npz, tmp_path):
+    with pytest.raises(FormatError, match=r"was not written by NumpySerializer: it has the arrays x, label"):
+        NumpySerializer.load(npz)
+    head = np.frombuffer(b'{"version": 2}', np.uint8)
+    np.savez(tmp_path / "new.npz", towerpack=head)
+    with pytest.raises(FormatError, match=r"has version 2, and this release reads version 1"):
+        NumpySerializer.load(tmp_path / "new.npz")
+
+
+def test_what_cannot_be_saved_is_refused_and_leaves_the_old_file(npz):
+    before = npz.read_bytes()
+    with pytest.raises(SendError, match="object"):
+        NumpySerializer.save([[object()]], npz)
+    assert npz.read_bytes() == before and os.listdir(npz.parent) == ["data.npz"]
+
+
+def test_without_msgpack_the_extra_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "towerpack_dataflow.formats.encoding", None)
+    with pytest.raises(ImportError, match=r"towerpack-dataflow\[msgpack\]"):
+        NumpySerializer.save([["text"]], tmp_path / "flow.npz")

@@ -1,0 +1,89 @@
+"""Flows as LMDB files, and those that Tensorpack wrote."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+from towerpack_dataflow import (
+    ArgumentError,
+    DataFromGenerator,
+    DataFromList,
+    FormatError,
+    LMDBData,
+    LMDBSerializer,
+    SendError,
+)
+from towerpack_dataflow.testing import check_dataflow
+
+pytest.importorskip("msgpack")
+lmdb = pytest.importorskip("lmdb")
+
+POINTS = [[np.full((k, 3), k, np.float32), {"label": k, "name": str(k)}] for k in range(23)]
+
+
+def numbers(flow):
+    return [point[1]["label"] for point in flow]
+
+
+def test_a_round_trip(tmp_path):
+    path = tmp_path / "points.lmdb"
+    LMDBSerializer.save(DataFromList(POINTS, shuffle=False), path, write_frequency=10)
+    assert [file.name for file in tmp_path.iterdir()] == ["points.lmdb"]
+    flow = LMDBSerializer.load(path, shuffle=False)
+    for found, point in zip(flow, POINTS):
+        np.testing.assert_array_equal(found[0], point[0])
+        assert found[1] == point[1]
+    found[0][:] = 0  # it may be written to
+    check_dataflow(flow, positions=4)
+    shuffled = LMDBSerializer.load(path)
+    check_dataflow(shuffled, positions=4)
+    assert sorted(numbers(shuffled)) == list(range(23))
+    assert [key for key, _ in LMDBData(path, shuffle=False)][:2] == [b"00000000", b"00000001"]
+
+
+def test_a_stream_into_a_folder(tmp_path):
+    LMDBSerializer.save(DataFromGenerator(lambda: iter(POINTS)), tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["data.mdb"]
+    assert numbers(LMDBSerializer.load(tmp_path, shuffle=False)) == list(range(23))
+    with pytest.raises(ArgumentError, match=r"data\.mdb exists: remove it"):
+        LMDBSerializer.save(POINTS, tmp_path)
+
+
+def test_no_file_is_left_by_a_failure(tmp_path):
+    with pytest.raises(SendError, match=r"value\[0\]: an object of type") as caught:
+        LMDBSerializer.save([[1], [object()]], tmp_path / "points.lmdb")
+    assert "while writing datapoint 1 to" in caught.value.__notes__[0]
+    with pytest.raises(ZeroDivisionError):
+        LMDBSerializer.save(DataFromGenerator(lambda: (1 / 0 for _ in "x")), tmp_path / "points.lmdb")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_tensorpack_wrote(tmp_path):
+    path = tmp_path / "old.lmdb"
+    keys = [f"{k:08d}".encode() for k in range(3)]
+    with (
+        lmdb.open(str(path), subdir=False, map_size=2**24) as environment,
+        environment.begin(write=True) as transaction,
+    ):
+        for key, point in zip(keys, POINTS):
+            transaction.put(key, pickle.dumps(point, -1))
+        transaction.put(b"__keys__", pickle.dumps(keys, -1))
+    flow = LMDBSerializer.load(path, shuffle=False)
+    assert numbers(flow) == [0, 1, 2]
+    check_dataflow(flow)
+
+
+def test_a_record_that_cannot_be_decoded_is_named(tmp_path):
+    path = tmp_path / "points.lmdb"
+    LMDBSerializer.save(POINTS, path)
+    with (
+        lmdb.open(str(path), subdir=False, map_size=2**24) as environment,
+        environment.begin(write=True) as transaction,
+    ):
+        transaction.put(b"00000004", pickle.dumps(len))
+    flow = LMDBSerializer.load(path, shuffle=False)
+    with pytest.raises(FormatError, match=r"points\.lmdb, record b'00000004'.*allow_pickle=True"):
+        list(flow)
+    trusting = LMDBSerializer.load(path, shuffle=False, allow_pickle=True)
+    assert trusting.datapoint(0, 4) is len

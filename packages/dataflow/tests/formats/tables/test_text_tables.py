@@ -1,0 +1,157 @@
+"""CSV, lines of JSON, SVMlight: written, read in any order, and damaged."""
+
+import csv
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import dump_svmlight_file
+
+from towerpack_dataflow import (
+    ArgumentError,
+    ComponentError,
+    CSVData,
+    CSVSerializer,
+    FormatError,
+    JSONLData,
+    JSONLSerializer,
+    SendError,
+    SVMLightData,
+)
+from towerpack_dataflow.testing import check_dataflow, same
+
+ROWS = [{"text": f"line {number}, with\nends", "label": number} for number in range(20)]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+FIELDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"))
+
+
+@pytest.fixture
+def jsonl(tmp_path):
+    JSONLSerializer.save(ROWS, tmp_path / "data.jsonl")
+    return tmp_path / "data.jsonl"
+
+
+def test_lines_of_json(jsonl):
+    assert list(JSONLSerializer.load(jsonl)) == ROWS and JSONLData(jsonl).datapoint(0, 7) == ROWS[7]
+    check_dataflow(JSONLData(jsonl, shuffle=True), positions=3)
+    assert os.listdir(jsonl.parent) == ["data.jsonl"]
+
+
+@given(st.lists(st.lists(JSON) | st.dictionaries(st.text(), JSON)))
+def test_any_json_comes_back(tmp_path_factory, values):
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    JSONLSerializer.save(values, path)
+    assert list(JSONLData(path)) == values
+
+
+def test_arrays_become_lists_and_a_last_line_needs_no_end(tmp_path):
+    JSONLSerializer.save([[np.arange(2), np.float32(0.5)]], tmp_path / "a")
+    (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes() + b'{"b": 1}')
+    assert list(JSONLData(tmp_path / "a")) == [[[0, 1], 0.5], {"b": 1}]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{1", "record 20, at byte .*: the line is no JSON"),
+        (b"5", "neither an object nor an array"),
+        (b"\xff", "can't decode byte 0xff"),
+        (b"", "the line is no JSON"),
+        (b"[" * 100_000, "the line is no JSON"),
+    ],
+)
+def test_a_line_that_is_no_json_is_named(jsonl, line, message):
+    jsonl.write_bytes(jsonl.read_bytes() + line + b"\n")
+    with pytest.raises(FormatError, match=rf"data.jsonl, {message}" if "record" in message else message):
+        list(JSONLData(jsonl))
+
+
+@pytest.mark.parametrize("value", [b"bytes", float("nan"), object()])
+def test_what_json_has_not_is_refused_and_leaves_the_old_file(jsonl, value):
+    before = jsonl.read_bytes()
+    with pytest.raises(SendError, match=r"data.jsonl, datapoint 1: JSON cannot hold it"):
+        JSONLSerializer.save([[1], [value]], jsonl)
+    assert jsonl.read_bytes() == before
+
+
+def test_a_replaced_file_is_noticed(jsonl):
+    copy = pickle.loads(pickle.dumps(JSONLData(jsonl)))
+    assert copy.datapoint(0, 1) == ROWS[1]
+    copy = pickle.loads(pickle.dumps(JSONLData(jsonl)))
+    JSONLSerializer.save(ROWS[:3], jsonl)
+    with pytest.raises(FormatError, match=r"data.jsonl: the file was replaced or changed"):
+        copy.datapoint(0, 1)
+
+
+@given(st.lists(st.tuples(FIELDS, FIELDS), max_size=8), st.sampled_from(",;\t"))
+def test_any_table_comes_back(tmp_path_factory, rows, delimiter):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter=delimiter).writerows([("a", "b"), *rows])
+    read = list(CSVData(path, delimiter=delimiter))
+    assert read == [{"a": a, "b": b} for a, b in rows]
+
+
+def test_columns_are_chosen_and_converted(tmp_path):
+    CSVSerializer.save([["x, y", 1.5, 2], ['"z"', -1.0, 3]], tmp_path / "a.csv", ["name", "x", "label"])
+    flow = CSVData(tmp_path / "a.csv", {"label": int, "x": np.float32})
+    assert same(flow.datapoint(0, 1), {"label": 3, "x": np.float32(-1)})
+    assert [row["name"] for row in CSVSerializer.load(tmp_path / "a.csv")] == ["x, y", '"z"']
+    check_dataflow(CSVData(tmp_path / "a.csv", shuffle=True), positions=1)
+    CSVSerializer.save([{"b": 1, "a": 2}], tmp_path / "b.csv", ["a", "b"])
+    assert (tmp_path / "b.csv").read_text() == "a,b\n2,1\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "a name for each column; found"),
+        ("a,a\n1,2\n", "a name for each column; found"),
+        ("a,b\n1,2\n3\n", r"data.csv, record 1, at byte 8: the row has 1 fields, and the header 2"),
+        ('a,b\n1,"2\n', "its last record, 1, ends inside of quotes"),
+        ("a,b\n1,x\n", "column 'b': invalid literal for int"),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path, content, message):
+    (tmp_path / "data.csv").write_text(content)
+    with pytest.raises(FormatError, match=message):
+        list(CSVData(tmp_path / "data.csv", {"b": int} if "b" in content else None))
+
+
+def test_wrong_arguments_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    for arguments, kind, message in [
+        (({"c": int},), ComponentError, "has no column 'c'; it has a, b"),
+        ((["a"],), ArgumentError, "columns is a dict of functions"),
+        ((None, False, ";;"), ArgumentError, "delimiter is one character"),
+    ]:
+        with pytest.raises(kind, match=message):
+            CSVData(tmp_path / "a.csv", *arguments)
+    with pytest.raises(ArgumentError, match=r"datapoint 0 is to have \['a', 'b'\]; received \[1\]"):
+        CSVSerializer.save([[1]], tmp_path / "b.csv", ["a", "b"])
+    assert os.listdir(tmp_path) == ["a.csv"]
+
+
+def test_rows_of_svmlight(tmp_path):
+    features = np.array([[0, 1.5, 0], [2, 0, 0], [0, 0, 3]])
+    dump_svmlight_file(features, [1, -1, 1], str(tmp_path / "a.svm"), zero_based=False)
+    flow = SVMLightData(tmp_path / "a.svm", shuffle=False)
+    assert same([row for row, _ in flow], list(features)) and flow.datapoint(0, 1)[1] == -1
+    check_dataflow(SVMLightData(tmp_path / "a.svm"), positions=1)
+    (tmp_path / "bad.svm").write_text("1 a:b\n")
+    with pytest.raises(FormatError, match=r"bad.svm is no SVMlight file, or is damaged"):
+        SVMLightData(tmp_path / "bad.svm")
+
+
+def test_an_empty_file_has_no_lines(tmp_path):
+    (tmp_path / "empty").touch()
+    assert list(JSONLData(tmp_path / "empty")) == []
+    assert json.loads("[]") == []

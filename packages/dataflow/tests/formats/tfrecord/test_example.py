@@ -1,0 +1,125 @@
+"""`tf.train.Example` in and out, and bytes that are none."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towerpack_dataflow import ArgumentError, FormatError, decode_example, encode_example
+
+# {"f": [0.5, 1.5], "i": [-1, 300], "s": [b"a", b""]} as TensorFlow 2.21 writes it.
+BY_TENSORFLOW = bytes.fromhex(
+    "0a380a110a0166120c120a0a080000003f0000c03f0a150a016912101a0e0a0cffffffffffffffffff01ac020a0c0a0173"
+    "12070a050a01610a00"
+)
+
+FEATURES = st.dictionaries(
+    st.text(max_size=8),
+    st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1).map(lambda v: np.array(v, np.int64))
+    | st.lists(st.floats(width=32, allow_nan=False)).map(lambda v: np.array(v, np.float32))
+    | st.lists(st.binary(max_size=9), min_size=1),
+)
+
+
+def lists(example):
+    return {name: (value.dtype.kind, value.tolist()) for name, value in example.items()}
+
+
+def test_what_tensorflow_writes():
+    assert lists(decode_example(BY_TENSORFLOW)) == {
+        "f": ("f", [0.5, 1.5]),
+        "i": ("i", [-1, 300]),
+        "s": ("O", [b"a", b""]),
+    }
+    assert encode_example({"f": [0.5, 1.5], "i": [-1, 300], "s": ["a", b""]}) == BY_TENSORFLOW
+
+
+@given(FEATURES)
+def test_a_round_trip(features):
+    found = decode_example(encode_example(features))
+    assert list(found) == list(features)
+    for name, value in features.items():
+        expected = value if isinstance(value, np.ndarray) else np.array(value, object)
+        assert found[name].dtype == expected.dtype
+        assert found[name].tolist() == expected.tolist()
+        found[name][...] = expected  # it may be written to
+
+
+def test_values_of_many_kinds():
+    example = {
+        "flag": True,
+        "image": np.arange(4, dtype=np.uint8).reshape(2, 2),
+        "half": np.float16(0.5),
+        "raw": b"\0\1\0",
+        "text": "é",
+        "words": np.array(["a", "bc"]),
+        "none": [],
+    }
+    assert lists(decode_example(encode_example(example))) == {
+        "flag": ("i", [1]),
+        "image": ("i", [0, 1, 2, 3]),
+        "half": ("f", [0.5]),
+        "raw": ("O", [b"\0\1\0"]),
+        "text": ("O", ["é".encode()]),
+        "words": ("O", [b"a", b"bc"]),
+        "none": ("f", []),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (1j, "received an array of complex128"),
+        ([b"a", 1], "an array of strings and bytes; received 1"),
+        (1e39, "too large for a float of 32 bits"),
+        (np.uint64(2**63), "a number above"),
+        (None, "received None"),
+    ],
+)
+def test_values_that_no_example_holds(value, found):
+    with pytest.raises(ArgumentError, match=f"feature 'x' .*{found}"):
+        encode_example({"x": value})
+
+
+def test_lists_that_are_not_packed():
+    # Old writers wrote floats and integers one by one.
+    floats = b"\x0a\x11\x0a\x0f\x0a\x01f\x12\x0a\x12\x08\x0d\0\0\0\x3f\x12\x01"
+    with pytest.raises(FormatError):
+        decode_example(floats)
+    one_by_one = b"\x0a\x10\x0a\x0e\x0a\x01f\x12\x09\x12\x07\x0d\0\0\0\x3f\x10\x01"
+    assert decode_example(one_by_one)["f"].tolist() == [0.5]
+    integers = b"\x0a\x0d\x0a\x0b\x0a\x01i\x12\x06\x1a\x04\x08\x05\x08\x06"
+    assert decode_example(integers)["i"].tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x0a",
+        b"\x0a\x05",
+        b"\x0b",
+        b"\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+        BY_TENSORFLOW[:-1],
+        b"text",
+    ],
+)
+def test_bytes_that_are_no_example(raw):
+    with pytest.raises(FormatError, match=r"no tf\.train\.Example"):
+        decode_example(raw)
+
+
+@given(st.binary(max_size=100))
+def test_any_bytes_are_decoded_or_refused(raw):
+    with contextlib.suppress(FormatError):
+        decode_example(raw)
+
+
+@given(st.data())
+def test_any_damage_is_decoded_or_refused(data):
+    raw = bytearray(BY_TENSORFLOW)
+    for place in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=4)):
+        raw[place] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(FormatError):
+        decode_example(raw)

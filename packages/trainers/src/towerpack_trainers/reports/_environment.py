@@ -1,0 +1,88 @@
+"""What a bug report needs: the versions, the devices and the machine that a training runs on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+
+import tensorflow as tf
+
+__all__ = ["collect_env_info"]
+
+_PACKAGES = (
+    *(f"towerpack-{wheel}" for wheel in ("dataflow", "inputsource", "layers", "callbacks", "trainers")),
+    *(
+        "tensorflow",
+        "keras",
+        "numpy",
+        "pyzmq",
+        "msgpack",
+        "cloudpickle",
+        "opencv-python-headless",
+        "gymnasium",
+    ),
+    *("lmdb", "h5py", "pyarrow", "mpi4py", "ray"),
+)
+# What changes how fast a training is, or what it computes.
+_SETTINGS = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "XLA_FLAGS")
+_OF_SETTINGS = ("TF_", "TOWERPACK_", "NCCL_")
+
+
+def collect_env_info() -> str:
+    """Returns the versions, devices and settings of this process, a line for each, for a report of a bug.
+
+    `python -m towerpack_trainers env` prints the same. Of environment variables it has those that say how
+    TensorFlow, NCCL and Towerpack run, and no others.
+
+    Example:
+        >>> print(collect_env_info())  # doctest: +ELLIPSIS
+        system ...
+    """
+    rows = [*_machine(), *_versions(), *_build(), *_settings()]
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
+
+
+def _machine() -> list[tuple[str, str]]:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return [
+        ("system", platform.platform()),
+        ("python", f"{platform.python_implementation()} {sys.version.split()[0]}"),
+        ("cpu cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}"),
+        ("memory", f"{memory:.1f} GiB"),
+    ]
+
+
+def _versions() -> list[tuple[str, str]]:
+    return [(name, _version(name)) for name in _PACKAGES]
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _build() -> list[tuple[str, str]]:
+    build = tf.sysconfig.get_build_info()
+    cuda = f"CUDA {build.get('cuda_version')}, cuDNN {build.get('cudnn_version')}"
+    devices = [device.name for device in tf.config.list_physical_devices()]
+    return [
+        ("built for", cuda if build.get("is_cuda_build") else "CPU"),
+        ("devices", ", ".join(_described(device) for device in devices)),
+    ]
+
+
+def _described(device: str) -> str:
+    kind_and_number = device.removeprefix("/physical_device:")
+    found = [gpu for gpu in tf.config.list_physical_devices("GPU") if gpu.name == device]
+    details = [tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in found]
+    return " ".join([kind_and_number, *filter(None, details)])
+
+
+def _settings() -> list[tuple[str, str]]:
+    names = sorted(name for name in os.environ if name in _SETTINGS or name.startswith(_OF_SETTINGS))
+    return [(name, os.environ[name]) for name in names]
