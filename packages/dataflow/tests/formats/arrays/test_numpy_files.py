@@ -176,6 +176,74 @@ def test_files_of_tensorpack_are_read_and_run_nothing(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_lists_that_numpy_took_for_one_array_are_lists_again(tmp_path):
+    path = tmp_path / "old.npz"
+    images = [[np.full((2, 2), number, np.uint8), number] for number in range(3)]
+    for points in (images, [[np.ones(2), np.zeros(2)]] * 3):
+        np.savez_compressed(path, buffer=np.asarray(points, dtype=object))
+        flow = NumpySerializer.load(path, shuffle=False)
+        assert same(list(flow), points)
+        check_dataflow(BatchData(flow, 2), positions=2)
+    np.savez_compressed(path, buffer=np.zeros(3))
+    with pytest.raises(FormatError, match=r"old.npz holds float64; expected a list of datapoints"):
+        NumpySerializer.load(path)
+
+
+@pytest.mark.parametrize("name", ["arrays", "ragged"])
+def test_a_copy_maps_the_file_for_itself(tmp_path, name):
+    path = tmp_path / "flow.npz"
+    large = [[np.zeros(10_000)] if name == "arrays" else [np.zeros(10_000), None]] * 50
+    NumpySerializer.save(large, path)
+    flow = NumpySerializer.load(path)
+    content = pickle.dumps(flow)
+    assert len(content) < 2000 and same(next(iter(pickle.loads(content))), large[0])
+    NumpySerializer.save(FLOWS[name], path)
+    with pytest.raises(FormatError, match=r"flow.npz: the file was replaced or changed"):
+        pickle.loads(content)
+    assert same(flow.datapoint(0, 0), large[0])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"ends": np.array([5, 3])},
+        {"ends": np.array([1, 2, 3])},
+        {"ends": np.array([0.5, 2.5])},
+        {"records": np.zeros(3, np.uint8)},
+        {"towerpack": np.frombuffer(b'{"version": 1}', np.uint8)},
+        {"towerpack": np.frombuffer(b'{"version": 1, "kind": "list", "keys": [0], "count": 2}', np.uint8)},
+        {"towerpack": np.frombuffer(b"[1]", np.uint8)},
+    ],
+)
+def test_members_that_do_not_fit_are_refused(tmp_path, damage):
+    path = tmp_path / "flow.npz"
+    NumpySerializer.save(FLOWS["mixed"], path)
+    with np.load(path) as file:
+        members = {name: file[name] for name in file.files}
+    np.savez(path, **{**members, **damage})
+    with pytest.raises(FormatError, match=r"flow\.npz"):
+        list(NumpySerializer.load(path))
+
+
+def test_names_of_members_and_shapes_that_nothing_can_have(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez_compressed(path, x=X)
+    content = bytearray(path.read_bytes())
+    place = content.rindex(b"PK\x01\x02")
+    content[place + 9] |= 8  # names are UTF-8, and this one is not
+    content[place + 46] = 0xFF
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match=r"data\.npz is no \.npz file"):
+        NumpyData(path)
+    np.savez(path)
+    with pytest.raises(FormatError, match=r"data\.npz holds no array"):
+        NumpyData(path)
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (0, %d), }" % 2**70
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    with pytest.raises(FormatError, match=r"x\.npy: there is no array"):
+        NumpyData(tmp_path / "x.npy")
+
+
 class Evil:
     def __reduce__(self):
         return os.system, ("touch run",)

@@ -112,6 +112,15 @@ def test_another_file_is_named(tmp_path, path):
         ParquetData(tmp_path / "none")
 
 
+def test_text_that_is_none_is_named(tmp_path):
+    ParquetSerializer.save([{"text": "some text"}], tmp_path / "data.parquet")
+    content = (tmp_path / "data.parquet").read_bytes()
+    assert b"some text" in content
+    (tmp_path / "data.parquet").write_bytes(content.replace(b"some text", b"some \xffext"))
+    with pytest.raises(FormatError, match=r"data\.parquet, row group 0, cannot be read: .*utf-8"):
+        list(ParquetData(tmp_path / "data.parquet"))
+
+
 def test_a_replaced_file_is_noticed(tmp_path):
     ParquetSerializer.save(ROWS[:3], tmp_path / "a")
     copy = pickle.loads(pickle.dumps(ParquetData(tmp_path / "a")))

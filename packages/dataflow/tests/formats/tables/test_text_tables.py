@@ -126,6 +126,21 @@ def test_a_damaged_table_is_named(tmp_path, content, message):
         list(CSVData(tmp_path / "data.csv", {"b": int} if "b" in content else None))
 
 
+def test_a_name_of_a_column_may_have_two_lines(tmp_path):
+    path = tmp_path / "data.csv"
+    CSVSerializer.save([[1, 2]], path, ["two\nlines", "b"])
+    assert list(CSVData(path)) == [{"two\nlines": "1", "b": "2"}]
+
+
+def test_no_row_is_lost_between_quotes_that_begin_no_field(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('name,size\nit"s,2\n5" disk,3\n')
+    with pytest.raises(
+        FormatError, match=r"data\.csv, record 0, at byte 10: a quote in it belongs to no field"
+    ):
+        list(CSVData(path))
+
+
 def test_wrong_arguments_are_refused(tmp_path):
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     for arguments, kind, message in [

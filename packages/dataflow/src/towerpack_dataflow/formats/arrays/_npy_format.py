@@ -21,7 +21,10 @@ __all__ = ["array_of", "members_of", "objects_of"]
 _LOCAL_HEADER = struct.Struct(
     "<26xHH"
 )  # lengths of the name and of the rest that come before a member's bytes
-_Broken = (ValueError, SyntaxError, TypeError, LookupError, OverflowError, EOFError, tokenize.TokenError)
+_Broken = (
+    ValueError, SyntaxError, TypeError, LookupError, OverflowError, EOFError, MemoryError, RecursionError,
+    tokenize.TokenError,
+)  # fmt: skip
 
 
 def array_of(name: str, content: memoryview) -> npt.NDArray[Any]:
@@ -45,10 +48,11 @@ def array_of(name: str, content: memoryview) -> npt.NDArray[Any]:
             f"{name} has {len(content) - start} bytes of values, and its header, shape {shape} of {dtype}, "
             f"needs {size * dtype.itemsize}: it is cut off or damaged; write it again"
         )
-    if not size or not dtype.itemsize:
-        return np.empty(shape, dtype)
-    flat = np.frombuffer(content, dtype, size, start)
-    return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)
+    try:
+        # Over the file's own memory, also where there is none of it: a shape of no bytes allocates nothing.
+        return np.ndarray(shape, dtype, content, start, order="F" if fortran else "C")
+    except _Broken as error:
+        raise FormatError(f"{name}: there is no array of {dtype} with shape {shape}: {error}") from error
 
 
 def objects_of(name: str, content: memoryview) -> memoryview:
@@ -85,6 +89,9 @@ def members_of(file: StoredFile) -> dict[str, memoryview]:
         NotImplementedError,
         RuntimeError,
         OSError,
+        ValueError,
+        LookupError,
+        OverflowError,
     ) as error:
         raise FormatError(f"{file.name} is no .npz file, or is cut off or damaged ({error})") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...storage import URL, StoredFile, open_url
 from .._opened_records import check_same_file
 from ._npy_format import array_of, members_of
 
-__all__ = ["NumpyData", "arrays_in"]
+__all__ = ["FileRows", "NumpyData"]
 
 
 @final
@@ -48,29 +49,42 @@ class NumpyData(DataFromArrays):
 
     def __init__(self, path: URL, shuffle: bool = True) -> None:
         """Maps the file."""
-        rows: Any = _FileRows(os.fspath(path))
+        rows: Any = FileRows(os.fspath(path), _arrays_in)
         super().__init__(rows, shuffle)
 
 
 @final
-class _FileRows(ArrayRows):
-    """Rows of a file's arrays; a copy maps the file for itself."""
+class FileRows(ArrayRows):
+    """Rows of a file's arrays; a copy maps the file for itself.
 
-    def __init__(self, path: str) -> None:
+    Args:
+        path: of the file.
+        find: returns the arrays of an opened file, as `DataFromArrays` takes them; at the top of a module.
+
+    Raises:
+        ArgumentError: the arrays differ in length.
+        FormatError: `find` raises it.
+        OSError: the file is missing, or may not be read.
+    """
+
+    def __init__(self, path: str, find: Callable[[StoredFile], Any]) -> None:
+        """Maps the file."""
         with open_url(path) as file:
-            self._path, self._version = path, file.version
-            super().__init__(arrays_in(file))
+            self._path, self._version, self._find = path, file.version, find
+            super().__init__(find(file))
         self.__qualname__ = f"{path} of {len(self)} rows"
 
-    def __getstate__(self) -> dict[str, str]:
-        return {"path": self._path, "version": self._version}
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy holds the name of the file."""
+        return {"path": self._path, "version": self._version, "find": self._find}
 
-    def __setstate__(self, state: dict[str, str]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Maps the file, which must be the same."""
         check_same_file(state["path"], state["version"])
-        self.__init__(state["path"])
+        self.__init__(state["path"], state["find"])
 
 
-def arrays_in(file: StoredFile) -> list[npt.NDArray[Any]] | dict[str, npt.NDArray[Any]]:
+def _arrays_in(file: StoredFile) -> list[npt.NDArray[Any]] | dict[str, npt.NDArray[Any]]:
     """Returns the array of a `.npy` file in a list, or those of a `.npz` file by their names.
 
     Raises:
@@ -81,6 +95,8 @@ def arrays_in(file: StoredFile) -> list[npt.NDArray[Any]] | dict[str, npt.NDArra
     else:
         members = members_of(file)
         found = {name: array_of(f"{file.name}, array {name!r}", content) for name, content in members.items()}
+        if not found:
+            raise FormatError(f"{file.name} holds no array")
     for array in found.values() if isinstance(found, dict) else found:
         if not np.ndim(array):
             raise FormatError(f"{file.name} holds a number, which has no rows: {array!r}")

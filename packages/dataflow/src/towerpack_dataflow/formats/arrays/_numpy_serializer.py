@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
 
 import numpy as np
@@ -14,9 +15,12 @@ from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
 from ...sources._from_arrays import DataFromArrays
 from ...sources._from_list import DataFromList
-from ...storage import URL, create_file, open_url
+from ...storage import URL, StoredFile, create_file, open_url
+from .._opened_records import check_same_file
 from .._progress import with_progress
+from .._record_flow import RecordFlow, Records
 from ._npy_format import array_of, members_of, objects_of
+from ._numpy_data import FileRows
 
 __all__ = ["NumpySerializer"]
 
@@ -84,15 +88,11 @@ class NumpySerializer:
         with open_url(path) as file:
             members = members_of(file)
             if _OF_TENSORPACK in members and _HEAD not in members:
-                pickled = objects_of(file.name, members[_OF_TENSORPACK])
-                with extra("msgpack", "reading datapoints of Tensorpack"):
-                    from ..encoding import decode_stored
-                return DataFromList([*decode_stored(pickled, allow_pickle)], shuffle)
-            head = _head(file.name, members)
-            arrays = {
-                name: array_of(file.name, content) for name, content in members.items() if name != _HEAD
-            }
-            return _flow(file.name, head, arrays, shuffle)
+                return DataFromList(_of_tensorpack(file.name, members[_OF_TENSORPACK], allow_pickle), shuffle)
+            if _head(file.name, members)["kind"] == _RECORDS:
+                return RecordFlow(_StoredRecords(os.fspath(path), file.version), shuffle)
+        rows: Any = FileRows(os.fspath(path), _components)
+        return DataFromArrays(rows, shuffle)
 
 
 def _stacked(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -143,33 +143,89 @@ def _head(name: str, members: dict[str, memoryview]) -> dict[str, Any]:
             f"{name} has version {version}, and this release reads version {_VERSION}; read it with the "
             f"release of towerpack-dataflow that wrote it"
         )
+    if not {"kind", "count"} <= head.keys():
+        raise FormatError(f"{name}: what it says of itself is damaged: it has {sorted(head)}")
     return dict(head)
 
 
-def _flow(name: str, head: dict[str, Any], arrays: dict[str, Any], shuffle: bool) -> DataFlow:
+def _components(file: StoredFile) -> Any:
+    """Returns the array of each component, in what datapoints are."""
+    members = members_of(file)
+    head = _head(file.name, members)
     try:
-        if head["kind"] == _RECORDS:
-            return DataFromList(_decoded(name, arrays[_RECORDS], arrays[_ENDS]), shuffle)
-        components = [arrays[f"component_{number}"] for number in range(len(head["keys"]))]
-        if head["kind"] == "dict":
-            return DataFromArrays(dict(zip(head["keys"], components)), shuffle)
-        return DataFromArrays(tuple(components) if head["kind"] == "tuple" else components, shuffle)
+        arrays = [_array(file, members, f"component_{number}") for number in range(len(head["keys"]))]
+        kind = {"list": list, "tuple": tuple, "dict": dict}[head["kind"]]
+        found = dict(zip(head["keys"], arrays)) if kind is dict else kind(arrays)
+        if not arrays or any(array.shape[:1] != (head["count"],) for array in arrays):
+            raise LookupError(f"{head['count']} datapoints, arrays of {[array.shape for array in arrays]}")
     except (LookupError, TypeError) as error:
-        raise FormatError(f"{name}: what it says of itself does not fit its arrays: {error!r}") from error
-
-
-def _decoded(name: str, records: Any, ends: Any) -> list[Any]:
-    with extra("msgpack", "reading datapoints that do not stack"):
-        from ..encoding import unpack_record
-    content, begin, found = memoryview(records), 0, []
-    for number, end in enumerate(ends.tolist()):
-        if not begin <= end <= len(content):
-            raise FormatError(
-                f"{name}, record {number}: it ends at byte {end} of {len(content)}; write it again"
-            )
-        try:
-            found.append(unpack_record(bytearray(content[begin:end])))
-        except FormatError as error:
-            raise FormatError(f"{name}, record {number}: {error}") from error
-        begin = end
+        raise FormatError(
+            f"{file.name}: what it says of itself does not fit its arrays: {error!r}"
+        ) from error
     return found
+
+
+def _array(file: StoredFile, members: dict[str, memoryview], name: str) -> Any:
+    return array_of(f"{file.name}, array {name!r}", members[name])
+
+
+def _of_tensorpack(name: str, content: memoryview, allow_pickle: bool) -> list[Any]:
+    """Returns the datapoints of Tensorpack's array of objects, as lists of components."""
+    pickled = objects_of(name, content)
+    with extra("msgpack", "reading datapoints of Tensorpack"):
+        from ..encoding import decode_stored
+    try:
+        found = decode_stored(pickled, allow_pickle)
+    except FormatError as error:
+        raise FormatError(f"{name}: {error}") from error
+    if not isinstance(found, (np.ndarray, list)) or not np.ndim(found):
+        raise FormatError(f"{name} holds a {type(found).__name__}; expected a list of datapoints")
+    return [_as_list(datapoint) for datapoint in found]
+
+
+def _as_list(datapoint: Any) -> Any:
+    """Returns a datapoint as the list that it was, before NumPy took all of them for one array."""
+    if not isinstance(datapoint, np.ndarray) or datapoint.dtype != object:
+        return datapoint
+    objects = (isinstance(part, np.ndarray) and part.dtype == object for part in datapoint)
+    return [np.array(part.tolist()) if inner else part for part, inner in zip(datapoint, objects)]
+
+
+@final
+class _StoredRecords(Records):
+    """Datapoints that do not stack, each decoded when it is read; a copy maps the file for itself."""
+
+    def __init__(self, path: str, version: str) -> None:
+        check_same_file(path, version)
+        self._path, self._version = path, version
+        with open_url(path) as file:
+            members = members_of(file)
+            count = _head(file.name, members)["count"]
+            try:
+                records, ends = _array(file, members, _RECORDS), _array(file, members, _ENDS)
+                begins = np.concatenate([[0], ends])
+                whole = len(ends) == count and begins[-1] == len(records) and (np.diff(begins) >= 0).all()
+            except (LookupError, TypeError, ValueError) as error:
+                raise FormatError(
+                    f"{path}: what it says of itself does not fit its arrays: {error!r}"
+                ) from error
+        if not whole or records.dtype != np.uint8 or ends.dtype != np.int64:
+            raise FormatError(f"{path}: {_ENDS!r} does not say where {count} records end; write it again")
+        self._content, self._begins = memoryview(records), begins
+        self.__qualname__ = f"{path} of {count} records"
+
+    def __len__(self) -> int:
+        return len(self._begins) - 1
+
+    def several(self, indices: Sequence[int]) -> Iterator[Any]:
+        with extra("msgpack", "reading datapoints that do not stack"):
+            from ..encoding import unpack_record
+        for index in indices:
+            begin, end = self._begins[index : index + 2].tolist()
+            try:
+                yield unpack_record(bytearray(self._content[begin:end]))
+            except FormatError as error:
+                raise FormatError(f"{self._path}, record {index}: {error}") from error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _StoredRecords, (self._path, self._version)

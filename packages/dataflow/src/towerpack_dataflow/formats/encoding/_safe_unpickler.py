@@ -32,6 +32,8 @@ def unpickle_arrays(data: memoryview, allow_pickle: bool = False) -> Any:
     try:
         # An error of code that the user has allowed is theirs, and comes as it is.
         return pickle.loads(data) if allow_pickle else _ArrayUnpickler(io.BytesIO(data)).load()
+    except FormatError:
+        raise
     except _Broken as error:
         raise FormatError(f"the record holds a pickle that cannot be read: {error!r}") from error
 

@@ -143,7 +143,7 @@ def _header(path: URL, delimiter: str) -> list[str]:
     with open_url(path) as file:
         begin = bytes(file.read(0, min(file.size, _LONGEST_HEADER)))
     try:
-        names = _fields(begin.partition(b"\n")[0].decode("utf-8-sig").rstrip("\r"), delimiter)
+        names = _fields(_first_record(begin).decode("utf-8-sig").rstrip("\r\n"), delimiter)
     except UnicodeDecodeError as error:
         raise FormatError(f"{os.fspath(path)}: its header is no UTF-8: {error}") from error
     if not names or len(set(names)) < len(names):
@@ -153,13 +153,26 @@ def _header(path: URL, delimiter: str) -> list[str]:
     return names
 
 
+def _first_record(begin: bytes) -> bytes:
+    """Returns the bytes up to the first end of a line that is not in quotes."""
+    end = quotes = 0
+    for line in begin.splitlines(True):
+        end, quotes = end + len(line), quotes + line.count(b'"')
+        if line.endswith(b"\n") and quotes % 2 == 0:
+            break
+    return begin[:end]
+
+
 def _fields(text: str, delimiter: str) -> list[str]:
     try:
-        return next(
-            csv.reader([text] if "\n" not in text else text.splitlines(True), delimiter=delimiter), []
-        )
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error as error:
         raise FormatError(f"the row is no CSV: {error}") from error
+    if len(rows) > 1:  # two lines with an odd number of quotes each, none of which begins a field
+        raise FormatError(
+            f"a quote in it belongs to no field in quotes, so that its end is unclear: {text:.60}"
+        )
+    return rows[0] if rows else []
 
 
 def _fields_of(datapoint: Any, names: list[str], number: int) -> list[Any]:

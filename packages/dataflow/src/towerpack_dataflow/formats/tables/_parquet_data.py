@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any, final
 
 import numpy as np
@@ -120,8 +121,7 @@ class _ParquetRows(OpenedRecords):
         for number in range(first, len(self.sizes)):
             skipped = start - int(self._ends[number - 1] if number else 0) if number == first else 0
             columns = [values[skipped:] for values in self._group(number)]
-            for row in zip(*columns):
-                yield dict(zip(self._columns, row))
+            yield from map(dict, map(zip, repeat(self._columns), zip(*columns)))
 
     def _group(self, number: int) -> tuple[Any, ...]:
         group = self._groups.get(number)
@@ -136,9 +136,16 @@ class _ParquetRows(OpenedRecords):
     def _read(self, number: int) -> tuple[Any, ...]:
         try:
             table = self._file().read_row_group(number, self._columns)
-        except (OSError, ValueError) as error:  # pyarrow's own errors are both
+            return tuple(_values(column.combine_chunks()) for column in table.columns)
+        except FormatError:
+            raise
+        except (
+            OSError,
+            ValueError,
+            LookupError,
+            NotImplementedError,
+        ) as error:  # pyarrow's own errors are these
             raise FormatError(f"{self._path}, row group {number}, cannot be read: {error}") from error
-        return tuple(_values(column.combine_chunks()) for column in table.columns)
 
     def _open(self) -> Any:
         stored = open_url(self._path)
