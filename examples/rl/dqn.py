@@ -62,7 +62,9 @@ class Settings:
 
 SETTINGS = {
     "CartPole-v1": Settings(env_steps=50_000, goal=500, evaluate=200),
-    "Acrobot-v1": Settings(env_steps=100_000, explore=15_000, epsilon=0.02),
+    "Acrobot-v1": Settings(
+        env_steps=100_000, updates=64, explore=15_000, epsilon=0.02, rate=6e-4, n_step=3, evaluate=200
+    ),
     "MountainCar-v0": Settings(env_steps=120_000, explore=24_000),
     "MinAtar/Breakout-v1": Settings(
         env_steps=1_000_000, updates=16, explore=100_000, rate=5e-4, units=(128,), filters=16

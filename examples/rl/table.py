@@ -42,7 +42,7 @@ ROWS = [
     Row("ppo", "CartPole-v1", goal=475, most_env_steps=200_000),
     Row("dqn", "CartPole-v1", goal=500, most_env_steps=50_000),
     Row("batch_a3c", "CartPole-v1", goal=400, seeds=3),
-    Row("ppo", "Acrobot-v1", goal=-80, seeds=1, most_env_steps=100_000),
+    Row("dqn", "Acrobot-v1", goal=-80, seeds=1, most_env_steps=100_000),
     Row("dqn", "MountainCar-v0", goal=-105, seeds=1, most_env_steps=120_000),
     Row("ppo", "Pendulum-v1", goal=-250, seeds=1, most_env_steps=100_000),
 ]

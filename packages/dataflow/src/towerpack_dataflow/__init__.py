@@ -49,6 +49,7 @@ from .formats.tables import (
     ParquetSerializer,
     SVMLightData,
 )
+from .formats.tar import TarData, index_tar, write_tar, write_tar_shards
 from .formats.tfrecord import (
     TFRecordData,
     TFRecordSerializer,
@@ -177,6 +178,7 @@ __all__ = [
     "Suggestion",
     "TFRecordData",
     "TFRecordSerializer",
+    "TarData",
     "TestDataSpeed",
     "TooFewTransitionsError",
     "Trace",
@@ -192,9 +194,12 @@ __all__ = [
     "encode_example",
     "flows_read_here",
     "get_worker_info",
+    "index_tar",
     "index_tfrecord",
     "process_spans",
     "refit",
     "reshard",
+    "write_tar",
+    "write_tar_shards",
     "write_tfrecord",
 ]

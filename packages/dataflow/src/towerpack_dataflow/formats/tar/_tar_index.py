@@ -1,0 +1,182 @@
+"""Where the members of a tar file lie: found once, and kept in a file beside it."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import FormatError
+from ...storage import StoredFile, StoredStream, UrlCache, create_file, open_url
+from ..arrays import array_of, members_of
+
+__all__ = ["TarIndex", "load_index", "scan", "store_index"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+INDEX_VERSION: Final = 1
+_FORMAT: Final = "towerpack-tar-index"
+_BUFFER = 2**20
+
+
+@final
+@dataclass(frozen=True)
+class TarIndex:
+    """Members of a tar file, in their order, and the samples that they make.
+
+    Args:
+        names: of the members.
+        begins: of their bytes in the file.
+        sizes: of their bytes.
+        samples: the first member of each sample, and the number of members.
+    """
+
+    names: list[str]
+    begins: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    samples: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, members: list[tuple[str, int, int]]) -> TarIndex:
+        """Groups members with one key, which follow each other, into samples."""
+        names = [name for name, _, _ in members]
+        keys = [key_of(name)[0] for name in names]
+        first = [number for number, key in enumerate(keys) if not number or keys[number - 1] != key]
+        places = np.array([place[1:] for place in members], np.int64).reshape(-1, 2)
+        return cls(names, places[:, 0], places[:, 1], np.array([*first, len(names)], np.int64))
+
+
+def key_of(name: str) -> tuple[str, str]:
+    """Returns the key of a member's sample, and what the member is in it.
+
+    Example:
+        >>> key_of("train/0001.seg.png")
+        ('train/0001', 'seg.png')
+    """
+    folder, slash, base = name.rpartition("/")
+    stem, _, extension = base.partition(".")
+    return f"{folder}{slash}{stem}", extension
+
+
+def scan(file: StoredFile) -> TarIndex:
+    """Finds the members of a tar file.
+
+    Raises:
+        FormatError: the file is no tar file, is cut off or compressed.
+    """
+    return TarIndex.of(list(_members(file)))
+
+
+def _members(file: StoredFile) -> Iterator[tuple[str, int, int]]:
+    # Large reads where the file lies elsewhere; a mapped one is only looked at where headers are.
+    stream = io.BufferedReader(StoredStream(file), _BUFFER)
+    try:
+        with tarfile.open(fileobj=stream, mode="r:") as archive:
+            for member in archive:
+                if member.isfile() and not member.issparse():
+                    if member.offset_data + member.size > file.size:
+                        raise FormatError(
+                            f"{file.name}, member {member.name!r}, needs {member.size} bytes from byte "
+                            f"{member.offset_data} on, and the file has {file.size}: it is cut off"
+                        )
+                    yield member.name, member.offset_data, member.size
+            _check_end(file, archive.offset)
+    except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
+        hint = "compressed: decompress it first" if _is_compressed(file) else "cut off or damaged"
+        raise FormatError(f"{file.name} is no tar file, or is {hint} ({error})") from error
+
+
+def _check_end(file: StoredFile, end: int) -> None:
+    """Checks what follows the last member, since `tarfile` takes a damaged header for the end."""
+    rest = bytes(file.read(end, min(tarfile.BLOCKSIZE, file.size - end))) if end < file.size else b""
+    if any(rest):
+        raise FormatError(
+            f"{file.name}: what follows the last member, at byte {end}, is neither a member nor the end: "
+            f"it is cut off or damaged; copy or write it again"
+        )
+
+
+def store_index(file: StoredFile, index: TarIndex) -> None:
+    """Writes `<file>.index`, as a whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    head = {"format": _FORMAT, "version": INDEX_VERSION, "of": file.version}
+    names = "\0".join(index.names).encode("utf-8", "surrogateescape")
+    with create_file(f"{file.name}.index") as out:
+        np.savez(
+            out,
+            allow_pickle=False,
+            head=np.frombuffer(json.dumps(head).encode(), np.uint8),
+            names=np.frombuffer(names, np.uint8),
+            places=np.stack([index.begins, index.sizes], axis=1),
+        )
+
+
+def load_index(file: StoredFile, cache: UrlCache | None) -> TarIndex:
+    """Returns the members of a file: from the index beside it, else from the file itself.
+
+    An index of another version, or of a file that has been replaced since, is left alone, and logged.
+
+    Raises:
+        FormatError: the index is damaged; or there is none, and the file is.
+        StorageError: the index cannot be reached.
+    """
+    try:
+        with open_url(f"{file.name}.index", cache) as stored:
+            found = _parsed(stored, file)
+    except (FileNotFoundError, PermissionError):
+        return scan(file)
+    if found is None:
+        _log.warning(
+            "%s.index is of another version, or of another file than %s is now; the file is read for it. "
+            "index_tar(path) writes it again",
+            file.name,
+            os.path.basename(file.name),
+        )
+        return scan(file)
+    return found
+
+
+def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
+    members = members_of(stored)
+    try:
+        head = json.loads(bytes(array_of(stored.name, members["head"])))
+        if head["format"] != _FORMAT:
+            raise FormatError(f"{stored.name} is no index of a tar file; remove it")
+        if head["version"] != INDEX_VERSION or head["of"] != file.version:
+            return None
+        text = bytes(array_of(stored.name, members["names"])).decode("utf-8", "surrogateescape")
+        names, places = text.split("\0") if text else [], array_of(stored.name, members["places"])
+        _check_places(stored.name, names, places, file.size)
+    except (LookupError, TypeError, ValueError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(
+            f"{stored.name} is damaged ({error!r}); remove it, and call index_tar(path)"
+        ) from error
+    return TarIndex.of([(name, begin, size) for name, (begin, size) in zip(names, places.tolist())])
+
+
+def _check_places(name: str, names: list[str], places: Any, size: int) -> None:
+    if places.dtype != np.int64 or places.shape != (len(names), 2):
+        raise FormatError(f"{name} is damaged: it has {len(names)} names, and places of shape {places.shape}")
+    if len(names) and (
+        places.min() < 0 or (places.sum(axis=1) > size).any() or (places.sum(axis=1) < 0).any()
+    ):
+        raise FormatError(f"{name} is damaged: it has members outside of the {size} bytes of the file")
+
+
+def _is_compressed(file: StoredFile) -> bool:
+    return file.size >= 6 and bytes(file.read(0, 6)).startswith(
+        (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+    )

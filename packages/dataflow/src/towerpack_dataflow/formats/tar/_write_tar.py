@@ -1,0 +1,130 @@
+"""Writing tar files of samples, with the index beside them."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError
+from ...storage import URL, create_file, open_url
+from .._progress import with_progress
+from ._tar_index import key_of, scan, store_index
+
+__all__ = ["index_tar", "write_tar", "write_tar_shards"]
+
+_KEY = "__key__"
+_HEAD = 1024  # bytes that a member takes beside its own, at most: its header, and what fills its last block
+
+
+def write_tar(samples: Iterable[Mapping[str, Any]], path: URL) -> None:
+    """Writes a tar file of samples and its index, each of which is there as a whole or not at all.
+
+    Args:
+        samples: dicts of bytes (or text) by the ends of the members' names, such as `"jpg"`, and the key,
+            text, as `"__key__"`.
+        path: of the file. One that exists is replaced.
+
+    Raises:
+        ArgumentError: a sample has no key, a key with a dot in its last part or that of the one before, or
+            values that are no bytes.
+        OSError: the file cannot be written.
+    """
+    before = None
+    with (
+        create_file(path) as file,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for number, sample in enumerate(with_progress(samples, f"writing {os.path.basename(path)}")):
+            key, members = _checked(sample, number)
+            if key == before:
+                raise ArgumentError(
+                    f"sample {number} has the key of the one before, {key!r}; samples are told by it"
+                )
+            before = key
+            for extension, content in members.items():
+                member = tarfile.TarInfo(f"{key}.{extension}")
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    index_tar(path)
+
+
+def write_tar_shards(samples: Iterable[Mapping[str, Any]], pattern: str, max_bytes: int = 2**30) -> list[str]:
+    """Writes samples to several tar files, each with its index.
+
+    Args:
+        samples: as in `write_tar`.
+        pattern: names of the files, with the place of their number: `"train-{:05d}.tar"`.
+        max_bytes: of a file, unless a single sample is larger.
+
+    Returns:
+        the paths of the files.
+
+    Raises:
+        ArgumentError: as `write_tar` does; or `pattern` has no place for a number.
+        OSError: a file cannot be written; those before it are whole.
+    """
+    arguments.count("max_bytes", max_bytes)
+    if pattern.format(0) == pattern.format(1):
+        raise ArgumentError(f"pattern={pattern!r}: expected a place for a number, such as train-{{:05d}}.tar")
+    paths: list[str] = []
+    shard: list[Mapping[str, Any]] = []
+    size = 0
+    for number, sample in enumerate(samples):
+        own = sum(len(content) + _HEAD for content in _checked(sample, number)[1].values())
+        if shard and size + own > max_bytes:
+            paths.append(_written(shard, pattern, len(paths)))
+            shard, size = [], 0
+        shard.append(sample)
+        size += own
+    if shard:
+        paths.append(_written(shard, pattern, len(paths)))
+    return paths
+
+
+def index_tar(path: URL) -> int:
+    """Writes the index of a tar file, `<path>.index`, so that flows over the file are made at once.
+
+    The index says its format and version, and which file it is of, so that a flow notices a replaced one.
+
+    Returns:
+        the number of samples.
+
+    Raises:
+        FormatError: the file is no tar file, is cut off or compressed.
+        OSError: the file cannot be read, or the index cannot be written.
+    """
+    with open_url(path) as file:
+        index = scan(file)
+        store_index(file, index)
+    return len(index.samples) - 1
+
+
+def _written(shard: list[Mapping[str, Any]], pattern: str, number: int) -> str:
+    path = pattern.format(number)
+    write_tar(shard, path)
+    return path
+
+
+def _checked(sample: Mapping[str, Any], number: int) -> tuple[str, dict[str, bytes]]:
+    key = sample.get(_KEY) if isinstance(sample, Mapping) else None
+    if not isinstance(key, str) or not key or key_of(f"{key}.x") != (key, "x"):
+        raise ArgumentError(
+            f"sample {number} is to be a dict with a key, {_KEY!r}, text without a dot in its last part; "
+            f"received {sample!r:.80}"
+        )
+    members = {}
+    for extension, content in sample.items():
+        if extension == _KEY:
+            continue
+        raw = content.encode() if isinstance(content, str) else content
+        if not isinstance(raw, (bytes, bytearray, memoryview)):
+            kind = type(content).__name__
+            raise ArgumentError(f"sample {number}: {extension!r} is to be bytes or text; received {kind}")
+        members[extension] = bytes(raw)
+    if not members:
+        raise ArgumentError(f"sample {number} has no members, only a key")
+    return key, members
