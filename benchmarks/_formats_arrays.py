@@ -38,7 +38,13 @@ def rows(folder: Path) -> Iterator[Row]:
     del array
     what = f"random reads of {LARGE // 1000} KB"
     for name, library, ours, bare, least in [
-        ("npy", "numpy", partial(NumpyData, folder / "x.npy"), partial(bare_numpy, folder / "x.npy"), 0.9),
+        (
+            "npy",
+            "numpy",
+            partial(NumpyData, folder / "x.npy", shuffle=True),
+            partial(bare_numpy, folder / "x.npy"),
+            0.9,
+        ),
         (
             "HDF5",
             "h5py",

@@ -1,4 +1,4 @@
-"""`python -m towerpack_dataflow`: measures flows, reads their states, and traces their datapoints."""
+"""`python -m towerpack_dataflow`: measures flows, shows them and their states, and converts files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from . import DataFlow, DataFlowError, TestDataSpeed
-from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_state, load_flow
+from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_files, add_show, add_state, load_flow
 from .flow._tree_facts import known_length
 from .sources._as_dataflow import as_dataflow
 
@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="then run it once more, and write what each process did when, for ui.perfetto.dev",
     )
     bench.set_defaults(run=_bench)
-    add_state(commands)
+    for add in (add_state, add_show, add_files):
+        add(commands)
     options = parser.parse_args(arguments)
     try:
         status: int = options.run(options)

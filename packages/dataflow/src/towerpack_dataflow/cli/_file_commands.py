@@ -1,0 +1,85 @@
+"""`python -m towerpack_dataflow convert` and `inspect`: files of datapoints, from one format to another."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ..flow._tree_facts import known_length
+from ..storage import open_url
+from ._file_formats import FILE_HELP, format_of
+from ._state_commands import CommandError
+
+__all__ = ["add_files"]
+
+
+def add_files(commands: Any) -> None:
+    """Adds `convert` and `inspect` to a parser's sub-commands."""
+    convert = commands.add_parser(
+        "convert",
+        help="write the datapoints of a file in another format",
+        description=f"The ends of the names say the formats: {FILE_HELP}.",
+    )
+    convert.add_argument("source", metavar="SOURCE", help="path or URL of a file")
+    convert.add_argument("target", metavar="TARGET", help="path of a file that is not there yet")
+    convert.set_defaults(run=_convert)
+    inspect = commands.add_parser("inspect", help="print what a file of datapoints holds")
+    inspect.add_argument("file", metavar="FILE", help=f"path or URL; its end says the format: {FILE_HELP}")
+    inspect.set_defaults(run=_inspect)
+
+
+def _convert(options: argparse.Namespace) -> int:
+    source, target = format_of(options.source), format_of(options.target)
+    if target.write is None:
+        raise CommandError(f"{options.target}: files of {target.name} are read here, and not written")
+    if os.path.exists(options.target):
+        raise CommandError(f"{options.target} exists; remove it, or take another name")
+    flow = _opened(options.source)
+    target.write(flow, options.target)
+    length = known_length(flow)
+    print(f"{options.target}: {length} datapoints of {source.name} as {target.name}")
+    return 0
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    flow = _opened(options.file)
+    length = known_length(flow)
+    print(f"format      {format_of(options.file).name}")
+    if os.path.isfile(options.file) or "://" in options.file:
+        with open_url(options.file) as file:
+            print(f"bytes       {file.size:,}")
+    print(f"datapoints  {length:,}" if length is not None else "datapoints  unknown")
+    first = next(iter(flow), None)
+    if first is not None:
+        print(f"first       {type(first).__name__}")
+        for name, value in _components(first):
+            print(f"  {name}: {_described(value)}")
+    return 0
+
+
+def _opened(path: str) -> Any:
+    try:
+        return format_of(path).read(path)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be read: {error}") from error
+
+
+def _components(datapoint: Any) -> Iterator[tuple[Any, Any]]:
+    if isinstance(datapoint, dict):
+        yield from datapoint.items()
+    elif isinstance(datapoint, (list, tuple)):
+        yield from enumerate(datapoint)
+    else:
+        yield "value", datapoint
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return f"{value.dtype}, shape {np.shape(value)}"
+    if isinstance(value, (bytes, str)):
+        return f"{type(value).__name__} of length {len(value)}"
+    return f"{type(value).__name__} {value!r:.60}"
