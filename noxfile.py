@@ -79,6 +79,7 @@ LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "startup", "replication
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
     "dataflow": (["dataflow[datasets]"], ["test_dataflow_alone.py"]),
+    "data": (["dataflow[image,s3]"], ["test_data_examples.py"]),
     "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py", "test_zero_copy.py"]),
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
@@ -178,7 +179,8 @@ def isolated(session: nox.Session, wheel: str) -> None:
 def integration(session: nox.Session, combination: str) -> None:
     """Composes installed wheels on real data; each combination in an environment of its own."""
     wanted, files = COMBINATIONS[combination]
-    install(session, wanted, *pinned("test", "examples"))
+    stores = ["stores"] if combination == "data" else []  # a server for its example
+    install(session, wanted, *pinned("test", "examples", *stores))
     spread = "worksteal" if combination == "full" else None  # the others take less than it to start twice
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread=spread)
 

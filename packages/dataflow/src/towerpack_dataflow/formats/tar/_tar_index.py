@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import FormatError
-from ...storage import StoredFile, StoredStream, UrlCache, create_file, open_url
+from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local, open_url
 from ..arrays import array_of, members_of
 
 __all__ = ["TarIndex", "load_index", "scan", "store_index"]
@@ -110,7 +110,7 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    head = {"format": _FORMAT, "version": INDEX_VERSION, "of": file.version}
+    head = {"format": _FORMAT, "version": INDEX_VERSION, "size": file.size, "of": file.version}
     names = "\0".join(index.names).encode("utf-8", "surrogateescape")
     with create_file(f"{file.name}.index") as out:
         np.savez(
@@ -153,7 +153,9 @@ def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
         head = json.loads(bytes(array_of(stored.name, members["head"])))
         if head["format"] != _FORMAT:
             raise FormatError(f"{stored.name} is no index of a tar file; remove it")
-        if head["version"] != INDEX_VERSION or head["of"] != file.version:
+        # A copy elsewhere has a version of its own; there, the size must do.
+        same = head["size"] == file.size and (head["of"] == file.version or not is_local(file.name))
+        if head["version"] != INDEX_VERSION or not same:
             return None
         text = bytes(array_of(stored.name, members["names"])).decode("utf-8", "surrogateescape")
         names, places = text.split("\0") if text else [], array_of(stored.name, members["places"])
