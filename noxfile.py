@@ -36,6 +36,8 @@ DATA = "dataflow[datasets,gym,lmdb,remote,tfrecord]"
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
 OTHER_PYTHONS = ("3.12", "3.13")
+# Without a global lock; uv finds them.
+FREE_THREADED = ("3.13t", "3.14t")
 
 # What benchmarks/dataflow.py compares with; Tensorpack 0.11 comes without its dependencies, which these are.
 TORCH = "torch==2.13.0"
@@ -304,6 +306,26 @@ def pythons(session: nox.Session) -> None:
     install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
     files = ["test_full_stack.py"]
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread="worksteal")
+
+
+@nox.session(name="free-threaded", venv_backend="none")
+@nox.parametrize("version", FREE_THREADED)
+def free_threaded(session: nox.Session, version: str) -> None:
+    """Tests flows where Python has no global lock, so that threads are the workers; not usual."""
+    uv = find_uv_bin()
+    found = subprocess.run([uv, "python", "find", "--no-python-downloads", version], capture_output=True)
+    if found.returncode:
+        session.skip(f"not run: no interpreter of Python {version}")
+    build(session)
+    place = Path(session.create_tmp()) / version
+    python = str(place / "bin" / "python")
+    session.run(uv, "venv", "--clear", "--python", version, str(place), external=True)
+    wanted = [f"towerpack-dataflow @ {built('dataflow').as_uri()}", *pinned("test")]
+    session.run(uv, "pip", "install", "--python", python, *wanted, external=True)
+    check = "import sys; assert not sys._is_gil_enabled(), 'this interpreter has its lock'"
+    session.run(python, "-c", check, external=True)
+    session.chdir(ROOT / "packages" / "dataflow" / "tests")
+    session.run(python, "-m", "pytest", "flow", "operators", "runtime", external=True)
 
 
 @nox.session(venv_backend="none")
