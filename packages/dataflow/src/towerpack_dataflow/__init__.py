@@ -14,6 +14,7 @@ from ._errors import (
     EnvCallError,
     EnvError,
     EnvTimeoutError,
+    ErrorLimitError,
     ExhaustedError,
     FlowDefinitionError,
     FormatError,
@@ -32,7 +33,7 @@ from ._errors import (
     WorkerError,
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
-from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData
+from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData, SubstituteData
 from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
@@ -121,6 +122,7 @@ __all__ = [
     "EnvError",
     "EnvTimeoutError",
     "Epoch",
+    "ErrorLimitError",
     "ExhaustedError",
     "FakeData",
     "FilterData",
@@ -175,6 +177,7 @@ __all__ = [
     "StatCounter",
     "StateError",
     "StorageError",
+    "SubstituteData",
     "Suggestion",
     "TFRecordData",
     "TFRecordSerializer",

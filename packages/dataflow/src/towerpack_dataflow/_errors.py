@@ -19,6 +19,7 @@ __all__ = [
     "EnvCallError",
     "EnvError",
     "EnvTimeoutError",
+    "ErrorLimitError",
     "ExhaustedError",
     "FlowDefinitionError",
     "FormatError",
@@ -55,6 +56,7 @@ class DataFlowError(Exception):
         ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
         ├── EnvCallError         (RuntimeError)  a vector environment's method, called out of turn
         ├── EnvError             (ValueError)    an environment does not keep to its own spaces
+        ├── ErrorLimitError      (RuntimeError)  more datapoints fail than may be replaced
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── FormatError          (ValueError)    a file's bytes are not what its format says
@@ -121,6 +123,10 @@ class EnvCallError(DataFlowError, RuntimeError):
 
 class EnvError(DataFlowError, ValueError):
     """An environment does not keep to its own spaces, or its spaces are not supported."""
+
+
+class ErrorLimitError(DataFlowError, RuntimeError):
+    """More datapoints fail than a flow may replace by others."""
 
 
 class ExhaustedError(DataFlowError, RuntimeError):

@@ -1,0 +1,146 @@
+"""`SubstituteData`: another datapoint in place of one that cannot be made."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+
+from ... import _argument_checks as arguments
+from ..._errors import ErrorLimitError
+from ...flow._epoch import Epoch
+from ...flow.provenance import Origin
+from ...operators._proxy_flow import ProxyDataFlow
+from ._checked_flows import one, require_addressable
+
+__all__ = ["SubstituteData"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_ATTEMPTS = 10
+
+
+@final
+class SubstituteData(ProxyDataFlow):
+    """Yields another datapoint of the flow in place of one whose making raises an error; addressable.
+
+    The length stays, and the substitute is a function of seed, epoch and index: the same one with any number
+    of workers, and after a resume. Put a runner over it, so that it is in the workers. What was replaced is
+    logged, and kept in a file, for all processes and runs: the list of what to mend.
+
+    `trace()` makes the datapoint, to know whether it is replaced.
+
+    Args:
+        ds: an addressable flow.
+        quarantine: path of the file, in which each datapoint that was replaced is a line of JSON. Without
+            one, each process counts by itself.
+        max_errors: how many datapoints may be replaced, of all passes, before `ErrorLimitError`.
+
+    Raises:
+        ArgumentError: `max_errors` is not positive.
+        ErrorLimitError: raised by a pass: more datapoints fail than may be replaced, or ten substitutes do.
+        NotAddressableError: `ds` is a stream.
+
+    Example:
+        >>> from towerpack_dataflow import MapData
+        >>> flow = SubstituteData(MapData([[4], [0], [2]], lambda dp: [8 // dp[0]]))
+        >>> len(list(flow)), list(flow)[0], flow.quarantined[0]["index"]
+        (3, [2], 1)
+    """
+
+    addressable = True
+    _transparent = True
+    _passes_on = True
+    _holds = ("ds",)
+
+    def __init__(
+        self, ds: Any, quarantine: str | os.PathLike[str] | None = None, max_errors: int = 100
+    ) -> None:
+        """Keeps the flow."""
+        super().__init__(ds)
+        require_addressable(self.ds, "SubstituteData")
+        self._file = None if quarantine is None else os.path.abspath(quarantine)
+        self._max_errors = arguments.count("max_errors", max_errors)
+        self._seen: dict[tuple[int, int], dict[str, Any]] = {}
+
+    @property
+    def quarantined(self) -> list[dict[str, Any]]:
+        """What was replaced: `epoch`, `index`, `substitute` (an index) and `error` of each datapoint."""
+        if self._file is not None and os.path.exists(self._file):
+            with open(self._file, encoding="utf-8") as file:
+                for entry in map(json.loads, file):
+                    self._seen[entry["epoch"], entry["index"]] = entry
+        return list(self._seen.values())
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the same index, or its substitute."""
+        _, source = self._made(epoch, index)
+        return [Origin(self.ds, source, self._below(epoch))]
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        return self._made(epoch, index)[0]
+
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        index, size = start, len(self.ds)
+        below = self.ds._datapoints(self._below(epoch), index)
+        while index < size:
+            try:
+                datapoint = next(below)
+            except StopIteration:
+                return
+            except Exception as error:
+                datapoint, _ = self._substituted(epoch, index, error)
+                below = self.ds._datapoints(self._below(epoch), index + 1)  # an iterator that failed is over
+            yield datapoint
+            index += 1
+
+    def _made(self, epoch: Epoch, index: int) -> tuple[Any, int]:
+        try:
+            return one(self.ds, self._below(epoch), index, self._name()), index
+        except Exception as error:
+            return self._substituted(epoch, index, error)
+
+    def _substituted(self, epoch: Epoch, index: int, error: Exception) -> tuple[Any, int]:
+        rng = np.random.default_rng([epoch.seed, int(epoch), epoch.outer_epoch, index])
+        last = error
+        for other in rng.integers(len(self.ds), size=_ATTEMPTS).tolist():
+            try:
+                datapoint = one(self.ds, self._below(epoch), other, self._name())
+            except Exception as second:
+                last = second
+                continue
+            self._note(epoch, index, other, error)
+            return datapoint, other
+        raise ErrorLimitError(
+            f"datapoint {index} of epoch {int(epoch)} failed ({error!r}), and so did {_ATTEMPTS} substitutes"
+        ) from last
+
+    def _note(self, epoch: Epoch, index: int, other: int, error: Exception) -> None:
+        key = (int(epoch), index)
+        if key not in self._seen:
+            entry = {"epoch": key[0], "index": index, "substitute": other, "error": repr(error)}
+            self._seen[key] = entry
+            _log.warning("datapoint %d of epoch %d was replaced by %d: %r", index, key[0], other, error)
+            self._append(entry)
+        if len(self.quarantined) > self._max_errors:
+            where = "" if self._file is None else f" ({self._file} lists them)"
+            raise ErrorLimitError(
+                f"more than max_errors={self._max_errors} datapoints failed{where}; the last was "
+                f"datapoint {index} of epoch {key[0]}: {error!r}"
+            ) from error
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        if self._file is None:
+            return
+        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        try:
+            os.write(descriptor, json.dumps(entry).encode() + b"\n")  # at once: processes share the file
+        finally:
+            os.close(descriptor)
+
+    def _name(self) -> str:
+        return "SubstituteData"

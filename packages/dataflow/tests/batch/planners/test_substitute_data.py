@@ -1,0 +1,105 @@
+"""Substitutes: the same in every run, listed, and limited."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towerpack_dataflow import (
+    ArgumentError,
+    BatchData,
+    DataFromGenerator,
+    DataFromList,
+    ErrorLimitError,
+    MapData,
+    MultiProcessRunner,
+    NotAddressableError,
+    SubstituteData,
+)
+from towerpack_dataflow.testing import check_dataflow
+
+SIZE = 30
+
+
+def fails_at(bad):
+    def check(dp, rng):
+        if dp[0] in bad:
+            raise ValueError(f"no {dp[0]}")
+        return [dp[0], rng.random()]
+
+    return check
+
+
+def make(bad, seed=0, **options):
+    flow = SubstituteData(
+        MapData(DataFromList([[k] for k in range(SIZE)]), fails_at(bad), rng=True), **options
+    )
+    flow.seed(seed)
+    return flow
+
+
+@given(st.sets(st.integers(0, SIZE - 1), max_size=8), st.integers(0, 5))
+def test_what_does_not_fail_is_as_without_and_nothing_is_missing(bad, seed):
+    flow, plain = make(bad, seed), make(set(), seed)
+    for _ in range(2):
+        got, expected = list(flow), list(plain)
+        assert len(got) == SIZE
+        for one, other in zip(got, expected):
+            assert one == other if other[0] not in bad else one[0] not in bad and one in expected
+    assert flow.datapoint(1, 7) == got[7]
+    assert {entry["index"] for entry in flow.quarantined if entry["epoch"] == 1} == {
+        index for index, other in enumerate(expected) if other[0] in bad
+    }
+
+
+@pytest.mark.slow
+def test_it_keeps_the_promises_of_a_flow():
+    check_dataflow(make({3, 4, 17}), positions=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start_method", ["fork", "spawn", "thread"])
+def test_workers_yield_the_same_and_share_the_list(tmp_path, start_method):
+    path = tmp_path / "bad.jsonl"
+    expected = [*make({3, 4}), *make({3, 4})]
+    flow = make({3, 4}, quarantine=path)
+    runner = MultiProcessRunner(flow, 2, start_method=start_method)
+    assert list(runner) == expected[:SIZE]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]  # of the next pass, too, read ahead
+    assert all(list(line) == ["epoch", "index", "substitute", "error"] for line in lines)
+    errors = {entry["error"] for entry in flow.quarantined if not entry["epoch"]}
+    assert errors == {"ValueError('no 3')", "ValueError('no 4')"}
+
+
+def test_it_resumes():
+    whole = list(BatchData(make({3, 4, 17}), 5))
+    state = BatchData(make({3, 4, 17}), 5).state_at(4)
+    resumed = BatchData(make({3, 4, 17}), 5)
+    resumed.load_state_dict(state)
+    assert len(whole) == 6 and [str(batch) for batch in resumed] == [str(batch) for batch in whole[4:]]
+
+
+def test_a_trace_shows_the_substitute():
+    flow = make({3})
+    index = [number for number, _ in make(set())].index(3)
+    (entry,) = (list(flow), flow.quarantined)[1]
+    assert flow.trace(index).origins[0].index == entry["substitute"] != index == entry["index"]
+
+
+def test_too_many_errors_are_an_error_across_runs(tmp_path):
+    path = tmp_path / "bad.jsonl"
+    with pytest.raises(ErrorLimitError, match=r"more than max_errors=2 .*bad.jsonl lists them.*ValueError"):
+        list(make({1, 2, 3}, quarantine=path, max_errors=2))
+    assert len(path.read_text().splitlines()) == 3
+    with pytest.raises(ErrorLimitError, match="more than max_errors=2"):
+        list(make({1}, quarantine=path, max_errors=2))
+    with pytest.raises(ErrorLimitError, match="and so did 10 substitutes"):
+        list(make(set(range(SIZE))))
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ArgumentError, match="max_errors is an integer from 1 up"):
+        make(set(), max_errors=0)
+    with pytest.raises(NotAddressableError):
+        SubstituteData(DataFromGenerator(lambda: iter([[1]])))
