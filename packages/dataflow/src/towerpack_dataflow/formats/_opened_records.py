@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._errors import FormatError
-from ..storage import URL, open_url
+from ..storage import URL, StoredFile, UrlCache, open_url
 from ._record_flow import Records
 
-__all__ = ["OpenedRecords", "check_same_file"]
+__all__ = ["OpenedRecords", "open_same"]
 
 
 class OpenedRecords(Records):
@@ -50,19 +50,22 @@ class OpenedRecords(Records):
         return {**vars(self), "_opened": None}
 
 
-def check_same_file(path: str, version: str) -> None:
-    """Checks that a file is the one that a flow was made of.
+def open_same(path: str, version: str, cache: UrlCache | None = None) -> StoredFile:
+    """Opens the file that a flow was made of.
 
     Args:
         path: of the file.
         version: as `StoredFile` had it then.
+        cache: for a file elsewhere.
 
     Raises:
         FormatError: it was replaced or changed.
         OSError: it is not there any more.
     """
-    with open_url(path) as file:
-        if file.version != version:
-            raise FormatError(
-                f"{path}: the file was replaced or changed since the flow was made; make it again"
-            )
+    file = open_url(path, cache)
+    if file.version != version:
+        file.close()
+        raise FormatError(
+            f"{file.name}: the file was replaced or changed since the flow was made; make it again"
+        )
+    return file

@@ -14,7 +14,7 @@ from ..._errors import ArgumentError, ComponentError, FormatError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
 from ...storage import URL, local_path, open_url
-from .._opened_records import OpenedRecords, check_same_file
+from .._opened_records import OpenedRecords, open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow
 
@@ -144,7 +144,7 @@ class _HDF5Rows(OpenedRecords):
             raise FormatError(f"{self._path}, row {index} cannot be read: {error}") from error
 
     def _open(self) -> list[Any]:
-        check_same_file(self._path, self._version)
+        open_same(self._path, self._version).close()
         file = _opened(self._path)
         return [self._array(file, name) for name in self._names]
 

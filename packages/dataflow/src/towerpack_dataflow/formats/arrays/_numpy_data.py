@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..._errors import FormatError
 from ...sources._from_arrays import ArrayRows, DataFromArrays
 from ...storage import URL, StoredFile, open_url
-from .._opened_records import check_same_file
+from .._opened_records import open_same
 from ._npy_format import array_of, members_of
 
 __all__ = ["FileRows", "NumpyData"]
@@ -80,7 +80,7 @@ class FileRows(ArrayRows):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Maps the file, which must be the same."""
-        check_same_file(state["path"], state["version"])
+        open_same(state["path"], state["version"]).close()
         self.__init__(state["path"], state["find"])
 
 

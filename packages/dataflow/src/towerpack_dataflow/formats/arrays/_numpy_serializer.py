@@ -16,7 +16,7 @@ from ...sources._as_dataflow import as_dataflow
 from ...sources._from_arrays import DataFromArrays
 from ...sources._from_list import DataFromList
 from ...storage import URL, StoredFile, create_file, open_url
-from .._opened_records import check_same_file
+from .._opened_records import open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow, Records
 from ._npy_format import array_of, members_of, objects_of
@@ -196,7 +196,7 @@ class _StoredRecords(Records):
     """Datapoints that do not stack, each decoded when it is read; a copy maps the file for itself."""
 
     def __init__(self, path: str, version: str) -> None:
-        check_same_file(path, version)
+        open_same(path, version).close()
         self._path, self._version = path, version
         with open_url(path) as file:
             members = members_of(file)

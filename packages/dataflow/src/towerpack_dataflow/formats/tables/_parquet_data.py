@@ -14,7 +14,7 @@ from ..._errors import ComponentError, FormatError, extra
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
-from .._opened_records import OpenedRecords
+from .._opened_records import OpenedRecords, open_same
 from .._record_flow import RecordFlow
 from ._chunk_shuffle import ChunkOrder, ChunkShuffle
 
@@ -148,12 +148,7 @@ class _ParquetRows(OpenedRecords):
             raise FormatError(f"{self._path}, row group {number}, cannot be read: {error}") from error
 
     def _open(self) -> Any:
-        stored = open_url(self._path)
-        if stored.version != self._version:
-            raise FormatError(
-                f"{stored.name}: the file was replaced or changed since the flow was made; make it again"
-            )
-        return _opened(stored)
+        return _opened(open_same(self._path, self._version))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_groups": OrderedDict()}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..._errors import FormatError
 from ...storage import URL, StoredFile, open_url
-from .._opened_records import OpenedRecords
+from .._opened_records import OpenedRecords, open_same
 
 __all__ = ["TextRecords"]
 
@@ -57,12 +57,7 @@ class TextRecords(OpenedRecords):
             raise FormatError(f"{self._path}, record {index}, at byte {begin}: {error}") from error
 
     def _open(self) -> StoredFile:
-        file = open_url(self._path)
-        if file.version != self._version:
-            raise FormatError(
-                f"{file.name}: the file was replaced or changed since the flow was made; make it again"
-            )
-        return file
+        return open_same(self._path, self._version)
 
 
 def _ends(file: StoredFile, quoted: bool) -> npt.NDArray[np.int64]:

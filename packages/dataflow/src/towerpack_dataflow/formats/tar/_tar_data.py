@@ -7,7 +7,7 @@ from typing import Any, final
 
 from ..._errors import ArgumentTypeError, FormatError
 from ...storage import URL, StoredFile, UrlCache, open_url
-from .._opened_records import OpenedRecords
+from .._opened_records import OpenedRecords, open_same
 from .._record_flow import RecordFlow
 from ._tar_index import key_of, load_index
 
@@ -91,9 +91,4 @@ class _TarSamples(OpenedRecords):
         return sample if self._decoder is None else self._decoder(sample)
 
     def _open(self) -> StoredFile:
-        file = open_url(self._path, self._cache)
-        if file.version != self._version:
-            raise FormatError(
-                f"{file.name}: the file was replaced or changed since the flow was made; make it again"
-            )
-        return file
+        return open_same(self._path, self._version, self._cache)
