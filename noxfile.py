@@ -32,7 +32,7 @@ WITH_EXTRAS = {
 }
 
 # The flows that documentation and benchmarks have.
-DATA = "dataflow[datasets,gym,lmdb,remote,tfrecord]"
+DATA = WITH_EXTRAS["dataflow"]
 
 # The Python of this nox is what the checks run with. These run a part of them, where they are installed.
 OTHER_PYTHONS = ("3.12", "3.13")
