@@ -12,6 +12,8 @@ from ..sources._from_list import DataFromList
 
 __all__ = ["RecordFlow", "Records"]
 
+_WINDOW = 256
+
 
 class Records(Sequence[Any]):
     """Reads the records of a file, by their numbers; abstract."""
@@ -19,6 +21,11 @@ class Records(Sequence[Any]):
     @abstractmethod
     def several(self, indices: Sequence[int]) -> Iterator[Any]:
         """Yields records, which costs less for each of them than reading it by itself."""
+
+    def rest(self, start: int) -> Iterator[Any]:
+        """Yields the records from number `start` on; for formats to override that read in order for less."""
+        for low in range(start, len(self), _WINDOW):
+            yield from self.several(range(low, min(low + _WINDOW, len(self))))
 
     def __getitem__(self, index: Any) -> Any:
         """Returns a record."""
@@ -49,6 +56,9 @@ class RecordFlow(DataFromList):
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
         try:
+            if not self._shuffle:
+                yield from self._lst.rest(start)
+                return
             for low, high in self._bounds(start):
                 yield from self._lst.several(self._indices(epoch, low, high))
         except Exception as error:

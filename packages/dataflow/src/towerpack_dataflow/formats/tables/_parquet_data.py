@@ -12,7 +12,6 @@ import numpy as np
 from ... import _argument_checks as arguments
 from ..._errors import ComponentError, FormatError, extra
 from ...flow._epoch import Epoch
-from ...flow._error_location import blame
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
 from .._opened_records import OpenedRecords, open_same
 from .._record_flow import RecordFlow
@@ -71,16 +70,6 @@ class ParquetData(RecordFlow):
             last = self._last_order = (epoch.identity, ChunkOrder(self._lst.sizes, self._window, epoch.rng()))  # type: ignore[assignment]
         return last[1]
 
-    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        return super()._datapoints(epoch, start) if self._shuffle else self._in_order(start)
-
-    def _in_order(self, start: int) -> Iterator[Any]:
-        try:
-            yield from self._lst.rows_from(start)
-        except Exception as error:
-            blame(error, self)
-            raise
-
 
 @final
 class _ParquetRows(OpenedRecords):
@@ -115,7 +104,7 @@ class _ParquetRows(OpenedRecords):
         place = index - (int(self._ends[number - 1]) if number else 0)
         return dict(zip(self._columns, [values[place] for values in self._group(number)]))
 
-    def rows_from(self, start: int) -> Iterator[dict[str, Any]]:
+    def rest(self, start: int) -> Iterator[dict[str, Any]]:
         """Yields the rows from number `start` on."""
         first = int(np.searchsorted(self._ends, start, "right"))
         for number in range(first, len(self.sizes)):

@@ -9,8 +9,6 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import ArgumentTypeError, FormatError
-from ...flow._epoch import Epoch
-from ...flow._error_location import blame
 from ...storage import StoredFile, open_url
 from .._record_flow import RecordFlow, Records
 from ._framing import checked_record, checksum_function
@@ -71,16 +69,6 @@ class TFRecordData(RecordFlow):
         records: Any = TFRecords(path, decoder or _as_bytes)
         super().__init__(records, shuffle)
 
-    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        return super()._datapoints(epoch, start) if self._shuffle else self._in_order(start)
-
-    def _in_order(self, start: int) -> Iterator[Any]:
-        try:
-            yield from self._lst.stretches(start)
-        except Exception as error:
-            blame(error, self)
-            raise
-
 
 @final
 class TFRecords(Records):
@@ -124,7 +112,7 @@ class TFRecords(Records):
                 raise FormatError(f"{self._name}, record {index}: {error}") from error
             yield datapoint
 
-    def stretches(self, start: int) -> Iterator[Any]:
+    def rest(self, start: int) -> Iterator[Any]:
         """Yields the records from number `start` on, read by large blocks."""
         file, offsets = self._file(), self._offsets
         while start < len(self):
