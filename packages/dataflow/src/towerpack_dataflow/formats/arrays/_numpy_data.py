@@ -70,8 +70,11 @@ class FileRows(ArrayRows):
     def __init__(self, path: str, find: Callable[[StoredFile], Any]) -> None:
         """Maps the file."""
         with open_url(path) as file:
-            self._path, self._version, self._find = path, file.version, find
-            super().__init__(find(file))
+            self._take(path, file, find)
+
+    def _take(self, path: str, file: StoredFile, find: Callable[[StoredFile], Any]) -> None:
+        self._path, self._version, self._find = path, file.version, find
+        super().__init__(find(file))
         self.__qualname__ = f"{path} of {len(self)} rows"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -80,8 +83,8 @@ class FileRows(ArrayRows):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Maps the file, which must be the same."""
-        open_same(state["path"], state["version"]).close()
-        self.__init__(state["path"], state["find"])
+        with open_same(state["path"], state["version"]) as file:
+            self._take(state["path"], file, state["find"])
 
 
 def _arrays_in(file: StoredFile) -> list[npt.NDArray[Any]] | dict[str, npt.NDArray[Any]]:

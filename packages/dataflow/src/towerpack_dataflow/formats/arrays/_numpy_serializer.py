@@ -196,9 +196,8 @@ class _StoredRecords(Records):
     """Datapoints that do not stack, each decoded when it is read; a copy maps the file for itself."""
 
     def __init__(self, path: str, version: str) -> None:
-        open_same(path, version).close()
         self._path, self._version = path, version
-        with open_url(path) as file:
+        with open_same(path, version) as file:
             members = members_of(file)
             count = _head(file.name, members)["count"]
             try:
