@@ -1,7 +1,7 @@
 """Where bytes lie: memory, aligned and shared between processes; files on disks, and elsewhere."""
 
 from ._aligned_memory import aligned_memory, aligned_size
-from ._atomic_file import create_file
+from ._atomic_file import create_file, create_path
 from ._open_url import local_path, open_url
 from ._printable_url import URL, is_local
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
@@ -22,6 +22,7 @@ __all__ = [
     "aligned_size",
     "anonymous_file",
     "create_file",
+    "create_path",
     "is_local",
     "list_to_pickle",
     "local_path",

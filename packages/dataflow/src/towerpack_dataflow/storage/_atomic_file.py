@@ -1,4 +1,4 @@
-"""`create_file`: a file that others see when it is whole, and not before."""
+"""`create_file` and `create_path`: a file that others see when it is whole, and not before."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import IO
 from .._errors import ArgumentError
 from ._printable_url import URL, as_url, is_local
 
-__all__ = ["create_file"]
+__all__ = ["create_file", "create_path"]
 
 
 @contextmanager
@@ -57,6 +57,36 @@ def create_file(path: URL) -> Iterator[IO[bytes]]:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
+
+
+@contextmanager
+def create_path(target: Path) -> Iterator[str]:
+    """Makes a file at once, as `create_file` does, for libraries that write paths.
+
+    Args:
+        target: of the file, in a folder that exists.
+
+    Yields:
+        the path to write, beside `target`. It is to be closed when the block ends.
+
+    Raises:
+        OSError: it cannot be written; an existing file is as it was.
+    """
+    parent = target.absolute().parent
+    with tempfile.TemporaryDirectory(prefix=".towerpack-", dir=parent) as folder:
+        beside = os.path.join(folder, target.name)
+        yield beside
+        _sync(beside)
+        os.replace(beside, target)
+    _sync(parent)
+
+
+def _sync(path: str | Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _umask() -> int:

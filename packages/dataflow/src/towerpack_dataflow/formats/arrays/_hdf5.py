@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, final
@@ -13,7 +11,7 @@ import numpy as np
 from ..._errors import ArgumentError, ComponentError, FormatError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
-from ...storage import URL, local_path, open_url
+from ...storage import URL, create_path, local_path, open_url
 from .._opened_records import OpenedRecords, open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow
@@ -74,21 +72,16 @@ class HDF5Serializer:
         with extra("hdf5", "writing HDF5 files"):
             import h5py
         target = Path(path)
-        with tempfile.TemporaryDirectory(prefix=".towerpack-", dir=target.absolute().parent) as folder:
-            beside = os.path.join(folder, "data.h5")
-            with h5py.File(beside, "w") as file:
-                file.attrs[_PATHS], file.attrs[_WRITTEN] = names, _VERSION
-                rows: list[Any] = []
-                for number, datapoint in enumerate(with_progress(as_dataflow(df), f"writing {target.name}")):
-                    rows.append(_checked_datapoint(datapoint, names, number))
-                    if len(rows) == _ROWS:
-                        _append(file, names, rows, number + 1)
-                        rows = []
-                if rows:
+        with create_path(target) as beside, h5py.File(beside, "w") as file:
+            file.attrs[_PATHS], file.attrs[_WRITTEN] = names, _VERSION
+            rows: list[Any] = []
+            for number, datapoint in enumerate(with_progress(as_dataflow(df), f"writing {target.name}")):
+                rows.append(_checked_datapoint(datapoint, names, number))
+                if len(rows) == _ROWS:
                     _append(file, names, rows, number + 1)
-            with open(beside, "rb") as written:
-                os.fsync(written.fileno())
-            os.replace(beside, target)
+                    rows = []
+            if rows:
+                _append(file, names, rows, number + 1)
 
     @staticmethod
     def load(path: URL, data_paths: Sequence[str] | None = None, shuffle: bool = True) -> DataFlow:

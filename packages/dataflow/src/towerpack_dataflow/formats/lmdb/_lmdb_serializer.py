@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, SendError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
+from ...storage import create_path
 from .._progress import with_progress
 from .._record_flow import RecordFlow
 from ._lmdb_records import KEYS_KEY, LMDBRecords
@@ -126,8 +126,7 @@ def _new_file(target: Path) -> Iterator[Any]:
     """Opens a file beside `target`, which takes its place at a clean end."""
     with extra("lmdb", "writing LMDB files"):
         import lmdb
-    with tempfile.TemporaryDirectory(prefix=".towerpack-", dir=target.parent) as folder:
-        beside = os.path.join(folder, "data.mdb")
+    with create_path(target) as beside:
         # It is written to the disk once, at the end: until then nothing of it counts.
         environment = lmdb.open(beside, subdir=False, lock=False, map_size=_MAP_BYTES, sync=False)
         try:
@@ -135,9 +134,3 @@ def _new_file(target: Path) -> Iterator[Any]:
             environment.sync(True)
         finally:
             environment.close()
-        os.replace(beside, target)
-    directory = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
