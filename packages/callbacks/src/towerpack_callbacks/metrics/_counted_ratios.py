@@ -39,8 +39,7 @@ class RatioCounter:
         Raises:
             SamplesError: they are no whole numbers from 0 up, or the count is above the total.
         """
-        checked = [_as_count(value) for value in (count, total)]
-        if None in checked or not 0 <= count <= total:
+        if not (_is_whole(count) and _is_whole(total) and 0 <= count <= total):
             raise SamplesError(
                 f"RatioCounter.feed takes whole numbers with 0 <= count <= total; "
                 f"received count={count!r}, total={total!r}"
@@ -129,9 +128,8 @@ def _share(part: int, rest: int) -> float:
     return part / (part + rest) if part + rest else 0.0
 
 
-def _as_count(value: object) -> int | None:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return int(value) if whole else None  # type: ignore[call-overload]
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def _as_binary(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, final
 
 from ..flow._flow import DataFlow
@@ -20,7 +21,6 @@ from ..formats.tables import (
 )
 from ..formats.tar import TarData, write_tar
 from ..formats.tfrecord import TFRecordSerializer
-from ..sources._from_iterable import DataFromIterable
 from ._state_commands import CommandError
 
 __all__ = ["FILE_HELP", "FileFormat", "format_of"]
@@ -63,36 +63,25 @@ def _read_npz(path: str) -> DataFlow:
         return NumpyData(path, shuffle=False)
 
 
-def _named(flow: Any) -> tuple[list[str], Any]:
-    """Returns names of the components of a flow, and the flow again from its beginning."""
+def _named(flow: Any) -> tuple[list[str], Iterator[Any]]:
+    """Returns names of the components of a flow, and its datapoints, from the first on."""
     datapoints = iter(flow)
     first = next(datapoints, None)
     if first is None:
         raise CommandError("there are no datapoints, whose components would be the columns")
     names = list(first) if isinstance(first, dict) else [f"component_{place}" for place in range(len(first))]
-    return [str(name) for name in names], _Again(first, datapoints)
-
-
-@final
-@dataclass
-class _Again:
-    first: Any
-    rest: Iterator[Any]
-
-    def __iter__(self) -> Iterator[Any]:
-        yield self.first
-        yield from self.rest
+    return [str(name) for name in names], chain([first], datapoints)
 
 
 def _write_csv(flow: Any, path: str) -> None:
     names, whole = _named(flow)
-    CSVSerializer.save(DataFromIterable(whole), path, names)
+    CSVSerializer.save(whole, path, names)
 
 
 def _write_hdf5(flow: Any, path: str) -> None:
     names, whole = _named(flow)
     rows = (list(datapoint.values()) if isinstance(datapoint, dict) else datapoint for datapoint in whole)
-    HDF5Serializer.save(DataFromIterable(rows), path, names)
+    HDF5Serializer.save(rows, path, names)
 
 
 _FORMATS = (

@@ -69,18 +69,15 @@ def _version(package: str) -> str:
 def _build() -> list[tuple[str, str]]:
     build = tf.sysconfig.get_build_info()
     cuda = f"CUDA {build.get('cuda_version')}, cuDNN {build.get('cudnn_version')}"
-    devices = [device.name for device in tf.config.list_physical_devices()]
     return [
         ("built for", cuda if build.get("is_cuda_build") else "CPU"),
-        ("devices", ", ".join(_described(device) for device in devices)),
+        ("devices", ", ".join(map(_described, tf.config.list_physical_devices()))),
     ]
 
 
-def _described(device: str) -> str:
-    kind_and_number = device.removeprefix("/physical_device:")
-    found = [gpu for gpu in tf.config.list_physical_devices("GPU") if gpu.name == device]
-    details = [tf.config.experimental.get_device_details(gpu).get("device_name", "") for gpu in found]
-    return " ".join([kind_and_number, *filter(None, details)])
+def _described(device: tf.config.PhysicalDevice) -> str:
+    details = tf.config.experimental.get_device_details(device) if device.device_type == "GPU" else {}
+    return f"{device.name.removeprefix('/physical_device:')} {details.get('device_name', '')}".rstrip()
 
 
 def _settings() -> list[tuple[str, str]]:
