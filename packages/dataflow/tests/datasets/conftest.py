@@ -6,6 +6,7 @@ import tarfile
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import cv2
 import numpy as np
 import pytest
 
@@ -90,3 +91,16 @@ def server():
     serving = Server()
     yield serving
     serving.close()
+
+
+@pytest.fixture
+def write_image():
+    """Writes a picture of one colour, in the format that the suffix names, and makes its folder."""
+
+    def write(path, colour=(200, 30, 90), shape=(8, 6)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.full((*shape, 3), colour[::-1], np.uint8)
+        path.write_bytes(cv2.imencode(path.suffix, pixels)[1].tobytes())
+        return path
+
+    return write

@@ -1,22 +1,36 @@
 """Datasets as flows, and their statistics; what a dataset needs is imported when one is made."""
 
+from ._bsds500 import BSDS500
 from ._cifar import Cifar10, Cifar100
 from ._digits import Digits
 from ._download import DatasetFile, download
+from ._ilsvrc12 import ILSVRC12, ILSVRC12Files
+from ._ilsvrc_meta import ILSVRCMeta
+from ._image_folder import ImageFolder, ImageFolderFiles, Places365Standard
 from ._mat_datasets import Caltech101Silhouettes, SVHNDigit
 from ._mnist import FashionMnist, Mnist
 from ._online_moments import OnlineMoments, StatCounter
+from ._tiny_imagenet import TinyImageNet
 
-__all__ = [
+# Sorted as everywhere: names in capitals are of data sets, no constants.
+__all__ = [  # noqa: RUF022
+    "BSDS500",
     "Caltech101Silhouettes",
     "Cifar10",
     "Cifar100",
     "DatasetFile",
     "Digits",
     "FashionMnist",
+    "ILSVRC12",
+    "ILSVRC12Files",
+    "ILSVRCMeta",
+    "ImageFolder",
+    "ImageFolderFiles",
     "Mnist",
     "OnlineMoments",
+    "Places365Standard",
     "SVHNDigit",
     "StatCounter",
+    "TinyImageNet",
     "download",
 ]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tarfile
-import zlib
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _argument_checks as arguments
 from .._errors import FormatError
+from ._archive_members import read_members
 from ._download import DatasetFile, PathLike, dataset_folder, require
 from ._image_arrays import ImageArrays
 
@@ -61,7 +60,7 @@ class Cifar10(ImageArrays):
         arguments.one_of("train_or_test", train_or_test, ("train", "test"))
         path = require(dataset_folder(dir, self._folder), self._archive)
         wanted = self._members[train_or_test]
-        found = _read_members(path, [*wanted, self._names_member])
+        found = read_members(path, [*wanted, self._names_member], "is it the binary version of the data set?")
         records = np.concatenate([self._records(path, name, found[name]) for name in wanted])
         images = records[:, self._labels :].reshape(-1, *_SHAPE).transpose(0, 2, 3, 1)
         shuffle = train_or_test == "train" if shuffle is None else shuffle
@@ -89,22 +88,3 @@ class Cifar100(Cifar10):
     _members = {"train": ["cifar-100-binary/train.bin"], "test": ["cifar-100-binary/test.bin"]}
     _names_member = "cifar-100-binary/fine_label_names.txt"
     _labels = 2
-
-
-def _read_members(path: Path, names: list[str]) -> dict[str, bytes]:
-    """Reads files of an archive, in one pass over it."""
-    found: dict[str, Any] = {}
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:
-                file = archive.extractfile(member) if member.name in names else None
-                if file is not None:
-                    found[member.name] = file.read()
-    except (tarfile.TarError, EOFError, zlib.error) as error:
-        raise FormatError(
-            f"{path} is cut off or damaged ({error}); delete it, and it will be downloaded"
-        ) from error
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise FormatError(f"{path} has no {', '.join(missing)}; is it the binary version of the data set?")
-    return found

@@ -1,0 +1,155 @@
+"""`ImageAugmentor`: a random choice of transforms; `PhotometricAugmentor`: one of functions of pixels."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._errors import FlowDefinitionError
+from ._image_checks import Array, check_finite, check_image
+from ._random_source import active_rng
+from ._transform import PhotometricTransform, Transform, TransformFactory
+
+__all__ = ["ImageAugmentor", "PhotometricAugmentor"]
+
+
+class ImageAugmentor:
+    """Chooses a transform for an image; subclass it with `get_transform`.
+
+    All chance is in `get_transform`, by `self.rng`. In a flow, that is a `RandomState` of the datapoint's own
+    random numbers, from seed, epoch and index; elsewhere it is one of the augmentor's own, unless
+    `drawing_from` gives another.
+
+    Images are uint8 from 0 to 255, or float32 or float64 from 0 to 255, of shape [height, width] or
+    [height, width, 1, 3 or 4]. Float images of other ranges are taken by whatever moves pixels; what changes
+    values computes and clips as from 0 to 255.
+
+    Attributes:
+        rng: a `numpy.random.RandomState`.
+
+    Example:
+        >>> from towerpack_dataflow.augment import CropTransform
+        >>> class LeftHalf(ImageAugmentor):
+        ...     def get_transform(self, image):
+        ...         return CropTransform(0, 0, image.shape[0], image.shape[1] // 2)
+        >>> LeftHalf().augment(np.zeros((4, 6), np.uint8)).shape
+        (4, 3)
+    """
+
+    _own_rng: tuple[int, np.random.RandomState] | None = None
+
+    def __init__(self) -> None:
+        """Makes an augmentor without attributes."""
+
+    def _init(self, params: dict[str, Any] | None = None) -> None:
+        """Sets attributes, given as `locals()` of a constructor, or one by one in a dict."""
+        for name, value in (params or {}).items():
+            if name != "self" and not name.startswith("_"):
+                setattr(self, name, value)
+
+    @property
+    def rng(self) -> np.random.RandomState:
+        """The random numbers to use now."""
+        active = active_rng()
+        if active is not None:
+            return active
+        own = self._own_rng
+        if own is None or own[0] != os.getpid():  # a forked process must not repeat the numbers of its parent
+            own = self._own_rng = (os.getpid(), np.random.RandomState())
+        return own[1]
+
+    @rng.setter
+    def rng(self, rng: np.random.RandomState) -> None:
+        self._own_rng = (os.getpid(), rng)
+
+    def reset_state(self) -> None:
+        """Forgets random numbers of its own and of its members. Flows need no such call."""
+        self._own_rng = None
+        for each in self._members():
+            each.reset_state()
+
+    def _members(self) -> Sequence[ImageAugmentor]:
+        """Returns the augmentors that this one applies."""
+        return ()
+
+    def _rand_range(self, low: float = 1.0, high: float | None = None, size: Any = None) -> Any:
+        """Returns uniform random numbers from `low` to `high`, or from 0 to `low` if only that is given."""
+        return self.rng.uniform(0 if high is None else low, low if high is None else high, size)
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the transform to apply, chosen at random for this image.
+
+        Raises:
+            FlowDefinitionError: the subclass does not define it.
+        """
+        if not hasattr(self, "_augment"):
+            raise FlowDefinitionError(f"{type(self).__name__} defines no get_transform(self, img)")
+        warnings.warn(
+            f"{type(self).__name__} defines _augment; define get_transform(self, img)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        chosen = self._get_augment_params(img) if hasattr(self, "_get_augment_params") else None
+        if isinstance(chosen, Transform):
+            return chosen
+        of_coords = getattr(self, "_augment_coords", lambda coords, _: coords)
+        return TransformFactory(
+            self,
+            apply_image=lambda image: self._augment(image, chosen),
+            apply_coords=lambda coords: of_coords(coords, chosen),
+        )
+
+    def augment(self, img: Array) -> Array:
+        """Returns the image, changed by a transform that is chosen for it.
+
+        Raises:
+            ImageError: the augmentor cannot take such an image.
+        """
+        return self.get_transform(check_finite(self, check_image(self, img))).apply_image(img)
+
+    def __repr__(self) -> str:
+        """Shows the arguments of the constructor that differ from the defaults."""
+        shown = []
+        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
+            value = vars(self).get(name, parameter.default)
+            if name != "self" and repr(value) != repr(parameter.default):
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy draws numbers of its own."""
+        return {name: value for name, value in vars(self).items() if name != "_own_rng"}
+
+
+class PhotometricAugmentor(ImageAugmentor):
+    """Changes values of pixels alone; subclass it with `_augment(img, params)`.
+
+    `_get_augment_params(img)` draws what `_augment` is then given.
+
+    Example:
+        >>> class Dim(PhotometricAugmentor):
+        ...     def _get_augment_params(self, img):
+        ...         return self._rand_range(0.5, 0.5)
+        ...     def _augment(self, img, factor):
+        ...         return (img * factor).astype(img.dtype)
+        >>> Dim().augment(np.full((1, 2), 100, np.uint8))
+        array([[50, 50]], dtype=uint8)
+    """
+
+    def _get_augment_params(self, img: Array) -> Any:
+        """Returns what is chosen at random."""
+        return None
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        """Returns the changed image, which is another array."""
+        raise FlowDefinitionError(f"{type(self).__name__} defines no _augment(self, img, params)")
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the transform to apply, chosen at random for this image."""
+        params = self._get_augment_params(img)
+        return PhotometricTransform(lambda image: self._augment(image, params), self)

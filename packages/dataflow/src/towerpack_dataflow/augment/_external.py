@@ -1,0 +1,88 @@
+"""Random functions and transforms of other libraries as augmentors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import ArgumentTypeError, ImageError
+from ._augmentor import ImageAugmentor
+from ._image_checks import Array
+from ._random_source import drawing_from
+from ._transform import Transform, TransformFactory
+
+__all__ = ["Albumentations", "RandomMapImage"]
+
+
+@final
+class RandomMapImage(ImageAugmentor):
+    """Changes images by a function with random numbers.
+
+    Args:
+        func: called with an image and a `numpy.random.RandomState`; returns another image. Augmentors that it
+            calls draw from the same numbers.
+
+    Raises:
+        ArgumentTypeError: `func` cannot be called.
+
+    Example:
+        >>> RandomMapImage(lambda image, rng: image + rng.randint(1, 2)).augment(np.zeros((1, 1)))
+        array([[1.]])
+    """
+
+    def __init__(self, func: Callable[[Any, np.random.RandomState], Any]) -> None:
+        """Keeps the function."""
+        if not callable(func):
+            raise ArgumentTypeError(f"func is a function of an image and random numbers; received {func!r}")
+        self.func = func
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the function with numbers of its own, the same each time that it is applied."""
+        seed = int(self.rng.randint(2**31))
+
+        def apply_image(image: Array) -> Array:
+            with drawing_from(np.random.RandomState(seed)) as rng:
+                return np.asarray(self.func(image, rng))
+
+        return TransformFactory(self, apply_image=apply_image)
+
+
+@final
+class Albumentations(ImageAugmentor):
+    """Changes images and masks by a transform that takes `image=` and returns a dict, as Albumentations do.
+
+    Args:
+        augmentor: such a transform. If it has `set_random_seed`, it is seeded from `self.rng`, so that its
+            results belong to the datapoint as all others do.
+
+    Raises:
+        ArgumentTypeError: `augmentor` cannot be called.
+    """
+
+    def __init__(self, augmentor: Callable[..., Any]) -> None:
+        """Keeps the transform."""
+        if not callable(augmentor):
+            raise ArgumentTypeError(f"augmentor is called with image=...; received {augmentor!r}")
+        self.augmentor = augmentor
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the transform with a seed of its own."""
+        seed = int(self.rng.randint(2**31))
+        return TransformFactory(
+            self,
+            apply_image=lambda image: self._called(seed, image=image)["image"],
+            apply_mask=lambda mask: self._called(seed, image=img, mask=mask)["mask"],
+        )
+
+    def _called(self, seed: int, **arrays: Array) -> Any:
+        set_seed = getattr(self.augmentor, "set_random_seed", None)
+        if set_seed is not None:
+            set_seed(seed)
+        result = self.augmentor(**arrays)
+        if not isinstance(result, dict) or not arrays.keys() <= result.keys():
+            raise ImageError(
+                f"{self!r} returns a dict with {sorted(arrays)}; received {type(result).__name__}"
+            )
+        return result

@@ -1,0 +1,227 @@
+"""`Transform`: a change of an image without any chance in it, and of all that goes with the image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, final
+
+import numpy as np
+
+from .._errors import ArgumentError, ArgumentTypeError, UnsupportedTransformError
+from ._image_checks import Array
+
+__all__ = ["NoOpTransform", "PhotometricTransform", "Transform", "TransformFactory", "TransformList"]
+
+
+class Transform:
+    """Changes images, coordinates, boxes and masks without chance; subclass it with `apply_image` at least.
+
+    Coordinates are in pixels from the top left corner of the image, so that the centre of the first pixel is
+    (0.5, 0.5). Nothing is changed in place. A result may be a view of the argument.
+    """
+
+    def _init(self, params: dict[str, Any] | None = None) -> None:
+        """Sets attributes, as in `ImageAugmentor._init`."""
+        for name, value in (params or {}).items():
+            if name != "self" and not name.startswith("_"):
+                setattr(self, name, value)
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns the changed image.
+
+        Args:
+            img: uint8 or float, shape [height, width] or [height, width, channels].
+
+        Raises:
+            UnsupportedTransformError: the subclass does not define it.
+        """
+        raise _unsupported(self, "apply_image")
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns where points of the image lie in the changed one.
+
+        Args:
+            coords: float, shape [number, 2], rows of x and y.
+
+        Raises:
+            UnsupportedTransformError: the subclass does not define it.
+        """
+        raise _unsupported(self, "apply_coords")
+
+    def apply_boxes(self, boxes: Array) -> Array:
+        """Returns the smallest boxes around the changed corners of boxes; they may lie outside of the image.
+
+        Args:
+            boxes: float, shape [number, 4], rows of x0, y0, x1, y1.
+
+        Raises:
+            UnsupportedTransformError: the subclass does not define `apply_coords`.
+        """
+        corners = self.apply_coords(boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 2)).reshape(-1, 4, 2)
+        return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the changed map of labels: values are moved, never mixed.
+
+        Args:
+            mask: integers or booleans, shape [height, width] or [height, width, channels].
+
+        Raises:
+            UnsupportedTransformError: the subclass does not define it.
+        """
+        raise _unsupported(self, "apply_mask")
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns a method that raises, for any other `apply_...`."""
+        if not name.startswith("apply_"):
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+        def refuse(*_: Any) -> Any:
+            raise _unsupported(self, name)
+
+        return refuse
+
+    def __repr__(self) -> str:
+        """Shows the arguments."""
+        shown = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if not k.startswith("_"))
+        return f"{type(self).__name__}({shown})"
+
+
+@final
+class NoOpTransform(Transform):
+    """Changes nothing, whatever it is applied to."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Returns the identity for each `apply_...`."""
+        return _same if name.startswith("apply_") else super().__getattribute__(name)
+
+
+@final
+class PhotometricTransform(Transform):
+    """Changes values of pixels; whatever else belongs to the image stays as it is.
+
+    Args:
+        func: a function of an image.
+        name: shown by `repr()`, a name or the augmentor.
+    """
+
+    def __init__(self, func: Callable[[Array], Array], name: object = None) -> None:
+        """Keeps the function."""
+        self._func = func
+        self.name = name
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns what the function makes of the image."""
+        return self._func(img)
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns the coordinates as they are."""
+        return coords
+
+    def apply_boxes(self, boxes: Array) -> Array:
+        """Returns the boxes as they are."""
+        return boxes
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the mask as it is."""
+        return mask
+
+
+@final
+class TransformFactory(Transform):
+    """A transform made of functions.
+
+    Args:
+        name: shown by `repr()`, a name or the augmentor.
+        functions: `apply_image=...`, `apply_coords=...`, or any other `apply_...=`.
+
+    Raises:
+        ArgumentError: a function has another name.
+
+    Example:
+        >>> TransformFactory(apply_image=lambda image: image + 1).apply_image(np.zeros(2))
+        array([1., 1.])
+    """
+
+    def __init__(self, name: object = None, **functions: Callable[..., Any]) -> None:
+        """Takes the functions as methods."""
+        for method, function in functions.items():
+            if not method.startswith("apply_") or not callable(function):
+                raise ArgumentError(
+                    f"TransformFactory takes functions apply_...=; received {method}={function!r}"
+                )
+        vars(self).update(functions)
+        self.name = name
+
+    def __repr__(self) -> str:
+        """Shows the name."""
+        return f"TransformFactory(name={self.name!r})"
+
+
+@final
+class TransformList(Transform):
+    """Transforms that are applied one after another; `+` joins lists.
+
+    Args:
+        tfms: the transforms, in order.
+
+    Raises:
+        ArgumentTypeError: one is no `Transform`.
+    """
+
+    def __init__(self, tfms: Iterable[Transform]) -> None:
+        """Keeps the transforms."""
+        self.tfms = list(tfms)
+        for transform in self.tfms:
+            if not isinstance(transform, Transform):
+                raise ArgumentTypeError(f"TransformList takes transforms; received {transform!r}")
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns the image, changed by all."""
+        return np.asarray(self._apply("apply_image", img))
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns the coordinates, changed by all."""
+        return np.asarray(self._apply("apply_coords", coords))
+
+    def apply_boxes(self, boxes: Array) -> Array:
+        """Returns the boxes, changed by all."""
+        return np.asarray(self._apply("apply_boxes", boxes))
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the mask, changed by all."""
+        return np.asarray(self._apply("apply_mask", mask))
+
+    def __getattr__(self, name: str) -> Any:
+        """Returns any other `apply_...` of all."""
+        if not name.startswith("apply_"):
+            raise AttributeError(f"TransformList has no attribute {name!r}")
+        return lambda value: self._apply(name, value)
+
+    def __add__(self, other: Transform) -> TransformList:
+        """Returns the list of these transforms, and then another one or those of another list."""
+        return TransformList([*self.tfms, *(other.tfms if isinstance(other, TransformList) else [other])])
+
+    def __len__(self) -> int:
+        """Returns how many transforms there are."""
+        return len(self.tfms)
+
+    def __getitem__(self, index: int) -> Transform:
+        """Returns one transform."""
+        return self.tfms[index]
+
+    def _apply(self, method: str, value: Any) -> Any:
+        for transform in self.tfms:
+            value = getattr(transform, method)(value)
+        return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unsupported(transform: Transform, method: str) -> UnsupportedTransformError:
+    return UnsupportedTransformError(
+        f"{transform!r} has no {method}: define it in the transform, or leave the augmentor out where "
+        "this is needed"
+    )

@@ -1,0 +1,146 @@
+"""Flows that augment one image of each datapoint, and what belongs to it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, final
+
+from ... import _argument_checks as arguments
+from ...flow._epoch import Epoch
+from ...operators._map_data import MapData
+from .._augmentor import ImageAugmentor
+from .._augmentor_list import AugmentorList
+from ._augmented_datapoint import AugmentedDatapoint, Parts
+
+__all__ = ["AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates"]
+
+Augmentors = ImageAugmentor | Sequence[ImageAugmentor]
+
+
+class AugmentImageComponents(MapData):
+    """Augments components of each datapoint by the same transforms, chosen for the first image.
+
+    The random numbers are those of the datapoint: from the seed, the epoch and the index, in whichever
+    process.
+
+    Args:
+        ds: the flow below.
+        augmentors: one augmentor, or a list that is applied in order.
+        index: positions or keys of images, as `ImageAugmentor` takes them.
+        coords_index: of coordinates: float, shape [number, 2], rows of x and y.
+        copy: whether images are copied where an augmentor of your own may write to them, or results would
+            share their memory.
+        catch_exceptions: whether datapoints whose augmentation fails are dropped; the first nine and then
+            each hundredth are logged.
+        boxes_index: of boxes inside the first image: float, shape [number, 4], rows of x0, y0, x1, y1; the
+            results are clipped to the augmented image.
+        masks_index: of maps of labels, whose values are not interpolated.
+
+    Raises:
+        ArgumentError: there is no image, or a component is named twice.
+        ArgumentTypeError: an augmentor is none, or a switch is not a boolean.
+        ImageError: a component is not as described; raised while iterating, with the component and the
+            augmentor.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import Flip
+        >>> below = [[np.zeros((4, 6), np.uint8), np.array([[1.0, 2.0]])]]
+        >>> flow = AugmentImageComponents(below, Flip(horiz=True, prob=1), index=(0,), coords_index=(1,))
+        >>> next(iter(flow))[1]
+        array([[5., 2.]])
+    """
+
+    _holds = ("ds",)
+
+    def __init__(
+        self,
+        ds: Any,
+        augmentors: Augmentors,
+        index: Sequence[Hashable] = (0, 1),
+        coords_index: Sequence[Hashable] = (),
+        copy: bool = True,
+        catch_exceptions: bool = False,
+        *,
+        boxes_index: Sequence[Hashable] = (),
+        masks_index: Sequence[Hashable] = (),
+    ) -> None:
+        """Puts the augmentors over `ds`."""
+        parts = Parts(index, coords_index, boxes_index, masks_index)
+        drops = arguments.flag("catch_exceptions", catch_exceptions)
+        func = AugmentedDatapoint(augmentors, parts, arguments.flag("copy", copy), drops)
+        super().__init__(ds, func, rng=True, drops=drops)
+
+    @property
+    def augs(self) -> AugmentorList:
+        """The augmentors."""
+        augmentors: AugmentorList = self._func.augmentors  # type: ignore[attr-defined]
+        return augmentors
+
+    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
+        return {**super()._trace_notes(epoch, index), "augmentors": repr(self.augs.augmentors)}
+
+
+@final
+class AugmentImageComponent(AugmentImageComponents):
+    """Augments one image of each datapoint.
+
+    Args:
+        ds: the flow below.
+        augmentors: one augmentor, or a list that is applied in order.
+        index: position or key of the image.
+        copy: as in `AugmentImageComponents`.
+        catch_exceptions: as in `AugmentImageComponents`.
+
+    Raises:
+        ArgumentTypeError: an augmentor is none, or a switch is not a boolean.
+        ImageError: the component is no image; raised while iterating.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import CenterCrop
+        >>> below = [[np.zeros((8, 8), np.uint8), 3]]
+        >>> [image.shape for image, _ in AugmentImageComponent(below, [CenterCrop(4)])]
+        [(4, 4)]
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        augmentors: Augmentors,
+        index: Hashable = 0,
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        """Puts the augmentors over `ds`."""
+        super().__init__(ds, augmentors, (index,), (), copy, catch_exceptions)
+
+
+@final
+class AugmentImageCoordinates(AugmentImageComponents):
+    """Augments one image of each datapoint, and coordinates in it.
+
+    Args:
+        ds: the flow below.
+        augmentors: one augmentor, or a list that is applied in order.
+        img_index: position or key of the image.
+        coords_index: position or key of the coordinates: float, shape [number, 2], rows of x and y.
+        copy: as in `AugmentImageComponents`.
+        catch_exceptions: as in `AugmentImageComponents`.
+
+    Raises:
+        ArgumentTypeError: an augmentor is none, or a switch is not a boolean.
+        ImageError: a component is not as described; raised while iterating.
+    """
+
+    def __init__(
+        self,
+        ds: Any,
+        augmentors: Augmentors,
+        img_index: Hashable = 0,
+        coords_index: Hashable = 1,
+        copy: bool = True,
+        catch_exceptions: bool = False,
+    ) -> None:
+        """Puts the augmentors over `ds`."""
+        super().__init__(ds, augmentors, (img_index,), (coords_index,), copy, catch_exceptions)

@@ -1,0 +1,32 @@
+"""Pixels moved to other places: resized, flipped, warped, pasted."""
+
+from ._deform import GaussianDeform
+from ._flip import Flip, FlipTransform, Transpose, TransposeTransform
+from ._paste import BackgroundFiller, CenterPaste, ConstantBackgroundFiller, RandomPaste
+from ._resize import AntialiasedResize, RandomResize, Resize, ResizeShortestEdge
+from ._resize_transform import ResizeTransform
+from ._rotation import Rotation, RotationAndCropValid
+from ._warp import Affine, Shift
+from ._warp_transform import WarpAffineTransform
+
+__all__ = [
+    "Affine",
+    "AntialiasedResize",
+    "BackgroundFiller",
+    "CenterPaste",
+    "ConstantBackgroundFiller",
+    "Flip",
+    "FlipTransform",
+    "GaussianDeform",
+    "RandomPaste",
+    "RandomResize",
+    "Resize",
+    "ResizeShortestEdge",
+    "ResizeTransform",
+    "Rotation",
+    "RotationAndCropValid",
+    "Shift",
+    "Transpose",
+    "TransposeTransform",
+    "WarpAffineTransform",
+]

@@ -1,0 +1,110 @@
+"""Mirrored images, and images with exchanged axes."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from .._augmentor import ImageAugmentor
+from .._image_checks import Array, fraction, opencv, with_channels
+from .._transform import NoOpTransform, Transform
+
+__all__ = ["Flip", "FlipTransform", "Transpose", "TransposeTransform"]
+
+
+@final
+class FlipTransform(Transform):
+    """Mirrors images of a given shape.
+
+    Args:
+        h: height of the images.
+        w: width of the images.
+        horiz: whether left and right are exchanged; else top and bottom.
+    """
+
+    def __init__(self, h: int, w: int, horiz: bool = True) -> None:
+        """Keeps the direction."""
+        self.h, self.w, self.horiz = h, w, horiz
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns the mirrored image."""
+        return with_channels(opencv().flip(img, 1 if self.horiz else 0), img)
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns the mirrored coordinates."""
+        result = coords.copy()
+        axis, size = (0, self.w) if self.horiz else (1, self.h)
+        result[:, axis] = size - coords[:, axis]
+        return result
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the mirrored mask, as a view."""
+        return mask[:, ::-1] if self.horiz else mask[::-1]
+
+
+@final
+class TransposeTransform(Transform):
+    """Exchanges height and width."""
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns the image with exchanged axes."""
+        return with_channels(opencv().transpose(img), img)
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns y and x."""
+        return coords[:, ::-1].copy()
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the mask with exchanged axes, as a view."""
+        return np.swapaxes(mask, 0, 1)
+
+
+@final
+class Flip(ImageAugmentor):
+    """Mirrors some images, in one direction.
+
+    Args:
+        horiz: exchange left and right.
+        vert: exchange top and bottom.
+        prob: share of the images that are mirrored.
+
+    Raises:
+        ArgumentError: not exactly one of `horiz` and `vert` is true, or `prob` is not from 0 to 1.
+    """
+
+    def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
+        """Keeps the direction."""
+        if bool(horiz) == bool(vert):
+            raise ArgumentError(
+                f"Flip takes either horiz=True or vert=True; received horiz={horiz!r}, vert={vert!r}. "
+                "Two Flips do both"
+            )
+        self.horiz, self.vert, self.prob = horiz, vert, fraction("prob", prob)
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the flip, or a transform that changes nothing."""
+        if self._rand_range() >= self.prob:
+            return NoOpTransform()
+        return FlipTransform(img.shape[0], img.shape[1], bool(self.horiz))
+
+
+@final
+class Transpose(ImageAugmentor):
+    """Exchanges height and width of some images.
+
+    Args:
+        prob: share of the images.
+
+    Raises:
+        ArgumentError: `prob` is not from 0 to 1.
+    """
+
+    def __init__(self, prob: float = 0.5) -> None:
+        """Keeps the share."""
+        self.prob = fraction("prob", prob)
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the exchange, or a transform that changes nothing."""
+        return TransposeTransform() if self.rng.uniform() < self.prob else NoOpTransform()

@@ -1,0 +1,153 @@
+"""Augmentors that give the image another height and width."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, final
+
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError
+from .._augmentor import ImageAugmentor
+from .._image_checks import Array, interval, shape_pair
+from .._transform import Transform
+from ._resize_transform import ResizeTransform
+
+__all__ = ["AntialiasedResize", "RandomResize", "Resize", "ResizeShortestEdge"]
+
+_log = logging.getLogger("towerpack_dataflow")
+_TRIES = 50
+_LINEAR, _AREA = 1, 3
+
+
+@final
+class Resize(ImageAugmentor):
+    """Resizes to a given shape; each pixel is interpolated between its neighbours, however many lie between.
+
+    Args:
+        shape: (height, width), or one number for both.
+        interp: interpolation, a constant of OpenCV; linear if not given.
+
+    Raises:
+        ArgumentError: `shape` is something else.
+    """
+
+    def __init__(self, shape: int | tuple[int, int], interp: int = _LINEAR) -> None:
+        """Keeps the shape."""
+        self.shape, self.interp = shape_pair("shape", shape), interp
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the resize."""
+        return ResizeTransform(img.shape[0], img.shape[1], *self.shape, self.interp)
+
+
+@final
+class AntialiasedResize(ImageAugmentor):
+    """Resizes to a given shape; where that is smaller, each pixel is the mean of the area it comes from.
+
+    Args:
+        shape: (height, width), or one number for both.
+
+    Raises:
+        ArgumentError: `shape` is something else.
+    """
+
+    def __init__(self, shape: int | tuple[int, int]) -> None:
+        """Keeps the shape."""
+        self.shape = shape_pair("shape", shape)
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the resize."""
+        smaller = self.shape[0] <= img.shape[0] and self.shape[1] <= img.shape[1]
+        return ResizeTransform(img.shape[0], img.shape[1], *self.shape, _AREA if smaller else _LINEAR)
+
+
+@final
+class ResizeShortestEdge(ImageAugmentor):
+    """Resizes so that the shorter edge has a given length, and the aspect stays.
+
+    Args:
+        size: length of the shorter edge, in pixels.
+        interp: interpolation, a constant of OpenCV; linear if not given.
+
+    Raises:
+        ArgumentError: `size` is no integer from 1 up.
+    """
+
+    def __init__(self, size: int, interp: int = _LINEAR) -> None:
+        """Keeps the length."""
+        self.size, self.interp = arguments.count("size", size), interp
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the resize."""
+        h, w = img.shape[:2]
+        scale = self.size / min(h, w)
+        shape = (self.size, int(scale * w + 0.5)) if h < w else (int(scale * h + 0.5), self.size)
+        return ResizeTransform(h, w, *shape, self.interp)
+
+
+@final
+class RandomResize(ImageAugmentor):
+    """Resizes width and height by random factors, or to random sizes.
+
+    Args:
+        xrange: bounds of the width: as factors of it if they are floats, in pixels if both are integers.
+        yrange: the same for the height; as `xrange` if not given.
+        minimum: least width and height of the result, in pixels.
+        aspect_ratio_thres: by which share the aspect may change at most; 0 keeps it. After 50 draws that
+            change it more, the image stays as it is, and a warning is logged.
+        interp: interpolation, a constant of OpenCV; linear if not given.
+
+    Raises:
+        ArgumentError: a range cannot work, one is in pixels and the other is not, or the aspect shall stay
+            and the ranges differ.
+    """
+
+    def __init__(
+        self,
+        xrange: tuple[float, float],
+        yrange: tuple[float, float] | None = None,
+        minimum: tuple[int, int] = (0, 0),
+        aspect_ratio_thres: float = 0.15,
+        interp: int = _LINEAR,
+    ) -> None:
+        """Keeps the ranges."""
+        self.xrange = interval("xrange", xrange, 0)
+        self.yrange = self.xrange if yrange is None else interval("yrange", yrange, 0)
+        if aspect_ratio_thres < 0 or (aspect_ratio_thres == 0 and self.xrange != self.yrange):
+            raise ArgumentError(
+                f"aspect_ratio_thres={aspect_ratio_thres!r}: expected a number from 0 up, and for 0 the same "
+                f"xrange and yrange; received {self.xrange} and {self.yrange}"
+            )
+        if _factors(self.xrange) != _factors(self.yrange):
+            raise ArgumentError(
+                f"xrange and yrange are both in pixels or both factors; received {xrange}, {yrange}"
+            )
+        self.minimum, self.aspect_ratio_thres, self.interp = minimum, aspect_ratio_thres, interp
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the resize."""
+        h, w = img.shape[:2]
+        for _ in range(_TRIES):
+            new_w, new_h = self._size(w, h)
+            change = abs(new_w * h / (new_h * w) - 1)
+            if self.aspect_ratio_thres == 0 or change < self.aspect_ratio_thres + 1e-5:
+                return ResizeTransform(h, w, new_h, new_w, self.interp)
+        _log.warning("%r has found no size for an image of shape %s, which stays as it is", self, img.shape)
+        return ResizeTransform(h, w, h, w, self.interp)
+
+    def _size(self, w: int, h: int) -> tuple[int, int]:
+        x = self._rand_range(*self.xrange)
+        y = (
+            self._rand_range(*self.yrange)
+            if self.aspect_ratio_thres
+            else x
+            if _factors(self.xrange)
+            else x * h / w
+        )
+        scale = (w, h) if _factors(self.xrange) else (1, 1)
+        sizes = (max(x * scale[0], self.minimum[0]), max(y * scale[1], self.minimum[1]))
+        return max(1, int(sizes[0] + 0.5)), max(1, int(sizes[1] + 0.5))
+
+
+def _factors(bounds: tuple[Any, Any]) -> bool:
+    return any(isinstance(bound, float) for bound in bounds)

@@ -1,0 +1,62 @@
+"""`ResizeTransform`: an image in another height and width."""
+
+from __future__ import annotations
+
+from typing import final
+
+import numpy as np
+
+from ..._errors import ArgumentError, ImageError
+from .._image_checks import Array, opencv, with_channels
+from .._transform import Transform
+
+__all__ = ["ResizeTransform"]
+
+
+@final
+class ResizeTransform(Transform):
+    """Resizes images from one height and width to another.
+
+    Args:
+        h: height before.
+        w: width before.
+        new_h: height after.
+        new_w: width after.
+        interp: interpolation, a constant of OpenCV; linear if not given. Masks take the nearest pixel.
+
+    Raises:
+        ArgumentError: a size is below 1.
+    """
+
+    def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int = 1) -> None:
+        """Keeps the sizes."""
+        if min(h, w, new_h, new_w) < 1:
+            raise ArgumentError(f"heights and widths are 1 or more; received {(h, w)} and {(new_h, new_w)}")
+        self.h, self.w, self.new_h, self.new_w, self.interp = h, w, int(new_h), int(new_w), interp
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns the resized image.
+
+        Raises:
+            ImageError: the image has another height or width before.
+        """
+        return with_channels(
+            opencv().resize(self._checked(img), (self.new_w, self.new_h), interpolation=self.interp), img
+        )
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns the scaled coordinates."""
+        scaled: Array = coords * np.asarray([self.new_w / self.w, self.new_h / self.h], coords.dtype)
+        return scaled
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the resized mask: each pixel is that whose area its centre lies in."""
+        rows = (np.arange(self.new_h) * 2 + 1) * self.h // (2 * self.new_h)
+        columns = (np.arange(self.new_w) * 2 + 1) * self.w // (2 * self.new_w)
+        moved: Array = self._checked(mask)[rows[:, None], columns]
+        return moved
+
+    def _checked(self, img: Array) -> Array:
+        if img.shape[:2] != (self.h, self.w):
+            raise ImageError(f"{self!r}: the image has shape {img.shape}, not {(self.h, self.w)}")
+        return img

@@ -1,0 +1,71 @@
+"""`WarpAffineTransform`: an image shifted, rotated, scaled and sheared by a matrix."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import ArgumentError
+from .._image_checks import Array, opencv, with_channels
+from .._transform import Transform
+
+__all__ = ["WarpAffineTransform"]
+
+_NEAREST = 0
+
+
+@final
+class WarpAffineTransform(Transform):
+    """Moves the pixel at index (x, y) to `mat @ (x, y, 1)`.
+
+    Args:
+        mat: shape [2, 3], of indices of pixels; coordinates, which count from the corner of a pixel and not
+            from its centre, are half a pixel more.
+        dsize: width and height of the result.
+        interp: interpolation, a constant of OpenCV; linear if not given. Masks take the nearest pixel.
+        border_mode: what is outside of the image, a constant of OpenCV; `border_value` if not given.
+        border_value: a number, or one for each channel.
+
+    Raises:
+        ArgumentError: `mat` has another shape.
+    """
+
+    def __init__(
+        self,
+        mat: npt.ArrayLike,
+        dsize: tuple[int, int],
+        interp: int = 1,
+        border_mode: int = 0,
+        border_value: Any = 0,
+    ) -> None:
+        """Keeps the matrix."""
+        self.mat = np.asarray(mat, np.float64)
+        if self.mat.shape != (2, 3):
+            raise ArgumentError(f"mat has shape (2, 3); received {self.mat.shape}")
+        self.dsize = (int(dsize[0]), int(dsize[1]))
+        self.interp, self.border_mode, self.border_value = interp, border_mode, border_value
+
+    def apply_image(self, img: Array) -> Array:
+        """Returns the moved pixels."""
+        return self._warped(img, self.interp)
+
+    def apply_coords(self, coords: Array) -> Array:
+        """Returns the moved coordinates."""
+        moved = (coords - 0.5) @ self.mat[:, :2].T + self.mat[:, 2] + 0.5
+        return np.asarray(moved, coords.dtype)
+
+    def apply_mask(self, mask: Array) -> Array:
+        """Returns the moved pixels of the mask; where the border is a constant, 0 outside."""
+        exact = mask if mask.dtype in (np.uint8, np.uint16, np.int16) else mask.astype(np.float64)
+        return self._warped(exact, _NEAREST, 0).astype(mask.dtype, copy=False)
+
+    def _warped(self, img: Array, interp: int, outside: Any = None) -> Array:
+        value = self.border_value if outside is None else outside
+        if np.ndim(value) == 0:
+            value = (float(value),) * 4  # OpenCV fills the first channel alone with a number
+        warped = opencv().warpAffine(
+            img, self.mat, self.dsize, flags=interp, borderMode=self.border_mode, borderValue=value
+        )
+        return with_channels(warped, img)

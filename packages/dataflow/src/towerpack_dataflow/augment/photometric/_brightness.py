@@ -1,0 +1,121 @@
+"""Brightness, contrast and gamma."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+import numpy as np
+
+from ..._errors import ArgumentError
+from .._augmentor import PhotometricAugmentor
+from .._image_checks import Array, check_range, colour, interval, opencv
+from ._levels import changed_levels, looked_up, mean_of
+
+__all__ = ["Brightness", "BrightnessScale", "Contrast", "Gamma"]
+
+
+@final
+class Brightness(PhotometricAugmentor):
+    """Adds one random number to all values.
+
+    Args:
+        delta: the number is from -delta to delta.
+        clip: whether float images are clipped to 0 to 255, too.
+
+    Raises:
+        ArgumentError: `delta` is not above 0.
+    """
+
+    def __init__(self, delta: float, clip: bool = True) -> None:
+        """Keeps the bound."""
+        if not delta > 0:
+            raise ArgumentError(f"delta is above 0; received {delta!r}")
+        self.delta, self.clip = delta, clip
+
+    def _get_augment_params(self, img: Array) -> Any:
+        return self._rand_range(-self.delta, self.delta)
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        return changed_levels(img, lambda values: values + np.float32(params), self.clip)
+
+
+@final
+class BrightnessScale(PhotometricAugmentor):
+    """Multiplies all values by one random factor.
+
+    Args:
+        range: bounds of the factor.
+        clip: whether float images are clipped to 0 to 255, too.
+
+    Raises:
+        ArgumentError: `range` is no pair of numbers in order.
+    """
+
+    def __init__(self, range: tuple[float, float], clip: bool = True) -> None:
+        """Keeps the bounds."""
+        self.range, self.clip = interval("range", range), clip
+
+    def _get_augment_params(self, img: Array) -> Any:
+        return self._rand_range(*self.range)
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        return changed_levels(img, lambda values: values * np.float32(params), self.clip)
+
+
+@final
+class Contrast(PhotometricAugmentor):
+    """Multiplies the distance of all values from a mean by one random factor.
+
+    Args:
+        factor_range: bounds of the factor.
+        rgb: True or False: the mean is that of the grey image of an RGB or BGR image. None: each channel has
+            its own mean.
+        clip: whether float images are clipped to 0 to 255, too.
+
+    Raises:
+        ArgumentError: `factor_range` is no pair of numbers in order.
+    """
+
+    def __init__(self, factor_range: tuple[float, float], rgb: bool | None = None, clip: bool = True) -> None:
+        """Keeps the bounds."""
+        self.factor_range, self.rgb, self.clip = interval("factor_range", factor_range), rgb, clip
+
+    def _get_augment_params(self, img: Array) -> Any:
+        return self._rand_range(*self.factor_range)
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        mean = self._mean(img)
+        return changed_levels(img, lambda values: (values - mean) * np.float32(params) + mean, self.clip)
+
+    def _mean(self, img: Array) -> Any:
+        """Returns the mean of each channel, or of the grey image."""
+        if self.rgb is None:
+            return mean_of(img)
+        cv2 = opencv()
+        code = cv2.COLOR_RGB2GRAY if self.rgb else cv2.COLOR_BGR2GRAY
+        return mean_of(cv2.cvtColor(colour(self, img).astype(np.float32), code))
+
+
+@final
+class Gamma(PhotometricAugmentor):
+    """Raises values, as shares of 255, to the power of `1 / (1 + gamma)` with a random gamma.
+
+    Args:
+        range: bounds of gamma, above -1.
+
+    Raises:
+        ArgumentError: `range` is no such pair.
+    """
+
+    def __init__(self, range: tuple[float, float] = (-0.5, 0.5)) -> None:
+        """Keeps the bounds."""
+        self.range = interval("range", range, -0.999)
+
+    def _get_augment_params(self, img: Array) -> Any:
+        return self._rand_range(*self.range)
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        power = 1.0 / (1.0 + params)
+        if img.dtype == np.uint8:
+            return looked_up(img, ((np.arange(256, dtype=np.float32) / 255) ** power * 255).astype(np.uint8))
+        return np.asarray((check_range(self, img) / 255) ** power * 255, img.dtype)

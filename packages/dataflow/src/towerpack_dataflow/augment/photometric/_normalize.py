@@ -1,0 +1,125 @@
+"""Values brought to a mean and a spread, or between bounds."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._errors import ArgumentError, ImageError
+from .._augmentor import PhotometricAugmentor
+from .._image_checks import Array, opencv
+from ._levels import along_row, normalised
+
+__all__ = ["Clip", "MeanVarianceNormalize", "MinMaxNormalize", "Normalize"]
+
+
+@final
+class MeanVarianceNormalize(PhotometricAugmentor):
+    """Gives each image mean 0 and standard deviation 1, as float32.
+
+    The deviation that it divides by is at least `1 / sqrt(number of values)`.
+
+    Args:
+        all_channel: whether mean and deviation are those of all channels together.
+    """
+
+    def __init__(self, all_channel: bool = True) -> None:
+        """Keeps the choice."""
+        self.all_channel = all_channel
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        together = self.all_channel or img.ndim == 2
+        mean, std = opencv().meanStdDev(img.reshape(img.shape[0], -1) if together else img)
+        factor = 1 / np.maximum(std, 1 / math.sqrt(img.size))
+        if together:
+            return normalised(img, np.float32(mean.item()), np.float32(factor.item()))
+        width = img.shape[1]
+        return normalised(img, along_row(mean.ravel(), width), along_row(factor.ravel(), width))
+
+
+@final
+class MinMaxNormalize(PhotometricAugmentor):
+    """Brings the smallest value of each image to `min` and the largest to `max`, as float32.
+
+    An image of one value becomes `min`.
+
+    Args:
+        min: the smallest value after.
+        max: the largest value after.
+        all_channel: whether the bounds are those of all channels together.
+    """
+
+    def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:
+        """Keeps the bounds."""
+        self.min, self.max, self.all_channel = min, max, all_channel
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        values = img.astype(np.float32)
+        axes = None if self.all_channel else (0, 1)
+        low, high = np.min(values, axis=axes, keepdims=True), np.max(values, axis=axes, keepdims=True)
+        spread = np.where(high > low, high - low, np.float32(1))
+        return np.asarray((values - low) / spread * np.float32(self.max - self.min) + np.float32(self.min))
+
+
+@final
+class Normalize(PhotometricAugmentor):
+    """Subtracts a mean and divides by a deviation, the same for all images; float32.
+
+    Args:
+        mean: a number, or one for each channel, in units of the image.
+        std: a number, or one for each channel.
+
+    Raises:
+        ArgumentError: a deviation is not above 0.
+
+    Example:
+        >>> Normalize(100, 50).augment(np.full((1, 1), 200, np.uint8))
+        array([[2.]], dtype=float32)
+    """
+
+    def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike) -> None:
+        """Keeps the numbers."""
+        self.mean, self.std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
+        if not (self.std > 0).all():
+            raise ArgumentError(f"std is above 0; received {std!r}")
+        self._rows: tuple[Any, Array, Array] = (None, self.mean, self.std)
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        rows = self._rows  # of the last image, which has mostly the same shape
+        if rows[0] != img.shape[1:]:
+            rows = self._rows = (img.shape[1:], *self._made_rows(img))
+        return normalised(img, rows[1], rows[2])
+
+    def _made_rows(self, img: Array) -> tuple[Array, Array]:
+        for numbers in (self.mean, self.std):
+            if numbers.ndim and numbers.shape != img.shape[2:]:
+                raise ImageError(
+                    f"{self!r}: the image has shape {img.shape}; give a number, or one for each channel"
+                )
+        return along_row(self.mean, img.shape[1]), along_row(1 / self.std, img.shape[1])
+
+
+@final
+class Clip(PhotometricAugmentor):
+    """Clips values.
+
+    Args:
+        min: the smallest value after.
+        max: the largest value after.
+
+    Raises:
+        ArgumentError: `min` is above `max`.
+    """
+
+    def __init__(self, min: float = 0, max: float = 255) -> None:
+        """Keeps the bounds."""
+        if min > max:
+            raise ArgumentError(f"min is at most max; received {min!r} and {max!r}")
+        self.min, self.max = min, max
+
+    def _augment(self, img: Array, params: Any) -> Array:
+        low, high = (max(self.min, 0), min(self.max, 255)) if img.dtype == np.uint8 else (self.min, self.max)
+        return np.clip(img, low, high).astype(img.dtype, copy=False)

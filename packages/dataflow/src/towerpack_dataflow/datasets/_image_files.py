@@ -1,0 +1,134 @@
+"""Files of images with their labels: `ImageFiles` yields their paths, `LabelledImages` the images."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import cast
+
+from .._errors import DatasetError, FormatError
+from ..augment.decode import read_image
+from ..operators._map_component import MapDataComponent
+from ..sources._from_list import DataFromList
+
+__all__ = ["ImageFiles", "LabelledImages", "check_listed", "image_names", "text_lines"]
+
+_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+
+class ImageFiles(DataFromList):
+    """Yields `[path, label]`; addressable.
+
+    Args:
+        folder: what all paths begin with.
+        files: of each file, its path below the folder, and its label.
+        shuffle: whether each epoch has an order of its own.
+        label_names: what each label means, by its number.
+    """
+
+    _holds = ()
+
+    def __init__(
+        self, folder: Path, files: Iterable[tuple[str, int]], shuffle: bool, label_names: Sequence[str] = ()
+    ) -> None:
+        """Keeps the paths; opens nothing."""
+        start = os.path.join(folder, "")
+        super().__init__([[start + name, label] for name, label in files], shuffle)
+        self._label_names = tuple(label_names)
+
+    def get_label_names(self) -> list[str]:
+        """Returns what each label means, by its number."""
+        return list(self._label_names)
+
+
+class LabelledImages(MapDataComponent):
+    """Yields `[image, label]` of files: uint8 of shape [height, width, 3], RGB; addressable.
+
+    An image is decoded by what its bytes are, whatever the name of the file says.
+
+    Args:
+        files: the flow of paths, which is `ds` from then on.
+    """
+
+    _holds = ("ds",)
+
+    def __init__(self, files: ImageFiles) -> None:
+        """Puts itself over the paths; reads nothing yet."""
+        super().__init__(files, read_image)
+
+    def get_label_names(self) -> list[str]:
+        """Returns what each label means, by its number."""
+        return cast(ImageFiles, self.ds).get_label_names()
+
+
+def image_names(folder: Path) -> list[str]:
+    """Returns the names of the images in a folder, sorted; hidden files are left out.
+
+    Raises:
+        DatasetError: the folder is missing, or is none.
+    """
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise DatasetError(f"the folder {folder} is missing, or is no folder") from error
+    return sorted(name for name in names if name.lower().endswith(_SUFFIXES) and not name.startswith("."))
+
+
+def check_listed(folder: Path, names: Sequence[str], source: str) -> None:
+    """Checks that the images in a folder are those of a list, without opening them.
+
+    Args:
+        folder: of the images.
+        names: paths below it, such as `"n01440764/n01440764_18.JPEG"`.
+        source: where the names stand, for messages.
+
+    Raises:
+        DatasetError: files of the list are missing.
+        FormatError: the list has a name twice, or lacks files of the folders that it names.
+    """
+    listed = defaultdict(set)
+    for name in names:
+        parent, _, file = name.rpartition("/")
+        listed[parent].add(file)
+    if sum(map(len, listed.values())) != len(names):
+        raise FormatError(f"{source} lists {len(names)} files, of which some are the same")
+    missing, unlisted = [], []
+    for parent in sorted(listed):
+        there = set(image_names(folder / parent))
+        missing += [os.path.join(parent, file) for file in listed[parent] - there]
+        unlisted += [os.path.join(parent, file) for file in there - listed[parent]]
+    if missing:
+        raise DatasetError(
+            f"{folder} lacks {len(missing)} of the {len(names)} files that {source} lists, {min(missing)} "
+            "among them; unpack the data set again"
+        )
+    if unlisted:
+        raise FormatError(
+            f"{source} lists {len(names)} files, and {folder} has {len(unlisted)} more, {min(unlisted)} "
+            "among them; the list is cut off, or of another data set"
+        )
+
+
+def text_lines(path: Path, whence: str, content: bytes | None = None) -> list[str]:
+    """Returns the lines of a text file, without empty ones at its end.
+
+    Args:
+        path: of the file.
+        whence: where users get it, for the message that it is missing.
+        content: of the file, where it has been read.
+
+    Raises:
+        DatasetError: the file is missing.
+        FormatError: it is empty, or no text.
+    """
+    try:
+        lines = (path.read_bytes() if content is None else content).decode().rstrip().splitlines()
+    except FileNotFoundError as error:
+        raise DatasetError(f"{path} is missing; {whence}") from error
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{path} is no text ({error}); {whence}") from error
+    if not lines:
+        raise FormatError(f"{path} is empty; {whence}")
+    return lines

@@ -1,0 +1,68 @@
+"""Operations drawn at random, which are those of Pillow, and images of a batch mixed with one another."""
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance, ImageOps
+
+from towerpack_dataflow import BatchData, DataFromList, ImageError, MapData
+from towerpack_dataflow.augment import CutMix, MixUp, RandAugment, TrivialAugment, drawing_from
+
+NOISE = np.random.RandomState(1).randint(0, 256, (20, 30, 3)).astype(np.uint8)
+IMAGE = np.clip(cv2.resize(NOISE, (60, 48), interpolation=cv2.INTER_CUBIC), 30, 210)
+PILLOW = Image.fromarray(IMAGE)
+
+# Of strength 15 of 30, with sign -1 or 1.
+OPERATIONS = {
+    "autocontrast": lambda sign: ImageOps.autocontrast(PILLOW),
+    "brightness": lambda sign: ImageEnhance.Brightness(PILLOW).enhance(1 + 0.45 * sign),
+    "color": lambda sign: ImageEnhance.Color(PILLOW).enhance(1 + 0.45 * sign),
+    "contrast": lambda sign: ImageEnhance.Contrast(PILLOW).enhance(1 + 0.45 * sign),
+    "equalize": lambda sign: ImageOps.equalize(PILLOW),
+    "posterize": lambda sign: ImageOps.posterize(PILLOW, 6),
+    "sharpness": lambda sign: ImageEnhance.Sharpness(PILLOW).enhance(1 + 0.45 * sign),
+    "solarize": lambda sign: ImageOps.solarize(PILLOW, 128),
+}
+
+
+def drawn(seed):
+    """The name of an operation, and what it makes of the image."""
+    with drawing_from(np.random.RandomState(seed)):
+        transform = RandAugment(num_ops=1, magnitude=15).get_transform(IMAGE)
+        result = transform.apply_image(IMAGE)
+    return repr(transform[0]), result
+
+
+def test_operations_give_the_pictures_of_pillow():
+    seen = set()
+    for shown, result in map(drawn, range(120)):
+        for name in (name for name in OPERATIONS if f"'{name}'" in shown):
+            seen.add(name)
+            expected = [np.asarray(OPERATIONS[name](sign)).astype(int) for sign in (-1, 1)]
+            assert min(np.abs(result - each).max() for each in expected) <= 1, name
+    assert seen == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("augmentor", [RandAugment(3, 20), RandAugment(2, 30), TrivialAugment()], ids=repr)
+def test_policies_change_images_of_any_size(augmentor):
+    changed = 0
+    with drawing_from(np.random.RandomState(0)):
+        for _ in range(60):
+            result = augmentor.augment(IMAGE)
+            assert result.shape == IMAGE.shape and result.dtype == np.uint8
+            changed += bool((result != IMAGE).any())
+    assert changed > 30
+    with pytest.raises(ImageError, match="takes uint8 images; received float32"):
+        augmentor.augment(IMAGE.astype(np.float32))
+
+
+@pytest.mark.parametrize("mixing", [MixUp(4), CutMix(4)], ids=["mixup", "cutmix"])
+def test_labels_are_mixed_as_images_are(mixing):
+    pictures = [[np.full((8, 8, 1), 60 * n, np.float32), n] for n in range(4)]
+    flow = MapData(BatchData(DataFromList(pictures, shuffle=False), 4), mixing, rng=True)
+    flow.seed(1)
+    ((images, labels),) = flow
+    assert labels.dtype == np.float32 and np.allclose(labels.sum(axis=1), 1)
+    np.testing.assert_allclose(images.mean((1, 2, 3)), labels @ (60 * np.arange(4)), rtol=1e-4)
+    with pytest.raises(ImageError, match="labels are 2 integers below 4"):
+        mixing([np.zeros((2, 8, 8, 1)), np.array([0, 4])], np.random.default_rng(0))
