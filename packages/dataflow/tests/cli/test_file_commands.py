@@ -66,12 +66,27 @@ def test_inspect_says_what_a_file_holds(folder, capsys):
     NumpySerializer.save([[np.zeros((2, 3), np.float32), "text", b"12", None]], "a.npz")
     assert main(["inspect", "a.npz"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "format      NumPy archive" and lines[2:] == [
+    assert lines[:2] == ["format      NumPy archive", "version     1"] and lines[3:] == [
         *("datapoints  1", "first       list", "  0: float32, shape (2, 3)", "  1: str of length 4"),
         *("  2: bytes of length 2", "  3: NoneType None"),
     ]
     np.savez("other.npz", x=np.zeros((4, 2)))
-    assert main(["inspect", "other.npz"]) == 0 and "x: float64, shape (2,)" in capsys.readouterr().out
+    assert main(["inspect", "other.npz"]) == 0
+    printed = capsys.readouterr().out
+    assert "x: float64, shape (2,)" in printed and "version     none: another program wrote it" in printed
+    for target in ("a.lmdb", "a.tfrecord", "a.h5", "a.parquet", "a.npz"):
+        (folder / target).unlink(missing_ok=True)
+        assert main(["convert", "points.jsonl", target]) == 0 and main(["inspect", target]) == 0
+        assert "\nversion     1\n" in capsys.readouterr().out
+    assert main(["inspect", "points.jsonl"]) == 0 and "version" not in capsys.readouterr().out
+
+
+def test_a_damaged_file_of_ours_is_not_taken_for_arrays_of_others(folder, capsys):
+    NumpySerializer.save([[1, 2.0]], "a.npz")
+    raw = (folder / "a.npz").read_bytes()
+    (folder / "a.npz").write_bytes(raw.replace(b'"version": 1', b'"version": 7'))
+    assert main(["inspect", "a.npz"]) == 2
+    assert "a.npz" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -82,6 +97,7 @@ def test_inspect_says_what_a_file_holds(folder, capsys):
         (["convert", "points.jsonl", "points.jsonl"], "points.jsonl exists; remove it"),
         (["convert", "none.jsonl", "a.csv"], "none.jsonl cannot be read: "),
         (["convert", "empty.jsonl", "a.csv"], "there are no datapoints"),
+        (["inspect", "https://me:secret@host/a.xyz?key=secret"], "error: https://host/a.xyz: no format has"),
         (["inspect", "bad.jsonl"], "bad.jsonl, record 0, at byte 0: the line is no JSON"),
     ],
 )
@@ -112,3 +128,28 @@ def test_show_writes_the_images_of_a_flow(folder, capsys):
     finally:
         sys.modules.pop("flows_of_images", None)
     assert not (folder / "none.png").exists()
+
+
+FLOWS_OF_AUGMENTED_IMAGES = """
+import numpy as np
+from towerpack_dataflow import AugmentImageComponents, BatchData, DataFromList
+from towerpack_dataflow.augment import Flip, Normalize
+
+halves = np.zeros((8, 8, 3), np.uint8)
+halves[:, 4:] = 200
+source = DataFromList([{"image": halves, "label": number} for number in range(4)], shuffle=False)
+augmented = AugmentImageComponents(source, [Flip(horiz=True, prob=1), Normalize(100, 50)], ("image",))
+flow = BatchData(augmented, 2)
+"""
+
+
+def test_show_writes_images_before_and_after_augmentation(folder, capsys):
+    (folder / "augmented.py").write_text(FLOWS_OF_AUGMENTED_IMAGES)
+    assert main(["show", "augmented.py:flow", "-o", "grid.png", "--number", "1"]) == 0
+    assert capsys.readouterr().out == "grid.png: 1 images, before and after augmentation\n"
+    picture = cv2.imread("grid.png")
+    assert picture.shape == (8, 18, 3)
+    assert picture[0, :, 0].tolist() == [0] * 4 + [200] * 4 + [255] * 2 + [255] * 4 + [0] * 4
+    assert main(["show", "augmented.py:flow", "-o", "all.png", "--component", "image"]) == 0
+    assert capsys.readouterr().out == "all.png: 4 images, before and after augmentation\n"
+    assert main(["show", "augmented.py:flow", "-o", "none.png", "--component", "label"]) == 2

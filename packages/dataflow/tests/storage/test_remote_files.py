@@ -1,5 +1,6 @@
 """Files in an object store, of a local server, and the cache of what was read of them."""
 
+import hashlib
 import os
 import pickle
 import signal
@@ -14,7 +15,16 @@ import numpy as np
 import pytest
 from moto.server import ThreadedMotoServer
 
-from towerpack_dataflow import ArgumentError, StorageError
+from towerpack_dataflow import (
+    ArgumentError,
+    CSVData,
+    FormatError,
+    JSONLData,
+    StorageError,
+    TarData,
+    index_tar,
+    write_tar,
+)
 from towerpack_dataflow.storage import UrlCache, local_path, open_url
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
@@ -44,6 +54,39 @@ def store(endpoint, monkeypatch):
 
 
 URL = "s3://bucket/a/data.bin"
+
+
+def upload_tar(store, path, *, index):
+    store.upload_file(str(path), "bucket", path.name)
+    if index:
+        store.upload_file(f"{path}.index", "bucket", f"{path.name}.index")
+    return f"s3://bucket/{path.name}"
+
+
+def test_a_tar_is_read_by_its_index_and_without_one(store, tmp_path):
+    samples = [{"__key__": str(number), "a": b"?" * number, "b": b"!"} for number in range(20)]
+    write_tar(samples, tmp_path / "data.tar")
+    for index in (False, True):
+        flow = TarData(upload_tar(store, tmp_path / "data.tar", index=index))
+        assert list(flow) == samples and pickle.loads(pickle.dumps(flow)).datapoint(0, 7) == samples[7]
+
+
+def test_an_index_of_another_tar_of_the_same_size_serves_nothing_wrong(store, tmp_path, caplog):
+    path = tmp_path / "data.tar"
+    write_tar([{"__key__": str(number), "a": bytes(1000), "b": b"1"} for number in range(9)], path)
+    url, size = upload_tar(store, path, index=True), path.stat().st_size
+    shorter = [{"__key__": str(number), "a": bytes(900 + number), "b": b"1"} for number in range(9)]
+    for samples in (shorter, shorter[::-1]):
+        write_tar(samples, path)
+        assert path.stat().st_size == size
+        upload_tar(store, path, index=False)
+        try:
+            assert (
+                list(TarData(url)) == samples and "is of another version, or of another file" in caplog.text
+            )
+        except FormatError as error:
+            assert "sample 0: '0.a' is not where the index says" in str(error)
+    assert index_tar(path) == 9 and list(TarData(upload_tar(store, path, index=True))) == samples
 
 
 def test_an_object_is_read_by_ranges(store):
@@ -109,6 +152,22 @@ def test_the_budget_is_kept_and_what_was_used_last_stays(store, tmp_path):
     assert {path.name for path in tmp_path.glob("*/*")} == {"0", "2"}
 
 
+def test_processes_with_too_small_a_cache_read_the_truth(store, tmp_path):
+    code = (
+        "import hashlib, sys\n"
+        "from towerpack_dataflow.storage import UrlCache, local_path, open_url\n"
+        "cache = UrlCache(sys.argv[2], max_bytes=4_000_000)\n"
+        "for _ in range(15):\n"
+        "    print(hashlib.sha256(open_url(sys.argv[1], cache).read()).hexdigest())\n"
+        "    local_path(sys.argv[1], cache)"
+    )
+    arguments = [sys.executable, "-c", code, URL, str(tmp_path)]
+    children = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    printed = [child.communicate()[0].split() for child in children]
+    assert printed == [[hashlib.sha256(CONTENT).hexdigest()] * 15] * 3
+    assert all(child.returncode == 0 for child in children)
+
+
 def test_a_library_gets_a_whole_copy(store, tmp_path):
     path = local_path(URL, UrlCache(tmp_path))
     assert path.endswith("/data.bin") and Path(path).read_bytes() == CONTENT
@@ -146,11 +205,19 @@ def test_killed_processes_leave_a_cache_that_serves_the_truth(store, tmp_path):
 
 @pytest.fixture
 def web_server():
-    """A server that fails as often as its list says, then answers with ranges."""
+    """A server that fails as often as its list says, then answers with ranges; None is no answer at all."""
+    stalled = threading.Event()
     failures = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            if "Signature" in self.path and self.command != "GET":
+                self.send_error(403)  # a signature is of one method
+                return
+            if failures and failures[-1] is None:  # the connection stays, and nothing comes
+                failures.clear()
+                stalled.wait(10)
+                return
             if failures:
                 self.send_error(failures.pop())
                 return
@@ -175,6 +242,7 @@ def web_server():
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/a/data.bin", failures
+    stalled.set()
     server.shutdown()
     thread.join()
     server.server_close()
@@ -190,11 +258,55 @@ def test_a_server_that_fails_for_a_while_is_asked_again(web_server):
 def test_errors_are_without_credentials(web_server):
     url, failures = web_server
     signed = url.replace("//", "//me:password@") + "?Signature=0a1b2c"
-    failures[:] = [403]
-    with pytest.raises(StorageError, match="cannot be read") as caught:
-        open_url(signed)
+    file = open_url(signed)
+    for status, kind, message in [
+        (403, PermissionError, "cannot be read"),
+        (400, StorageError, "cannot be read"),
+        (404, FileNotFoundError, "No such file"),
+        (412, StorageError, "has changed since it was opened"),
+    ]:
+        failures[:] = [status]
+        with pytest.raises(kind, match=message) as caught:
+            file.read(0, 5)
+        assert file.name in str(caught.value)
+        assert "password" not in str(caught.value) and "0a1b2c" not in str(caught.value)
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("make", [JSONLData, CSVData, lambda url: TarData(url, "no function".__contains__)])
+def test_flows_over_a_signed_url_name_it_without_the_signature(web_server, make):
+    url, _ = web_server
+    with pytest.raises((FormatError, StorageError)) as caught:  # the content is none of their formats
+        list(make(url.replace("//", "//me:password@") + "?Signature=0a1b2c"))
+    assert url in str(caught.value)
     assert "password" not in str(caught.value) and "0a1b2c" not in str(caught.value)
-    assert caught.value.__cause__ is None
+
+
+def test_a_server_that_does_not_answer_is_given_up(web_server, monkeypatch):
+    url, failures = web_server
+    for limit in ("_REQUEST", "_PATIENCE"):
+        monkeypatch.setattr(f"towerpack_dataflow.storage._remote_bytes.{limit}", 1)
+    with open_url(url) as file:
+        failures[:] = [None]
+        with pytest.raises(StorageError, match=rf"{url} cannot be read"):
+            file.read(0, 5)
+
+
+def test_a_fork_refuses_what_it_could_only_wait_for(web_server):
+    code = (
+        "import os, sys\n"
+        "from towerpack_dataflow import StorageError\n"
+        "from towerpack_dataflow.storage import open_url\n"
+        "file = open_url(sys.argv[1])\n"
+        "if os.fork():\n"
+        "    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        "try:\n"
+        "    file.read(0, 5)\n"
+        "except StorageError as error:\n"
+        "    os._exit(7 if 'start_method=\"spawn\"' in str(error) else 8)"
+    )
+    url, _ = web_server
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code, url], timeout=30).returncode == 7
 
 
 def test_other_file_systems_are_those_of_fsspec(tmp_path):

@@ -116,6 +116,18 @@ def test_a_file_elsewhere_cannot_be_made():
         pass
 
 
+def test_a_new_file_has_the_umask_which_is_never_set(tmp_path, monkeypatch):
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr(os, "umask")  # it is of all threads, one of which may make a file just then
+            with create_file(tmp_path / "data.bin") as file:
+                file.write(b"x")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "data.bin").stat().st_mode & 0o777 == 0o640
+
+
 @pytest.mark.slow
 def test_a_killed_writer_leaves_the_old_file(tmp_path):
     target = tmp_path / "data.bin"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..flow._tree_facts import known_length
-from ..storage import open_url
+from ..storage import open_url, printable
 from ._file_formats import FILE_HELP, format_of
 from ._state_commands import CommandError
 
@@ -48,7 +48,11 @@ def _convert(options: argparse.Namespace) -> int:
 def _inspect(options: argparse.Namespace) -> int:
     flow = _opened(options.file)
     length = known_length(flow)
-    print(f"format      {format_of(options.file).name}")
+    known = format_of(options.file)
+    print(f"format      {known.name}")
+    if known.version is not None:
+        version = known.version(options.file)
+        print(f"version     {'none: another program wrote it' if version is None else version}")
     if os.path.isfile(options.file) or "://" in options.file:
         with open_url(options.file) as file:
             print(f"bytes       {file.size:,}")
@@ -65,7 +69,7 @@ def _opened(path: str) -> Any:
     try:
         return format_of(path).read(path)
     except OSError as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
+        raise CommandError(f"{printable(path)} cannot be read: {error}") from error
 
 
 def _components(datapoint: Any) -> Iterator[tuple[Any, Any]]:

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import Any, final
 
 from ..flow._flow import DataFlow
-from ..formats.arrays import HDF5Serializer, NumpyData, NumpySerializer
-from ..formats.lmdb import LMDBSerializer
+from ..formats.arrays import HDF5Serializer, NumpyData, NumpySerializer, hdf5_version, numpy_version
+from ..formats.lmdb import LMDBData, LMDBSerializer
 from ..formats.tables import (
     CSVData,
     CSVSerializer,
@@ -18,9 +18,11 @@ from ..formats.tables import (
     ParquetData,
     ParquetSerializer,
     SVMLightData,
+    parquet_version,
 )
 from ..formats.tar import TarData, write_tar
-from ..formats.tfrecord import TFRecordSerializer
+from ..formats.tfrecord import TFRecordData, TFRecordSerializer
+from ..storage import printable
 from ._state_commands import CommandError
 
 __all__ = ["FILE_HELP", "FileFormat", "format_of"]
@@ -36,12 +38,15 @@ class FileFormat:
         suffixes: of files' names.
         read: makes a flow, in the file's order, of a path.
         write: writes a flow to a path; None where nothing here does.
+        version: returns the version that a file of ours says it has, and None for a file of others; None
+            where the format has no place for it.
     """
 
     name: str
     suffixes: tuple[str, ...]
     read: Callable[[str], DataFlow]
     write: Callable[[Any, str], None] | None = None
+    version: Callable[[str], int | None] | None = None
 
 
 def format_of(path: str) -> FileFormat:
@@ -50,17 +55,25 @@ def format_of(path: str) -> FileFormat:
     Raises:
         CommandError: no format has this end.
     """
+    name = printable(path)
     for known in _FORMATS:
-        if path.lower().endswith(known.suffixes):
+        if name.lower().endswith(known.suffixes):
             return known
-    raise CommandError(f"{path}: no format has this end. Known: {FILE_HELP}")
+    raise CommandError(f"{name}: no format has this end. Known: {FILE_HELP}")
 
 
 def _read_npz(path: str) -> DataFlow:
-    try:
-        return NumpySerializer.load(path, shuffle=False)
-    except ValueError:  # arrays that another program has saved
+    if numpy_version(path) is None:  # arrays that another program has saved
         return NumpyData(path, shuffle=False)
+    return NumpySerializer.load(path, shuffle=False)
+
+
+def _version_of_records(read: Callable[[str], Any], path: str) -> int | None:
+    """Returns the version that the first record says it has."""
+    from ..formats.encoding import record_version
+
+    first = next(iter(read(path)), None)
+    return None if first is None else record_version(first[-1])
 
 
 def _named(flow: Any) -> tuple[list[str], Iterator[Any]]:
@@ -86,13 +99,29 @@ def _write_hdf5(flow: Any, path: str) -> None:
 
 _FORMATS = (
     FileFormat(
-        "LMDB", (".lmdb", ".mdb"), lambda path: LMDBSerializer.load(path, shuffle=False), LMDBSerializer.save
+        "LMDB",
+        (".lmdb", ".mdb"),
+        lambda path: LMDBSerializer.load(path, shuffle=False),
+        LMDBSerializer.save,
+        lambda path: _version_of_records(lambda path: LMDBData(path, shuffle=False), path),
     ),
-    FileFormat("TFRecord", (".tfrecord", ".tfrecords"), TFRecordSerializer.load, TFRecordSerializer.save),
-    FileFormat("NumPy archive", (".npz",), _read_npz, NumpySerializer.save),
+    FileFormat(
+        "TFRecord",
+        (".tfrecord", ".tfrecords"),
+        TFRecordSerializer.load,
+        TFRecordSerializer.save,
+        lambda path: _version_of_records(TFRecordData, path),
+    ),
+    FileFormat("NumPy archive", (".npz",), _read_npz, NumpySerializer.save, numpy_version),
     FileFormat("NumPy array", (".npy",), lambda path: NumpyData(path, shuffle=False)),
-    FileFormat("HDF5", (".h5", ".hdf5"), lambda path: HDF5Serializer.load(path, shuffle=False), _write_hdf5),
-    FileFormat("Parquet", (".parquet",), ParquetData, ParquetSerializer.save),
+    FileFormat(
+        "HDF5",
+        (".h5", ".hdf5"),
+        lambda path: HDF5Serializer.load(path, shuffle=False),
+        _write_hdf5,
+        hdf5_version,
+    ),
+    FileFormat("Parquet", (".parquet",), ParquetData, ParquetSerializer.save, parquet_version),
     FileFormat("CSV", (".csv",), CSVData, _write_csv),
     FileFormat("lines of JSON", (".jsonl",), JSONLData, JSONLSerializer.save),
     FileFormat("SVMLight", (".svm", ".svmlight", ".libsvm"), lambda path: SVMLightData(path, shuffle=False)),

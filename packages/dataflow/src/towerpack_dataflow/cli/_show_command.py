@@ -1,12 +1,16 @@
-"""`python -m towerpack_dataflow show`: what a flow of images yields, as a picture."""
+"""`python -m towerpack_dataflow show`: the images of a flow as a picture, before and after augmentation."""
 
 from __future__ import annotations
 
 import argparse
+from itertools import islice
 from typing import Any
 
+import numpy as np
+
+from ..augment.flows._before_and_after import augmenting_flow, before_and_after
 from ..sources._as_dataflow import as_dataflow
-from ..viz import save_grid
+from ..viz import save_grid, stack_patches
 from ..viz._dump_images import images_of
 from ._load_flow import FLOW_HELP, load_flow
 from ._state_commands import CommandError
@@ -22,7 +26,7 @@ def add_show(commands: Any) -> None:
         "-o", "--output", required=True, metavar="FILE", help="of the picture, such as grid.png"
     )
     show.add_argument(
-        "--component", default="0", help="the image: its place, or its key (default: %(default)s)"
+        "--component", help="the image: its place, or its key (default: what is augmented, or place 0)"
     )
     show.add_argument("--number", type=int, default=16, help="how many images (default: %(default)s)")
     show.add_argument("--batched", action="store_true", help="the component is a batch of images")
@@ -31,14 +35,42 @@ def add_show(commands: Any) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
-    component = int(options.component) if options.component.lstrip("-").isdigit() else options.component
     flow = as_dataflow(load_flow(options.flow))
-    images = [
-        image * options.scale if options.scale != 1 else image
-        for image in images_of(flow, component, options.number, options.batched)
-    ]
+    component = _component(options.component)
+    augmenting = None if options.batched else augmenting_flow(flow, component)
+    if augmenting is None:
+        images = [
+            _scaled(image, options.scale)
+            for image in images_of(
+                flow, 0 if component is None else component, options.number, options.batched
+            )
+        ]
+    else:
+        pairs = islice(before_and_after(augmenting, component), options.number)
+        images = [_side_by_side(pair, options.scale) for pair in pairs]
     if not images:
         raise CommandError(f"{options.flow} has no images to show")
     save_grid(images, options.output)
-    print(f"{options.output}: {len(images)} images")
+    kind = "images" if augmenting is None else "images, before and after augmentation"
+    print(f"{options.output}: {len(images)} {kind}")
     return 0
+
+
+def _component(text: str | None) -> Any:
+    return int(text) if text is not None and text.lstrip("-").isdigit() else text
+
+
+def _scaled(image: Any, scale: float) -> Any:
+    return image * scale if scale != 1 else image
+
+
+def _side_by_side(pair: Any, scale: float) -> Any:
+    return stack_patches([_visible(_scaled(image, scale)) for image in pair], 1, 2, border=2, pad=True)
+
+
+def _visible(image: Any) -> Any:
+    """Returns an image from 0 to 255: one that is normalised or from 0 to 1 has its range stretched."""
+    low, high = image.min(), image.max()
+    if image.dtype == np.uint8 or (low >= 0 and 1 < high <= 255):
+        return image
+    return (image - low) * (255 / max(high - low, 1e-6))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._errors import FormatError
-from ..storage import URL, StoredFile, UrlCache, open_url
+from ..storage import URL, StoredFile, UrlCache, as_url, open_url, printable
 from ._record_flow import Records
 
 __all__ = ["OpenedRecords", "open_same"]
@@ -18,12 +18,13 @@ class OpenedRecords(Records):
     """Records of a file that is opened when a process first reads one.
 
     Args:
-        path: of the file.
+        path: of the file. `_name` is it without credentials, for all that is printed.
     """
 
     def __init__(self, path: URL) -> None:
         """Opens nothing."""
-        self._path = os.fspath(path)
+        self._path = as_url("path", path)
+        self._name = printable(self._path)
         self._opened: tuple[int, Any] | None = None
 
     @abstractmethod

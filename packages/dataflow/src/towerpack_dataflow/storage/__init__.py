@@ -3,7 +3,7 @@
 from ._aligned_memory import aligned_memory, aligned_size
 from ._atomic_file import create_file, create_path
 from ._open_url import local_path, open_url
-from ._printable_url import URL, is_local
+from ._printable_url import URL, as_url, is_local, printable
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
 from ._shared_memory import anonymous_file, mapped
 from ._snapshots import snapshot
@@ -21,6 +21,7 @@ __all__ = [
     "aligned_memory",
     "aligned_size",
     "anonymous_file",
+    "as_url",
     "create_file",
     "create_path",
     "is_local",
@@ -28,5 +29,6 @@ __all__ = [
     "local_path",
     "mapped",
     "open_url",
+    "printable",
     "snapshot",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,13 +45,17 @@ def create_file(path: URL) -> Iterator[IO[bytes]]:
         )
     target = Path(text)
     target.parent.mkdir(parents=True, exist_ok=True)
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask()
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
+    mode = _mode_of(target)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    # The system applies the umask to a new file. Python reads it only by setting it, for all threads at once.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
     try:
         with open(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), mode)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException:
@@ -89,7 +94,8 @@ def _sync(path: str | Path) -> None:
         os.close(descriptor)
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def _mode_of(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return None

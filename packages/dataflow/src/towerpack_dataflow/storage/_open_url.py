@@ -31,7 +31,9 @@ def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
         ArgumentTypeError: `url` is neither text nor path.
         FileNotFoundError: there is no such file.
         ImportError: the library that reads such URLs is not installed.
-        StorageError: the file cannot be reached.
+        PermissionError: the file may not be read.
+        StorageError: the file cannot be reached; or this process is a fork of one that has read by obstore,
+            whose threads a fork does not have.
         OSError: a local file cannot be opened.
 
     Example:

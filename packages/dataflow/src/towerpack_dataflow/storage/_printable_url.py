@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from .._errors import ArgumentError, ArgumentTypeError
 
@@ -13,6 +13,7 @@ __all__ = ["URL", "as_url", "is_local", "printable", "without_secrets"]
 
 URL = str | os.PathLike[str]
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_ANY_URL = re.compile(_SCHEME.pattern + r"[^\s'\"<>]+")
 
 
 def as_url(name: str, url: URL) -> str:
@@ -54,9 +55,18 @@ def printable(url: str) -> str:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """Returns the words of a library's error without what `printable` leaves out."""
+    """Returns the words of a library's error without what `printable` leaves out, however encoded.
+
+    Example:
+        >>> url = "https://me:a secret@host/file.tar?key=0a 1b"
+        >>> without_secrets("error at https://me:a%20secret@host/file.tar?key=0a%201b", url)
+        'error at https://host/file.tar'
+        >>> without_secrets("no user me:a secret", url)
+        'no user …'
+    """
     parts = urlsplit(url)
-    for secret in (parts.query, parts.netloc.rpartition("@")[0]):
-        if secret:
-            text = text.replace(secret, "…")
-    return text
+    user = parts.netloc.rpartition("@")[0]
+    for secret in filter(None, (parts.query, user, user.partition(":")[2], parts.fragment)):
+        for form in (secret, unquote(secret), quote(secret), quote(secret, safe="")):
+            text = text.replace(form, "…")
+    return _ANY_URL.sub(lambda found: printable(found[0]), text)

@@ -30,6 +30,7 @@ def remote_bytes(url: str) -> StoredBytes:
         ArgumentError: no library knows the URL's scheme.
         FileNotFoundError: there is no such file.
         ImportError: the library is not installed.
+        PermissionError: the server refuses.
         StorageError: the file cannot be reached.
     """
     if url.partition("://")[0].lower() in _OF_OBSTORE:
@@ -46,11 +47,11 @@ class _StoreBytes:
         with extra("s3", f"reading {self._name}"):
             import obstore
         self._obstore = obstore
-        folder, _, self._key = url.partition("?")[0].rpartition("/")
-        if "?" in url:  # a signed URL: all of it is one request's address
-            folder, self._key = url, ""
-        self._store = _store(folder)
-        head = self._asked(lambda: self._obstore.head(self._store, self._key))
+        self._signed = "?" in url  # then all of it is one request's address
+        folder, _, key = url.rpartition("/")
+        self._key = "" if self._signed else key
+        self._store = _store(url if self._signed else folder)
+        head = self._asked(self._head)
         self.size = int(head["size"])
         self._tag = head["e_tag"]
         self.version = str(self._tag or f"{self.size}-{head['last_modified'].isoformat()}")
@@ -69,19 +70,37 @@ class _StoreBytes:
     def close(self) -> None:
         pass
 
+    def _head(self) -> Any:
+        if self._signed:  # for one method, which is GET
+            return self._obstore.get(self._store, self._key, options={"range": (0, 1)}).meta
+        return self._obstore.head(self._store, self._key)
+
     def _asked(self, ask: Callable[[], Result]) -> Result:
+        if _first_process() != os.getpid():
+            raise StorageError(
+                f"{self._name} cannot be read in this process: it is a fork of one that has read such files, "
+                f'and has none of the threads that do. Use start_method="spawn", or threads'
+            )
         errors = self._obstore.exceptions
         try:
             return ask()
-        except errors.PreconditionError as error:
-            raise StorageError(
-                f"{self._name} has changed since it was opened; begin the pass anew"
-            ) from error
+        except errors.PreconditionError:
+            raise StorageError(f"{self._name} has changed since it was opened; begin the pass anew") from None
         except FileNotFoundError:
             raise FileNotFoundError(2, os.strerror(2), self._name) from None
+        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
+            raise PermissionError(13, f"cannot be read: {self._reason(error)}", self._name) from None
         except (errors.BaseError, OSError) as error:
-            reason = str(error).partition("\n")[0]
-            raise StorageError(f"{self._name} cannot be read: {without_secrets(reason, self._url)}") from None
+            raise StorageError(f"{self._name} cannot be read: {self._reason(error)}") from None
+
+    def _reason(self, error: Exception) -> str:
+        return without_secrets(str(error).partition("\n")[0], self._url)
+
+
+@functools.cache
+def _first_process() -> int:
+    """Returns the process in which obstore has started its threads, and that of all forks of it."""
+    return os.getpid()
 
 
 @functools.cache
@@ -108,7 +127,7 @@ class _FileSystemBytes:
         try:
             self._system, self._path = fsspec.core.url_to_fs(url)
         except ValueError as error:
-            raise ArgumentError(f"{self._name}: {error}") from error
+            raise ArgumentError(f"{self._name}: {without_secrets(str(error), url)}") from None
         self.size, self.version = self._facts()
 
     def read(self, offset: int, size: int) -> memoryview:
@@ -136,8 +155,10 @@ class _FileSystemBytes:
                 return ask()
             except FileNotFoundError:
                 raise FileNotFoundError(2, os.strerror(2), self._name) from None
+            except PermissionError:
+                raise PermissionError(13, os.strerror(13), self._name) from None
             except OSError as error:
-                if time.monotonic() + pause > end or isinstance(error, PermissionError):
+                if time.monotonic() + pause > end:
                     reason = without_secrets(str(error), self._url)
                     raise StorageError(f"{self._name} cannot be read: {reason}") from None
                 time.sleep(pause)

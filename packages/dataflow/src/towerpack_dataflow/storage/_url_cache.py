@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import time
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ _BLOCK = 2**20
 _CHECK = 4  # bytes of a checksum behind each block
 _GIB = 2**30
 _BETWEEN_SWEEPS = 16  # a process sweeps when it has added this part of the budget
+_ABANDONED_NS = 3600 * 10**9
 
 
 @final
@@ -68,7 +70,7 @@ class UrlCache:
             OSError: the copy cannot be written.
         """
         path = self._folder / f"{_digest(file.name, file.version)}.whole" / Path(file.name).name
-        if not path.exists():
+        if not _touch(path):
             if file.size > self._max_bytes:
                 raise StorageError(
                     f"{file.name} has {file.size} bytes, and the cache in {self._folder} may have "
@@ -78,7 +80,6 @@ class UrlCache:
                 for offset in range(0, file.size, _BLOCK):
                     out.write(file.read(offset, min(_BLOCK, file.size - offset)))
             self._count(file.size)
-        _touch(path)
         return str(path)
 
     def get(self, block: str) -> bytes | None:
@@ -158,19 +159,28 @@ def _digest(name: str, version: str) -> str:
     return hashlib.sha256(f"{name}\n{version}".encode()).hexdigest()[:32]
 
 
-def _touch(path: Path) -> None:
-    with suppress(FileNotFoundError):
+def _touch(path: Path) -> bool:
+    """Marks what is used now, and returns whether it is there."""
+    try:
         os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _entries(folder: Path) -> list[tuple[int, int, str]]:
-    """Lists time of the last use, size and path of all that is kept."""
+    """Lists time of the last use, size and path of all that may be removed.
+
+    What another process is writing may not, since it could not be renamed then; what is not written to for
+    long, was left by a process that was killed.
+    """
+    abandoned = time.time_ns() - _ABANDONED_NS
     found = []
     for directory, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(directory, name)
             with suppress(FileNotFoundError):
                 stat = os.stat(path)
-                if name != ".lock":
+                if name != ".lock" and not (name.endswith(".tmp") and stat.st_mtime_ns > abandoned):
                     found.append((stat.st_mtime_ns, stat.st_size, path))
     return found

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import sys
 
 import numpy as np
@@ -71,6 +72,15 @@ def test_a_damaged_file_is_named(path, tmp_path, damage):
         HDF5Data(tmp_path / "none.h5", NAMES)
 
 
+@pytest.mark.parametrize("block", [b"TREE", b"SNOD", b"HEAP", b"GCOL"])
+def test_damage_inside_of_a_file_is_named(path, tmp_path, block):
+    good = path.read_bytes()
+    for place in (found.start() for found in re.finditer(block, good)):
+        (tmp_path / "bad.h5").write_bytes(good[:place] + b"XXXX" + good[place + 4 :])
+        with pytest.raises(FormatError, match=r"bad.h5.* cannot be read: the file is damaged inside"):
+            list(HDF5Serializer.load(tmp_path / "bad.h5", shuffle=False))
+
+
 def test_a_replaced_file_is_noticed(tmp_path):
     HDF5Serializer.save(POINTS[:3], tmp_path / "a.h5", NAMES)
     copy = pickle.loads(pickle.dumps(HDF5Data(tmp_path / "a.h5", NAMES)))
@@ -87,6 +97,7 @@ def test_a_replaced_file_is_noticed(tmp_path):
             [[np.zeros(2), 1], [np.zeros(3), 1]],
             r"has shape \(2,\) in the first datapoint, and \(3,\) in one of 0 to 1",
         ),
+        ([[1, 1], [1, 0.5]], r"labels\) is of int64 in the first datapoint, and of float64 in one of 0 to 1"),
         ([["text", 1]], "HDF5 arrays are of numbers"),
         ([{"a": 1, "b": 2}], "received dict"),
     ],

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from towerpack_dataflow import (
-    ArgumentError,
     DataFromGenerator,
     DataFromList,
     FormatError,
@@ -46,8 +45,19 @@ def test_a_stream_into_a_folder(tmp_path):
     LMDBSerializer.save(DataFromGenerator(lambda: iter(POINTS)), tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["data.mdb"]
     assert numbers(LMDBSerializer.load(tmp_path, shuffle=False)) == list(range(23))
-    with pytest.raises(ArgumentError, match=r"data\.mdb exists: remove it"):
-        LMDBSerializer.save(POINTS, tmp_path)
+
+
+def test_a_file_that_exists_is_replaced_at_once(tmp_path):
+    LMDBSerializer.save(POINTS, tmp_path / "points.lmdb")
+    before = LMDBSerializer.load(tmp_path / "points.lmdb", shuffle=False)
+    datapoints = iter(before)
+    next(datapoints)
+    LMDBSerializer.save(POINTS[:5], tmp_path / "points.lmdb")
+    assert len(list(datapoints)) == 22  # of the old one, which is open
+    assert numbers(LMDBSerializer.load(tmp_path / "points.lmdb", shuffle=False)) == list(range(5))
+    with pytest.raises(SendError):
+        LMDBSerializer.save([[object()]], tmp_path / "points.lmdb")
+    assert numbers(LMDBSerializer.load(tmp_path / "points.lmdb", shuffle=False)) == list(range(5))
 
 
 def test_no_file_is_left_by_a_failure(tmp_path):

@@ -21,6 +21,8 @@ from towerpack_dataflow import (
     JSONLSerializer,
     SendError,
     SVMLightData,
+    index_csv,
+    index_jsonl,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -31,6 +33,10 @@ JSON = st.recursive(
     max_leaves=5,
 )
 FIELDS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"))
+
+
+def read_csv(path):
+    return CSVData(path, {"text": str, "label": int})
 
 
 @pytest.fixture
@@ -50,6 +56,55 @@ def test_any_json_comes_back(tmp_path_factory, values):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
     JSONLSerializer.save(values, path)
     assert list(JSONLData(path)) == values
+
+
+@pytest.mark.parametrize(
+    ("save", "load", "index"),
+    [
+        (JSONLSerializer.save, JSONLData, index_jsonl),
+        (lambda rows, path: CSVSerializer.save(rows, path, ["text", "label"]), read_csv, index_csv),
+    ],
+)
+def test_an_index_says_where_records_begin(tmp_path, caplog, save, load, index):
+    path = tmp_path / "data"
+    save(ROWS, path)
+    assert index(path) == 20 and sorted(os.listdir(tmp_path)) == ["data", "data.index"]
+    assert list(load(path)) == ROWS and load(path).datapoint(0, 19) == ROWS[19] and not caplog.text
+    check_dataflow(load(path), positions=3)
+    save(ROWS[::-1], path)  # of the same size
+    assert list(load(path)) == ROWS[::-1] and f"{index.__name__}(path) writes it again" in caplog.text
+    save([], path)
+    assert index(path) == 0 and list(load(path)) == []
+
+
+def test_an_index_is_used_and_not_believed(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    path = tmp_path / "data.jsonl"
+    JSONLSerializer.save(ROWS * 20, path)
+    index_jsonl(path)
+    store = fsspec.filesystem("memory")
+    store.pipe("/lines.jsonl", path.read_bytes().replace(b"\n", b" ", 1))  # far from its end
+    store.pipe("/lines.jsonl.index", path.with_name("data.jsonl.index").read_bytes())
+    flow = JSONLData("memory://lines.jsonl")
+    assert flow.datapoint(0, 7) == ROWS[7]
+    with pytest.raises(FormatError, match="does not end with a line: the index is of another file"):
+        list(flow)
+
+
+@given(data=st.data())
+def test_a_damaged_index_is_refused_or_still_right(data, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "indexed.jsonl"
+    JSONLSerializer.save(ROWS, path)
+    index_jsonl(path)
+    index = path.with_name("indexed.jsonl.index")
+    raw = bytearray(index.read_bytes())
+    for place in data.draw(st.lists(st.integers(0, len(raw) - 1), max_size=3)):
+        raw[place] = data.draw(st.integers(0, 255))
+    index.write_bytes(raw[: data.draw(st.integers(0, len(raw)))])
+    try:
+        assert list(JSONLData(path)) == ROWS
+    except FormatError as error:
+        assert "indexed.jsonl.index: the" in str(error)
 
 
 def test_arrays_become_lists_and_a_last_line_needs_no_end(tmp_path):

@@ -7,12 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_dataflow import ArgumentError, FormatError, decode_example, encode_example
+from towerpack_dataflow import (
+    ArgumentError,
+    FormatError,
+    decode_example,
+    decode_sequence_example,
+    encode_example,
+)
 
 # {"f": [0.5, 1.5], "i": [-1, 300], "s": [b"a", b""]} as TensorFlow 2.21 writes it.
 BY_TENSORFLOW = bytes.fromhex(
     "0a380a110a0166120c120a0a080000003f0000c03f0a150a016912101a0e0a0cffffffffffffffffff01ac020a0c0a0173"
     "12070a050a01610a00"
+)
+
+# The context {"id": [7]}, and lists {"x": [[0.5], [1.5, 2.5]]}, as TensorFlow 2.21 writes them.
+SEQUENCE_BY_TENSORFLOW = bytes.fromhex(
+    "0a0d0a0b0a02696412051a030a0107121f0a1d0a017812180a0812060a040000003f0a0c120a0a080000c03f00002040"
 )
 
 FEATURES = st.dictionaries(
@@ -34,6 +45,24 @@ def test_what_tensorflow_writes():
         "s": ("O", [b"a", b""]),
     }
     assert encode_example({"f": [0.5, 1.5], "i": [-1, 300], "s": ["a", b""]}) == BY_TENSORFLOW
+
+
+def test_a_sequence_that_tensorflow_writes():
+    context, lists_of = decode_sequence_example(SEQUENCE_BY_TENSORFLOW)
+    assert lists(context) == {"id": ("i", [7])}
+    assert [frame.tolist() for frame in lists_of["x"]] == [[0.5], [1.5, 2.5]] and list(lists_of) == ["x"]
+    assert decode_sequence_example(BY_TENSORFLOW)[0].keys() == {
+        "f",
+        "i",
+        "s",
+    }  # an Example is one without lists
+
+
+@given(st.binary(max_size=40))
+def test_bytes_that_are_no_sequence_are_refused_or_decoded(raw):
+    with contextlib.suppress(FormatError):
+        context, lists_of = decode_sequence_example(raw)
+        assert isinstance(context, dict) and isinstance(lists_of, dict)
 
 
 @given(FEATURES)

@@ -122,7 +122,7 @@ def test_a_replaced_file_is_noticed(path, tmp_path, caplog):
     shutil.copy(path.with_name("data.tfrecord.index"), tmp_path / "kept")
     write_tfrecord(RECORDS[5:], path)
     for made_before in (flow, shuffled):
-        with pytest.raises(FormatError, match=r"replaced or changed.*Make the flow again"):
+        with pytest.raises(FormatError, match=r"replaced or changed.*make it again"):
             list(made_before)
     shutil.copy(tmp_path / "kept", path.with_name("data.tfrecord.index"))
     assert [record for (record,) in TFRecordData(path)] == RECORDS[5:]
@@ -271,3 +271,14 @@ def test_a_file_elsewhere_is_read_through_its_url(path, tmp_path):
     write_tfrecord(RECORDS, tmp_path / "indexed")
     fsspec.filesystem("memory").pipe("/far.tfrecord.index", (tmp_path / "indexed.index").read_bytes())
     check_dataflow(TFRecordData("memory://far.tfrecord"), positions=3)
+
+
+def test_an_index_elsewhere_of_another_file_of_its_size_is_left_alone(tmp_path, caplog):
+    fsspec = pytest.importorskip("fsspec")
+    write_tfrecord([b"one", b"three"], tmp_path / "old")
+    write_tfrecord([b"three", b"two"], tmp_path / "new")
+    files = {"/swapped.tfrecord": "new", "/swapped.tfrecord.index": "old.index"}
+    for name, content in files.items():
+        fsspec.filesystem("memory").pipe(name, (tmp_path / content).read_bytes())
+    assert list(TFRecordData("memory://swapped.tfrecord")) == [[b"three"], [b"two"]]
+    assert "of another file than" in caplog.text

@@ -1,8 +1,17 @@
 """Arrays in files: NumPy's and HDF5, row by row."""
 
-from ._hdf5 import HDF5Data, HDF5Serializer
+from ._hdf5 import HDF5Data, HDF5Serializer, hdf5_version
 from ._npy_format import array_of, members_of
 from ._numpy_data import NumpyData
-from ._numpy_serializer import NumpySerializer
+from ._numpy_serializer import NumpySerializer, numpy_version
 
-__all__ = ["HDF5Data", "HDF5Serializer", "NumpyData", "NumpySerializer", "array_of", "members_of"]
+__all__ = [
+    "HDF5Data",
+    "HDF5Serializer",
+    "NumpyData",
+    "NumpySerializer",
+    "array_of",
+    "hdf5_version",
+    "members_of",
+    "numpy_version",
+]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, final
 
 import numpy as np
 
-from ..._errors import ArgumentError, ComponentError, FormatError, extra
+from ..._errors import ArgumentError, ComponentError, DataFlowError, FormatError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
 from ...storage import URL, create_path, local_path, open_url
@@ -16,11 +17,13 @@ from .._opened_records import OpenedRecords, open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow
 
-__all__ = ["HDF5Data", "HDF5Serializer"]
+__all__ = ["HDF5Data", "HDF5Serializer", "hdf5_version"]
 
 _VERSION: Final = 1
 _PATHS, _WRITTEN = "towerpack_data_paths", "towerpack_version"
 _ROWS = 256  # datapoints that are written at a time
+# What h5py raises where a file is damaged inside.
+_BROKEN = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 
 
 @final
@@ -58,13 +61,13 @@ class HDF5Serializer:
 
         Args:
             df: the flow, or what can stand in its place; datapoints are lists or tuples of arrays or numbers,
-                each component of one shape.
+                each component of one shape, and of the first one's dtype or one that fits into it.
             path: of the file. One that exists is replaced.
             data_paths: the name of each component's array in the file.
 
         Raises:
             ArgumentError: a datapoint has another number of components than there are names, or a component
-                changes its shape or is no array.
+                changes its shape, does not fit into the first one's dtype, or is no array of numbers.
             ImportError: the extra `[hdf5]` is missing.
             OSError: the file cannot be written.
         """
@@ -101,7 +104,7 @@ class HDF5Serializer:
         """
         if data_paths is None:
             name = local_path(path)
-            with _opened(name) as file:
+            with _opened(name) as file, _named(f"{name}: what the file says of itself"):
                 version, data_paths = file.attrs.get(_WRITTEN), file.attrs.get(_PATHS)
             if version is None or data_paths is None:
                 raise ArgumentError(f"{name} was not written by HDF5Serializer; give data_paths")
@@ -120,7 +123,7 @@ class _HDF5Rows(OpenedRecords):
         self._names = _checked_paths(data_paths)
         with open_url(self._path) as stored:
             self._version = stored.version
-        with _opened(self._path) as file:
+        with _opened(self._path) as file, _named(self._path):
             lengths = {name: self._array(file, name).shape[:1] for name in self._names}
         if len(set(lengths.values())) > 1 or () in lengths.values():
             raise ArgumentError(f"{self._path}: arrays of one length are needed; found {lengths}")
@@ -131,19 +134,21 @@ class _HDF5Rows(OpenedRecords):
         return int(self._length)
 
     def _record(self, index: int) -> list[Any]:
-        try:
-            return [array[index] for array in self._file()]
-        except OSError as error:
-            raise FormatError(f"{self._path}, row {index} cannot be read: {error}") from error
+        arrays = self._file()
+        with _named(f"{self._path}, row {index}"):
+            return [array[index] for array in arrays]
 
     def _open(self) -> list[Any]:
         open_same(self._path, self._version).close()
         file = _opened(self._path)
-        return [self._array(file, name) for name in self._names]
+        with _named(self._path):
+            return [self._array(file, name) for name in self._names]
 
     def _array(self, file: Any, name: str) -> Any:
-        array = file.get(name)
-        if array is None or not hasattr(array, "shape"):
+        array = None
+        if name in file:
+            array = file[name]  # get() takes a damaged one for a missing one
+        if not hasattr(array, "shape"):
             raise ComponentError(f"{self._path} has no array {name!r}; it has {', '.join(file)}")
         return array
 
@@ -157,6 +162,33 @@ def _opened(path: str) -> Any:
         return h5py.File(path, "r", locking=False)
     except OSError as error:
         raise FormatError(f"{path} is no HDF5 file, or is cut off or damaged ({error})") from error
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Raises what h5py finds in a damaged file as an error that names `what`."""
+    try:
+        yield
+    except DataFlowError:
+        raise
+    except _BROKEN as error:
+        raise FormatError(
+            f"{what} cannot be read: the file is damaged inside; copy or write it again ({error})"
+        ) from error
+
+
+def hdf5_version(path: URL) -> int | None:
+    """Returns the version of a file's format; `None` if `HDF5Serializer` has not written the file.
+
+    Raises:
+        FormatError: the file is no HDF5 file, is cut off or damaged.
+        ImportError: the extra `[hdf5]` is missing.
+        OSError: the file is missing, or may not be read.
+    """
+    name = local_path(path)
+    with _opened(name) as file, _named(f"{name}: what the file says of itself"):
+        version = file.attrs.get(_WRITTEN)
+        return None if version is None else int(version)
 
 
 def _checked_paths(data_paths: Sequence[str]) -> list[str]:
@@ -191,6 +223,13 @@ def _append(file: Any, names: list[str], rows: list[Any], end: int) -> None:
                 f"component {position} ({name}) has shape {array.shape[1:]} in the first datapoint, and "
                 f"{wrong[0].shape} in one of {end - len(rows)} to {end - 1}; HDF5 arrays have one shape. "
                 f"TFRecordSerializer takes any"
+            )
+        unfit = [value.dtype for value in values if not np.can_cast(value.dtype, array.dtype)]
+        if unfit:
+            raise ArgumentError(
+                f"component {position} ({name}) is of {array.dtype} in the first datapoint, and of "
+                f"{unfit[0]} in one of {end - len(rows)} to {end - 1}, which would be rounded; make all of "
+                f"one dtype"
             )
         array.resize(end, axis=0)
         array[end - len(rows) : end] = np.stack(values)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ..._errors import FormatError
 from ...storage import StoredFile, StoredStream
 
-__all__ = ["array_of", "members_of", "objects_of"]
+__all__ = ["array_of", "holds_objects", "members_of", "objects_of"]
 
 _LOCAL_HEADER = struct.Struct(
     "<26xHH"
@@ -65,6 +65,15 @@ def objects_of(name: str, content: memoryview) -> memoryview:
     if not dtype.hasobject:
         raise FormatError(f"{name} holds {dtype}; expected a list of datapoints")
     return content[start:]
+
+
+def holds_objects(name: str, content: memoryview) -> bool:
+    """Returns whether a `.npy` file holds Python's objects.
+
+    Raises:
+        FormatError: the bytes are no such file.
+    """
+    return bool(_header(name, content)[2].hasobject)
 
 
 def members_of(file: StoredFile) -> dict[str, memoryview]:

@@ -75,7 +75,7 @@ class FileRows(ArrayRows):
     def _take(self, path: str, file: StoredFile, find: Callable[[StoredFile], Any]) -> None:
         self._path, self._version, self._find = path, file.version, find
         super().__init__(find(file))
-        self.__qualname__ = f"{path} of {len(self)} rows"
+        self.__qualname__ = f"{file.name} of {len(self)} rows"
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy holds the name of the file."""

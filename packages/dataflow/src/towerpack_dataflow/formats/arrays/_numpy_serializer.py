@@ -19,15 +19,16 @@ from ...storage import URL, StoredFile, create_file, open_url
 from .._opened_records import open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow, Records
-from ._npy_format import array_of, members_of, objects_of
+from ._npy_format import array_of, holds_objects, members_of, objects_of
 from ._numpy_data import FileRows
 
-__all__ = ["NumpySerializer"]
+__all__ = ["NumpySerializer", "numpy_version"]
 
 _VERSION: Final = 1
 _HEAD = "towerpack"  # what the file is: JSON
 _RECORDS, _ENDS = "records", "ends"
 _OF_TENSORPACK = "buffer"
+_NUMBERS = {bool, int, float, complex}
 
 
 @final
@@ -35,7 +36,8 @@ class NumpySerializer:
     """Writes a flow to a `.npz` file, and reads it. For what fits into memory, in which the file is made.
 
     Datapoints that stack become one array for each component, which any program with NumPy reads, and which
-    `load` maps. Others become records of msgpack with arrays (extra `[msgpack]`). Nothing is pickled.
+    `load` maps; Python's numbers come back as such. Others become records of msgpack with arrays (extra
+    `[msgpack]`). Nothing is pickled.
 
     Example:
         >>> import tempfile
@@ -43,7 +45,7 @@ class NumpySerializer:
         >>> path = tempfile.mkdtemp() + "/points.npz"
         >>> NumpySerializer.save(DataFromList([[1, 0.5], [2, 1.5]], shuffle=False), path)
         >>> list(NumpySerializer.load(path, shuffle=False))
-        [[np.int64(1), np.float64(0.5)], [np.int64(2), np.float64(1.5)]]
+        [[1, 0.5], [2, 1.5]]
     """
 
     @staticmethod
@@ -95,6 +97,21 @@ class NumpySerializer:
         return DataFromArrays(rows, shuffle)
 
 
+def numpy_version(path: URL) -> int | None:
+    """Returns the version of a file's format: ours, 0 for Tensorpack's, and `None` for arrays of others.
+
+    Raises:
+        FormatError: the file is no archive, or what it says of itself is damaged.
+        OSError: the file is missing, or may not be read.
+    """
+    with open_url(path) as file:
+        members = members_of(file)
+        if _HEAD in members:
+            return int(_head(file.name, members)["version"])
+        old = members.get(_OF_TENSORPACK)
+        return 0 if old is not None and len(members) == 1 and holds_objects(file.name, old) else None
+
+
 def _stacked(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """Returns one array for each component; None if the datapoints are not alike."""
     if not datapoints or len({type(datapoint) for datapoint in datapoints}) > 1:
@@ -107,7 +124,7 @@ def _stacked(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]] | N
         return None
     if not keys or not all(isinstance(key, (str, int)) for key in keys):
         return None
-    arrays = {}
+    arrays, plain = {}, []
     for number, key in enumerate(keys):
         values = [datapoint[key] for datapoint in datapoints]
         if len({(np.shape(value), np.asarray(value).dtype) for value in values}) > 1:
@@ -116,7 +133,10 @@ def _stacked(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]] | N
         if array.dtype.kind not in "biufcmM":
             return None
         arrays[f"component_{number}"] = array
-    return {"kind": kind.__name__, "keys": keys}, arrays
+        kinds = set(map(type, values))
+        if len(kinds) == 1 and kinds <= _NUMBERS:
+            plain.append(number)
+    return {"kind": kind.__name__, "keys": keys, "python": plain}, arrays
 
 
 def _as_records(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -149,13 +169,16 @@ def _head(name: str, members: dict[str, memoryview]) -> dict[str, Any]:
 
 
 def _components(file: StoredFile) -> Any:
-    """Returns the array of each component, in what datapoints are."""
+    """Returns the array of each component, or a list of Python's numbers, in what datapoints are."""
     members = members_of(file)
     head = _head(file.name, members)
     try:
         arrays = [_array(file, members, f"component_{number}") for number in range(len(head["keys"]))]
         kind = {"list": list, "tuple": tuple, "dict": dict}[head["kind"]]
-        found = dict(zip(head["keys"], arrays)) if kind is dict else kind(arrays)
+        values: list[Any] = list(arrays)
+        for number in head.get("python", ()):
+            values[number] = arrays[number].tolist()
+        found = dict(zip(head["keys"], values)) if kind is dict else kind(values)
         if not arrays or any(array.shape[:1] != (head["count"],) for array in arrays):
             raise LookupError(f"{head['count']} datapoints, arrays of {[array.shape for array in arrays]}")
     except (LookupError, TypeError) as error:
@@ -198,6 +221,7 @@ class _StoredRecords(Records):
     def __init__(self, path: str, version: str) -> None:
         self._path, self._version = path, version
         with open_same(path, version) as file:
+            self._name = name = file.name
             members = members_of(file)
             count = _head(file.name, members)["count"]
             try:
@@ -206,12 +230,12 @@ class _StoredRecords(Records):
                 whole = len(ends) == count and begins[-1] == len(records) and (np.diff(begins) >= 0).all()
             except (LookupError, TypeError, ValueError) as error:
                 raise FormatError(
-                    f"{path}: what it says of itself does not fit its arrays: {error!r}"
+                    f"{name}: what it says of itself does not fit its arrays: {error!r}"
                 ) from error
         if not whole or records.dtype != np.uint8 or ends.dtype != np.int64:
-            raise FormatError(f"{path}: {_ENDS!r} does not say where {count} records end; write it again")
+            raise FormatError(f"{name}: {_ENDS!r} does not say where {count} records end; write it again")
         self._content, self._begins = memoryview(records), begins
-        self.__qualname__ = f"{path} of {count} records"
+        self.__qualname__ = f"{name} of {count} records"
 
     def __len__(self) -> int:
         return len(self._begins) - 1
@@ -224,7 +248,7 @@ class _StoredRecords(Records):
             try:
                 yield unpack_record(bytearray(self._content[begin:end]))
             except FormatError as error:
-                raise FormatError(f"{self._path}, record {index}: {error}") from error
+                raise FormatError(f"{self._name}, record {index}: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _StoredRecords, (self._path, self._version)

@@ -2,7 +2,7 @@
 
 from ._array_encoding import ArrayFrames, array_description, is_plain, raw_bytes
 from ._messages import MAX_MESSAGE_BYTES, MESSAGE_VERSION, pack_message, unpack_message
-from ._records import pack_record, unpack_record
+from ._records import pack_record, record_version, unpack_record
 from ._stored_datapoints import decode_stored
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "pack_message",
     "pack_record",
     "raw_bytes",
+    "record_version",
     "unpack_message",
     "unpack_record",
 ]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from ..._errors import FormatError, MessageError
 from ._messages import pack_message, unpack_message
 
-__all__ = ["RECORD_MAGIC", "RECORD_VERSION", "pack_record", "unpack_record"]
+__all__ = ["RECORD_MAGIC", "RECORD_VERSION", "pack_record", "record_version", "unpack_record"]
 
 RECORD_MAGIC: Final = b"TWDP"
 RECORD_VERSION: Final = 1
@@ -56,6 +56,15 @@ def unpack_record(record: Any) -> Any:
         return unpack_message(_frames(view), max_bytes=view.nbytes)
     except MessageError as error:
         raise FormatError(f"the record is damaged: {error}") from error
+
+
+def record_version(record: Any) -> int | None:
+    """Returns the version of a record's format; `None` for bytes that `pack_record` has not made."""
+    view = memoryview(record)
+    if view.nbytes < _HEADER.size or bytes(view[: len(RECORD_MAGIC)]) != RECORD_MAGIC:
+        return None
+    version: int = _HEADER.unpack_from(view)[1]
+    return version
 
 
 def _frames(view: memoryview) -> list[memoryview]:

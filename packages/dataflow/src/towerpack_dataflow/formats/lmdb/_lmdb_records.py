@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 from ..._errors import ArgumentError, FormatError, extra
-from ...storage import list_to_pickle
+from ...storage import list_to_pickle, printable
 from .._record_flow import Records
 from ._lmdb_file import data_file, open_environment, read_snapshot
 
@@ -74,7 +74,7 @@ class LMDBRecords(Records):
         self._thread = threading.local()
         self._keys = self._found_keys(keys)
         self._thread = threading.local()
-        self.__qualname__ = f"{os.fspath(path)} of {len(self._keys)} records"
+        self.__qualname__ = f"{printable(os.fspath(path))} of {len(self._keys)} records"
 
     def __len__(self) -> int:
         """Returns the number of records."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentError, SendError, extra
+from ..._errors import SendError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
 from ...storage import create_path
@@ -46,11 +46,12 @@ class LMDBSerializer:
 
         Args:
             df: the flow, or what can stand in its place.
-            path: the file, or a folder that exists, which then contains `data.mdb`.
+            path: the file, or a folder that exists, which then contains `data.mdb`. One that exists is
+                replaced; who reads it at that time reads the old one.
             write_frequency: after how many datapoints to write what was gathered. More need more memory.
 
         Raises:
-            ArgumentError: there is such a file, or `write_frequency` is not an integer from 1 up.
+            ArgumentError: `write_frequency` is not an integer from 1 up.
             ImportError: the extra `[lmdb]` is missing.
             OSError: the file cannot be written.
             SendError: a datapoint holds something that is neither array, number, string, bytes, None nor a
@@ -58,10 +59,6 @@ class LMDBSerializer:
         """
         arguments.count("write_frequency", write_frequency)
         target = Path(path) / "data.mdb" if os.path.isdir(path) else Path(path)
-        if target.exists():
-            raise ArgumentError(
-                f"path is a file to be written; {target} exists: remove it, or take another path"
-            )
         with extra("lmdb", "writing LMDB files"):
             from ..encoding import pack_record
         with _new_file(target) as environment:

@@ -1,10 +1,10 @@
 """Tables in files: Parquet, CSV, lines of JSON, SVMLight; row by row."""
 
 from ._chunk_shuffle import ChunkShuffle
-from ._csv_data import CSVData, CSVSerializer
-from ._jsonl_data import JSONLData, JSONLSerializer
+from ._csv_data import CSVData, CSVSerializer, index_csv
+from ._jsonl_data import JSONLData, JSONLSerializer, index_jsonl
 from ._parquet_data import ParquetData
-from ._parquet_serializer import ParquetSerializer
+from ._parquet_serializer import ParquetSerializer, parquet_version
 from ._svmlight_data import SVMLightData
 
 __all__ = [
@@ -16,4 +16,7 @@ __all__ = [
     "ParquetData",
     "ParquetSerializer",
     "SVMLightData",
+    "index_csv",
+    "index_jsonl",
+    "parquet_version",
 ]

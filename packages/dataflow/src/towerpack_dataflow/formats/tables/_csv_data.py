@@ -13,19 +13,20 @@ from ...sources._as_dataflow import as_dataflow
 from ...storage import URL, create_file, open_url
 from .._progress import with_progress
 from .._record_flow import RecordFlow
-from ._text_records import TextRecords
+from ._text_records import ROWS, TextRecords, index_text
 
-__all__ = ["CSVData", "CSVSerializer"]
+__all__ = ["CSVData", "CSVSerializer", "index_csv"]
 
 _LONGEST_HEADER = 2**20
 
 
 @final
 class CSVData(RecordFlow):
-    """Yields the rows of a table with a header; addressable. Where each begins is found at the start.
+    """Yields the rows of a table with a header; addressable.
 
-    A datapoint is a dict of the columns. As in RFC 4180, a field in double quotes may hold commas, line ends
-    and doubled quotes.
+    Where each row begins is read from the index beside the file, if `index_csv` has written one; else the
+    file is read for it when the flow is made. A datapoint is a dict of the columns. As in RFC 4180, a field
+    in double quotes may hold commas, line ends and doubled quotes.
 
     Args:
         path: of the file, in UTF-8; its first line has the names of the columns.
@@ -37,8 +38,8 @@ class CSVData(RecordFlow):
     Raises:
         ArgumentError: `delimiter` is not one character, or `columns` is no dict of functions.
         ComponentError: the table has no such column.
-        FormatError: the file has no header, or ends inside of quotes; a pass raises it for a row that has
-            more or fewer fields than the header, or a field that its function refuses.
+        FormatError: the file has no header, or ends inside of quotes, or the index is damaged; a pass raises
+            it for a row that has more or fewer fields than the header, or a field that its function refuses.
         OSError: the file is missing, or may not be read.
 
     Example:
@@ -60,8 +61,9 @@ class CSVData(RecordFlow):
         delimiter: str = ",",
     ) -> None:
         """Reads the header, and finds the rows."""
-        decode = _Row(_header(path, _checked_delimiter(delimiter)), columns, delimiter, os.fspath(path))
-        super().__init__(TextRecords(path, decode, quoted=True, skip=1), shuffle)
+        name, header = _header(path, _checked_delimiter(delimiter))
+        decode = _Row(name, header, columns, delimiter)
+        super().__init__(TextRecords(path, decode, ROWS, skip=1), shuffle)
 
 
 @final
@@ -99,12 +101,31 @@ class CSVSerializer:
         return CSVData(path, shuffle=shuffle)
 
 
+def index_csv(path: URL) -> int:
+    """Writes the index of a table, `<path>.index`, so that flows over the file are made at once.
+
+    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
+    if the file has been replaced since.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        the number of rows, without the header.
+
+    Raises:
+        FormatError: the file ends inside of quotes.
+        OSError: the file cannot be read, or the index cannot be written.
+    """
+    return max(index_text(path, ROWS) - 1, 0)
+
+
 @final
 class _Row:
     """Makes the datapoint of a record's text."""
 
     def __init__(
-        self, header: list[str], columns: Mapping[str, Callable[[str], Any]] | None, delimiter: str, path: str
+        self, file: str, header: list[str], columns: Mapping[str, Callable[[str], Any]] | None, delimiter: str
     ) -> None:
         if columns is not None and not (
             isinstance(columns, Mapping) and all(map(callable, columns.values()))
@@ -112,7 +133,7 @@ class _Row:
             raise ArgumentError(f"columns is a dict of functions by names of columns; received {columns!r}")
         missing = [name for name in columns or () if name not in header]
         if missing:
-            raise ComponentError(f"{path} has no column {missing[0]!r}; it has {', '.join(header)}")
+            raise ComponentError(f"{file} has no column {missing[0]!r}; it has {', '.join(header)}")
         self._count, self._delimiter = len(header), delimiter
         wanted: Mapping[str, Callable[[str], Any]] = (
             dict.fromkeys(header, str) if columns is None else columns
@@ -139,18 +160,17 @@ def _checked_delimiter(delimiter: str) -> str:
     return delimiter
 
 
-def _header(path: URL, delimiter: str) -> list[str]:
+def _header(path: URL, delimiter: str) -> tuple[str, list[str]]:
+    """Returns the name of the file without credentials, and those of its columns."""
     with open_url(path) as file:
         begin = bytes(file.read(0, min(file.size, _LONGEST_HEADER)))
     try:
         names = _fields(_first_record(begin).decode("utf-8-sig").rstrip("\r\n"), delimiter)
     except UnicodeDecodeError as error:
-        raise FormatError(f"{os.fspath(path)}: its header is no UTF-8: {error}") from error
+        raise FormatError(f"{file.name}: its header is no UTF-8: {error}") from error
     if not names or len(set(names)) < len(names):
-        raise FormatError(
-            f"{os.fspath(path)}: its first line is to have a name for each column; found {names}"
-        )
-    return names
+        raise FormatError(f"{file.name}: its first line is to have a name for each column; found {names}")
+    return file.name, names
 
 
 def _first_record(begin: bytes) -> bytes:

@@ -13,14 +13,17 @@ from ...sources._as_dataflow import as_dataflow
 from ...storage import URL, create_file
 from .._progress import with_progress
 from .._record_flow import RecordFlow
-from ._text_records import TextRecords
+from ._text_records import LINES, TextRecords, index_text
 
-__all__ = ["JSONLData", "JSONLSerializer"]
+__all__ = ["JSONLData", "JSONLSerializer", "index_jsonl"]
 
 
 @final
 class JSONLData(RecordFlow):
-    """Yields the lines of a file of JSON; addressable. Where each begins is found when the flow is made.
+    """Yields the lines of a file of JSON; addressable.
+
+    Where each line begins is read from the index beside the file, if `index_jsonl` has written one; else the
+    file is read for it when the flow is made.
 
     Args:
         path: of the file, in UTF-8; each line is an object, which is a datapoint that is a dict, or an array,
@@ -29,7 +32,7 @@ class JSONLData(RecordFlow):
 
     Raises:
         OSError: the file is missing, or may not be read.
-        FormatError: raised by a pass, for a line that is neither.
+        FormatError: the index is damaged; a pass raises it for a line that is neither.
 
     Example:
         >>> import tempfile
@@ -44,7 +47,7 @@ class JSONLData(RecordFlow):
 
     def __init__(self, path: URL, shuffle: bool = False) -> None:
         """Finds the lines."""
-        super().__init__(TextRecords(path, _parsed, quoted=False), shuffle)
+        super().__init__(TextRecords(path, _parsed, LINES), shuffle)
 
 
 @final
@@ -79,6 +82,31 @@ class JSONLSerializer:
     def load(path: URL, shuffle: bool = False) -> JSONLData:
         """Returns `JSONLData(path, shuffle)`."""
         return JSONLData(path, shuffle)
+
+
+def index_jsonl(path: URL) -> int:
+    """Writes the index of a file of JSON, `<path>.index`, so that flows over the file are made at once.
+
+    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
+    if the file has been replaced since.
+
+    Args:
+        path: of the file.
+
+    Returns:
+        the number of lines.
+
+    Raises:
+        OSError: the file cannot be read, or the index cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/words.jsonl"
+        >>> JSONLSerializer.save([{"text": "one"}, {"text": "two"}], path)
+        >>> index_jsonl(path)
+        2
+    """
+    return index_text(path, LINES)
 
 
 def _parsed(line: str) -> Any:

@@ -17,7 +17,7 @@ from .._opened_records import OpenedRecords, open_same
 from .._record_flow import RecordFlow
 from ._chunk_shuffle import ChunkOrder, ChunkShuffle
 
-__all__ = ["ParquetData"]
+__all__ = ["ParquetData", "opened_parquet"]
 
 
 @final
@@ -85,16 +85,16 @@ class _ParquetRows(OpenedRecords):
         self._groups: OrderedDict[int, tuple[Any, ...]] = OrderedDict()
         with open_url(path) as stored:
             self._version = stored.version
-            file = _opened(stored)
+            file = opened_parquet(stored)
             names = file.schema_arrow.names
             facts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
         missing = [name for name in columns or () if name not in names]
         if missing:
-            raise ComponentError(f"{self._path} has no column {missing[0]!r}; it has {', '.join(names)}")
+            raise ComponentError(f"{self._name} has no column {missing[0]!r}; it has {', '.join(names)}")
         self._columns = list(names if columns is None else columns)
         self.sizes = np.array(facts, np.int64)
         self._ends = np.cumsum(self.sizes)
-        self.__qualname__ = f"{self._path} of {len(self)} rows"
+        self.__qualname__ = f"{self._name} of {len(self)} rows"
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -134,16 +134,22 @@ class _ParquetRows(OpenedRecords):
             LookupError,
             NotImplementedError,
         ) as error:  # pyarrow's own errors are these
-            raise FormatError(f"{self._path}, row group {number}, cannot be read: {error}") from error
+            raise FormatError(f"{self._name}, row group {number}, cannot be read: {error}") from error
 
     def _open(self) -> Any:
-        return _opened(open_same(self._path, self._version))
+        return opened_parquet(open_same(self._path, self._version))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_groups": OrderedDict()}
 
 
-def _opened(stored: StoredFile) -> Any:
+def opened_parquet(stored: StoredFile) -> Any:
+    """Opens a Parquet file.
+
+    Raises:
+        FormatError: it is none, is cut off or damaged.
+        ImportError: the extra `[parquet]` is missing.
+    """
     with extra("parquet", f"reading {stored.name}"):
         import pyarrow as pa
         from pyarrow import parquet

@@ -11,14 +11,15 @@ import numpy as np
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, SendError, extra
 from ...sources._as_dataflow import as_dataflow
-from ...storage import URL, create_file
+from ...storage import URL, create_file, open_url
 from .._progress import with_progress
 from ._chunk_shuffle import ChunkShuffle
-from ._parquet_data import ParquetData
+from ._parquet_data import ParquetData, opened_parquet
 
-__all__ = ["ParquetSerializer"]
+__all__ = ["ParquetSerializer", "parquet_version"]
 
 _VERSION: Final = "1"
+_WRITTEN: Final = "towerpack"
 
 
 @final
@@ -71,6 +72,20 @@ class ParquetSerializer:
         return ParquetData(path, shuffle=shuffle)
 
 
+def parquet_version(path: URL) -> int | None:
+    """Returns the version of a file's format; `None` if `ParquetSerializer` has not written the file.
+
+    Raises:
+        FormatError: the file is no Parquet file, is cut off or damaged.
+        ImportError: the extra `[parquet]` is missing.
+        OSError: the file is missing, or may not be read.
+    """
+    with open_url(path) as stored:
+        metadata = opened_parquet(stored).schema_arrow.metadata or {}
+    version = metadata.get(_WRITTEN.encode())
+    return int(version) if version is not None and version.isdigit() else None
+
+
 def _table(rows: list[Any], schema: Any, begin: int) -> Any:
     import pyarrow as pa
 
@@ -84,7 +99,7 @@ def _table(rows: list[Any], schema: Any, begin: int) -> Any:
     try:
         if schema is not None:
             return pa.Table.from_pydict(columns, schema)
-        described = {"towerpack": _VERSION}
+        described = {_WRITTEN: _VERSION}
         return pa.Table.from_pydict(columns).replace_schema_metadata(described)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise SendError(

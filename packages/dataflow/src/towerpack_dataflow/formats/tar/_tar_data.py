@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -72,9 +73,8 @@ class _TarSamples(OpenedRecords):
         self._decoder, self._cache = decoder, cache
         with open_url(path, cache) as file:
             self._version = file.version
-            index = load_index(file, cache)
-        self._samples, self._places = index.samples, list(zip(index.begins.tolist(), index.sizes.tolist()))
-        self._names = index.names
+            self._index = load_index(file, self._path, cache)
+        self._samples, self._places = self._index.samples, self._index.places
         self.__qualname__ = f"{file.name} of {len(self)} samples"
 
     def __len__(self) -> int:
@@ -82,12 +82,20 @@ class _TarSamples(OpenedRecords):
 
     def _record(self, index: int) -> Any:
         first, last = self._samples[index : index + 2].tolist()
-        sample: dict[str, Any] = {"__key__": key_of(self._names[first])[0]}
-        for member in range(first, last):
-            extension = key_of(self._names[member])[1]
+        names, places = self._index.names[first:last], self._places[first:last].tolist()
+        low, high = places[0][0], places[-1][1] + places[-1][2]
+        content = self._file().read(low, high - low)  # in one request, if the file lies elsewhere
+        sample: dict[str, Any] = {"__key__": key_of(names[0])[0]}
+        for name, (head, begin, size, check) in zip(names, places):
+            extension = key_of(name)[1]
             if extension in sample:
-                raise FormatError(f"{self._path}, sample {index}: it has {self._names[member]!r} twice")
-            sample[extension] = bytes(self._file().read(*self._places[member]))
+                raise FormatError(f"{self._name}, sample {index}: it has {name!r} twice")
+            if zlib.crc32(content[head - low : begin - low]) != check:
+                raise FormatError(
+                    f"{self._name}, sample {index}: {name!r} is not where the index says: the file is "
+                    f"damaged, or the index beside it is of another one; write the index again"
+                )
+            sample[extension] = bytes(content[begin - low : begin - low + size])
         return sample if self._decoder is None else self._decoder(sample)
 
     def _open(self) -> StoredFile:

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import tarfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -22,9 +23,10 @@ __all__ = ["TarIndex", "load_index", "scan", "store_index"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-INDEX_VERSION: Final = 1
+INDEX_VERSION: Final = 2
 _FORMAT: Final = "towerpack-tar-index"
 _BUFFER = 2**20
+_COLUMNS = 4
 
 
 @final
@@ -34,24 +36,31 @@ class TarIndex:
 
     Args:
         names: of the members.
-        begins: of their bytes in the file.
-        sizes: of their bytes.
+        places: a row for each: where its header begins in the file, where its bytes do, how many bytes it
+            has, and the CRC32 of the header.
         samples: the first member of each sample, and the number of members.
     """
 
     names: list[str]
-    begins: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
     samples: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, members: list[tuple[str, int, int]]) -> TarIndex:
+    def of(cls, names: list[str], places: npt.NDArray[np.int64]) -> TarIndex:
         """Groups members with one key, which follow each other, into samples."""
-        names = [name for name, _, _ in members]
         keys = [key_of(name)[0] for name in names]
         first = [number for number, key in enumerate(keys) if not number or keys[number - 1] != key]
-        places = np.array([place[1:] for place in members], np.int64).reshape(-1, 2)
-        return cls(names, places[:, 0], places[:, 1], np.array([*first, len(names)], np.int64))
+        return cls(names, places, np.array([*first, len(names)], np.int64))
+
+    def fits(self, file: StoredFile) -> bool:
+        """Returns whether the last member's header is where it should be.
+
+        A tar file is filled up to a multiple of 10 KiB, so another one often has the same size.
+        """
+        if not self.names:
+            return True
+        head, begin, _, check = self.places[-1].tolist()
+        return bool(zlib.crc32(file.read(head, begin - head)) == check)
 
 
 def key_of(name: str) -> tuple[str, str]:
@@ -72,10 +81,14 @@ def scan(file: StoredFile) -> TarIndex:
     Raises:
         FormatError: the file is no tar file, is cut off or compressed.
     """
-    return TarIndex.of(list(_members(file)))
+    names, places = [], []
+    for name, *place in _members(file):
+        names.append(name)
+        places.append(place)
+    return TarIndex.of(names, np.array(places, np.int64).reshape(-1, _COLUMNS))
 
 
-def _members(file: StoredFile) -> Iterator[tuple[str, int, int]]:
+def _members(file: StoredFile) -> Iterator[tuple[str, int, int, int, int]]:
     # Large reads where the file lies elsewhere; a mapped one is only looked at where headers are.
     stream = io.BufferedReader(StoredStream(file), _BUFFER)
     try:
@@ -87,7 +100,10 @@ def _members(file: StoredFile) -> Iterator[tuple[str, int, int]]:
                             f"{file.name}, member {member.name!r}, needs {member.size} bytes from byte "
                             f"{member.offset_data} on, and the file has {file.size}: it is cut off"
                         )
-                    yield member.name, member.offset_data, member.size
+                    begin = member.offset_data
+                    stream.seek(member.offset)  # `archive` seeks for itself
+                    header = stream.read(begin - member.offset)
+                    yield member.name, member.offset, begin, member.size, zlib.crc32(header)
             _check_end(file, archive.offset)
     except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
         hint = "compressed: decompress it first" if _is_compressed(file) else "cut off or damaged"
@@ -118,21 +134,29 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
             allow_pickle=False,
             head=np.frombuffer(json.dumps(head).encode(), np.uint8),
             names=np.frombuffer(names, np.uint8),
-            places=np.stack([index.begins, index.sizes], axis=1),
+            places=index.places,
         )
 
 
-def load_index(file: StoredFile, cache: UrlCache | None) -> TarIndex:
+def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:
     """Returns the members of a file: from the index beside it, else from the file itself.
 
-    An index of another version, or of a file that has been replaced since, is left alone, and logged.
+    An index of another version, or of a file that has been replaced since, is left alone, and logged. A file
+    whose URL has a query, as a signed one has, is taken to have none.
+
+    Args:
+        file: the tar file.
+        url: of it, with credentials.
+        cache: for an index elsewhere.
 
     Raises:
         FormatError: the index is damaged; or there is none, and the file is.
         StorageError: the index cannot be reached.
     """
+    if not is_local(url) and "?" in url:
+        return scan(file)
     try:
-        with open_url(f"{file.name}.index", cache) as stored:
+        with open_url(f"{url}.index", cache) as stored:
             found = _parsed(stored, file)
     except (FileNotFoundError, PermissionError):
         return scan(file)
@@ -153,7 +177,7 @@ def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
         head = json.loads(bytes(array_of(stored.name, members["head"])))
         if head["format"] != _FORMAT:
             raise FormatError(f"{stored.name} is no index of a tar file; remove it")
-        # A copy elsewhere has a version of its own; there, the size must do.
+        # A copy elsewhere has a version of its own; there, size and headers must do.
         same = head["size"] == file.size and (head["of"] == file.version or not is_local(file.name))
         if head["version"] != INDEX_VERSION or not same:
             return None
@@ -166,16 +190,19 @@ def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
         raise FormatError(
             f"{stored.name} is damaged ({error!r}); remove it, and call index_tar(path)"
         ) from error
-    return TarIndex.of([(name, begin, size) for name, (begin, size) in zip(names, places.tolist())])
+    index = TarIndex.of(names, places)
+    return index if index.fits(file) else None
 
 
 def _check_places(name: str, names: list[str], places: Any, size: int) -> None:
-    if places.dtype != np.int64 or places.shape != (len(names), 2):
+    if places.dtype != np.int64 or places.shape != (len(names), _COLUMNS):
         raise FormatError(f"{name} is damaged: it has {len(names)} names, and places of shape {places.shape}")
-    if len(names) and (
-        places.min() < 0 or (places.sum(axis=1) > size).any() or (places.sum(axis=1) < 0).any()
-    ):
+    heads, begins, sizes, _ = places.T
+    # Each number is within the file before numbers are added, so that no sum overflows.
+    if ((places[:, :3] < 0) | (places[:, :3] > size)).any() or (begins + sizes > size).any():
         raise FormatError(f"{name} is damaged: it has members outside of the {size} bytes of the file")
+    if (heads >= begins).any() or (heads[1:] < (begins + sizes)[:-1]).any():
+        raise FormatError(f"{name} is damaged: it has members that overlap")
 
 
 def _is_compressed(file: StoredFile) -> bool:

@@ -1,6 +1,6 @@
 """TFRecord files and their examples, without TensorFlow; needs the extra `[tfrecord]`."""
 
-from ._example import decode_example, encode_example
+from ._example import decode_example, decode_sequence_example, encode_example
 from ._tfrecord_data import TFRecordData
 from ._tfrecord_serializer import TFRecordSerializer
 from ._write_tfrecord import index_tfrecord, write_tfrecord
@@ -9,6 +9,7 @@ __all__ = [
     "TFRecordData",
     "TFRecordSerializer",
     "decode_example",
+    "decode_sequence_example",
     "encode_example",
     "index_tfrecord",
     "write_tfrecord",

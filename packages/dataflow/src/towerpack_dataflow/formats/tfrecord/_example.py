@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ..._errors import ArgumentError, FormatError
 from .._wire_format import WireError, fields, length_delimited, packed_varints, varint
 
-__all__ = ["decode_example", "encode_example"]
+__all__ = ["decode_example", "decode_sequence_example", "encode_example"]
 
 # Source: tensorflow/core/example/{example,feature}.proto. An Example is Features {1: a map}, whose entries
 # are a key and a Feature; a Feature is one of three lists, whose only field is number 1.
@@ -36,33 +36,63 @@ def decode_example(record: Any) -> dict[str, np.ndarray]:
         >>> decode_example(encode_example({"name": "seven", "size": [28, 28]}))
         {'name': array([b'seven'], dtype=object), 'size': array([28, 28])}
     """
-    features = {}
     try:
-        for number, kind, content in fields(memoryview(record)):
-            if number != 1 or kind != _DELIMITED:
-                continue
-            for number, kind, entry in fields(content):
-                if number == 1 and kind == _DELIMITED:
-                    name, feature = _entry(entry)
-                    features[name] = feature
+        return {name: _feature(content) for name, content in _entries(memoryview(record), 1)}
     except (WireError, UnicodeDecodeError) as error:
         raise FormatError(f"the record is no tf.train.Example: {error}") from error
-    return features
 
 
-def _entry(entry: memoryview) -> tuple[str, np.ndarray]:
-    name, feature = "", memoryview(b"")
-    for number, kind, content in fields(entry):
-        if kind == _DELIMITED:
-            if number == 1:
-                name = str(content, "utf-8")
-            elif number == 2:
-                feature = content
+def decode_sequence_example(record: Any) -> tuple[dict[str, np.ndarray], dict[str, list[np.ndarray]]]:
+    """Decodes a serialized `tf.train.SequenceExample`.
+
+    Args:
+        record: its bytes, or a view of them.
+
+    Returns:
+        the features of its context, as `decode_example` gives them; and by name its lists of features, such
+        as the frames of a video: an array for each member, which may differ in length.
+
+    Raises:
+        FormatError: the bytes are no `SequenceExample`.
+
+    Example:
+        >>> decode_sequence_example(bytes.fromhex("0a0b0a090a016312041a020a00"))
+        ({'c': array([], dtype=int64)}, {})
+    """
+    view = memoryview(record)
+    try:
+        context = {name: _feature(content) for name, content in _entries(view, 1)}
+        lists = {name: list(map(_feature, _members(content, 1))) for name, content in _entries(view, 2)}
+    except (WireError, UnicodeDecodeError) as error:
+        raise FormatError(f"the record is no tf.train.SequenceExample: {error}") from error
+    return context, lists
+
+
+def _members(message: memoryview, wanted: int) -> Iterator[memoryview]:
+    """Yields the messages in a field that is repeated."""
+    return (content for number, kind, content in fields(message) if (number, kind) == (wanted, _DELIMITED))
+
+
+def _entries(message: memoryview, wanted: int) -> Iterator[tuple[str, memoryview]]:
+    """Yields names and values of the map in a field, whose only field is number 1."""
+    for content in _members(message, wanted):
+        for entry in _members(content, 1):
+            name, value = "", memoryview(b"")
+            for number, kind, part in fields(entry):
+                if kind == _DELIMITED:
+                    if number == 1:
+                        name = str(part, "utf-8")
+                    elif number == 2:
+                        value = part
+            yield name, value
+
+
+def _feature(feature: memoryview) -> np.ndarray:
     found = np.empty(0, np.float32)
     for number, kind, content in fields(feature):
         if kind == _DELIMITED and number in _LISTS:
             found = _LISTS[number](content)
-    return name, found
+    return found
 
 
 def _bytes_list(content: memoryview) -> np.ndarray:

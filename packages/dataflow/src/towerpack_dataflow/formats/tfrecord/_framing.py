@@ -15,11 +15,14 @@ import numpy as np
 
 from ..._errors import FormatError, extra
 from ...storage import StoredFile
+from .._offset_index import IndexKind
 
-__all__ = ["FRAME_BYTES", "checked_record", "checksum_function", "framed", "scan"]
+__all__ = ["FRAME_BYTES", "INDEX", "checked_record", "checksum_function", "framed", "scan"]
 
 FRAME_BYTES = 16
 """What a record takes beside its own bytes."""
+
+INDEX = IndexKind(b"tfrecord", FRAME_BYTES, "index_tfrecord(path)")
 
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")

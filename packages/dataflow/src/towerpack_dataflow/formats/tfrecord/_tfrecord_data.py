@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
 
 from ..._errors import ArgumentTypeError, FormatError
-from ...storage import StoredFile, open_url
-from .._record_flow import RecordFlow, Records
-from ._framing import checked_record, checksum_function
-from ._record_index import load_index
+from ...storage import URL, StoredFile, open_url
+from .._offset_index import load_index
+from .._opened_records import OpenedRecords, open_same
+from .._record_flow import RecordFlow
+from ._framing import INDEX, checked_record, checksum_function, scan
 
 __all__ = ["TFRecordData", "TFRecords"]
 
@@ -57,7 +57,7 @@ class TFRecordData(RecordFlow):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: URL,
         decoder: Callable[[memoryview], Any] | None = None,
         shuffle: bool = False,
     ) -> None:
@@ -71,7 +71,7 @@ class TFRecordData(RecordFlow):
 
 
 @final
-class TFRecords(Records):
+class TFRecords(OpenedRecords):
     """Records of a file, each verified and decoded anew when it is read.
 
     Args:
@@ -79,17 +79,15 @@ class TFRecords(Records):
         decode: makes a datapoint of a view of a record.
     """
 
-    def __init__(self, path: str | os.PathLike[str], decode: Callable[[memoryview], Any]) -> None:
+    def __init__(self, path: URL, decode: Callable[[memoryview], Any]) -> None:
         """Reads the index, and closes the file again."""
-        self._url = os.fspath(path)
+        super().__init__(path)
         self._decode = decode
         self._crc32c: Any = checksum_function()
-        self._opened: tuple[int, StoredFile] | None = None
         with open_url(path) as file:
-            self._offsets = load_index(file, self._url, self._crc32c)
-            self._name = file.name  # without credentials, and absolute if it is a local path
-        if os.path.isabs(self._name):
-            self._url = self._name
+            self._version = file.version
+            offsets = load_index(file, self._path, INDEX)
+            self._offsets = scan(file, self._crc32c) if offsets is None else offsets
         self.__qualname__ = f"{self._name} of {len(self)} records"
 
     def __len__(self) -> int:
@@ -130,23 +128,15 @@ class TFRecords(Records):
         except FormatError as error:
             raise FormatError(f"{self._name}, record {index}: {error}") from error
 
-    def _file(self) -> StoredFile:
-        """Returns the file, opened by this process."""
-        opened = self._opened
-        if opened is not None and opened[0] == os.getpid():
-            return opened[1]
-        file = open_url(self._url)
-        if file.size != self._offsets[-1]:
-            raise FormatError(
-                f"{self._name}: the file was replaced or changed: the flow was made of {self._offsets[-1]} "
-                f"bytes; found {file.size}. Make the flow again"
-            )
-        self._opened = os.getpid(), file
-        return file
+    def _record(self, index: int) -> Any:
+        return next(self.several((index,)))
+
+    def _open(self) -> StoredFile:
+        return open_same(self._path, self._version)
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy opens the file when it first reads."""
-        return {**vars(self), "_opened": None, "_crc32c": None}
+        return {**super().__getstate__(), "_crc32c": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Takes over what another one knows of the file."""

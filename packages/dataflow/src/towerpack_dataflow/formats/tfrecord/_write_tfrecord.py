@@ -10,9 +10,9 @@ import numpy as np
 
 from ..._errors import ArgumentTypeError
 from ...storage import create_file, open_url
+from .._offset_index import store_index
 from .._progress import with_progress
-from ._framing import FRAME_BYTES, checksum_function, framed, scan
-from ._record_index import store_index
+from ._framing import FRAME_BYTES, INDEX, checksum_function, framed, scan
 
 __all__ = ["index_tfrecord", "write_tfrecord"]
 
@@ -40,14 +40,15 @@ def write_tfrecord(records: Iterable[bytes], path: str | os.PathLike[str]) -> No
                 )
             file.write(framed(record, crc32c))
             ends.append(ends[-1] + len(record) + FRAME_BYTES)
-    store_index(path, np.array(ends, np.int64))
+    with open_url(path) as written:
+        store_index(written, INDEX, np.array(ends, np.int64))
 
 
 def index_tfrecord(path: str | os.PathLike[str]) -> int:
     """Writes the index of a TFRecord file, `<path>.index`, so that flows over the file are made at once.
 
-    The index says its format and version, and the size and time of the file, so that a flow notices if the
-    file has been replaced since.
+    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
+    if the file has been replaced since.
 
     Returns:
         the number of records.
@@ -59,5 +60,5 @@ def index_tfrecord(path: str | os.PathLike[str]) -> int:
     """
     with open_url(path) as file:
         offsets = scan(file, checksum_function())
-    store_index(path, offsets)
+        store_index(file, INDEX, offsets)
     return len(offsets) - 1

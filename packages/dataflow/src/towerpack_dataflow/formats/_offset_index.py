@@ -1,0 +1,148 @@
+"""Where the records of a file begin: found once, and kept in a file beside it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import zlib
+from typing import Final, NamedTuple, final
+
+import numpy as np
+
+from .._errors import FormatError
+from ..storage import StoredFile, create_file, is_local, open_url
+
+__all__ = ["INDEX_VERSION", "IndexKind", "load_index", "parse_index", "store_index"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+INDEX_VERSION: Final = 2
+
+_MAGIC = b"TWPKIDX\n"
+# Magic, version, CRC32 of the offsets; kind of records; of the data file its size, time (ns, -1 if unknown)
+# and the CRC32 of its last bytes; number of records.
+_HEADER = struct.Struct("<8sII8sQqIQ")
+_LAST = 2**12  # bytes at the end of a data file by which it is known again
+
+
+@final
+class IndexKind(NamedTuple):
+    """What an index is of.
+
+    Attributes:
+        name: of the kind of records, up to eight bytes.
+        least: the fewest bytes of a record.
+        function: which writes such an index, as a call.
+    """
+
+    name: bytes
+    least: int
+    function: str
+
+
+def store_index(file: StoredFile, kind: IndexKind, offsets: np.ndarray) -> None:
+    """Writes `<file>.index`, as a whole or not at all.
+
+    Args:
+        file: the data file, a local one.
+        kind: of its records.
+        offsets: where each record begins, and the size of the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    table = offsets.astype("<i8").tobytes()
+    head = _HEADER.pack(
+        _MAGIC,
+        INDEX_VERSION,
+        zlib.crc32(table),
+        kind.name,
+        file.size,
+        _modified(file.name),
+        _last_bytes(file),
+        len(offsets) - 1,
+    )
+    with create_file(f"{file.name}.index") as out:
+        out.write(head + table)
+
+
+def load_index(file: StoredFile, url: str, kind: IndexKind) -> np.ndarray | None:
+    """Returns where each record begins, and the size of the file; `None` if no index says so.
+
+    An index of another version, or of a file that has been replaced since, is left alone, and logged. A file
+    whose URL has a query, as a signed one has, is taken to have none.
+
+    Args:
+        file: the data file.
+        url: of it, with credentials.
+        kind: of its records.
+
+    Raises:
+        FormatError: the index is damaged.
+        StorageError: the index cannot be reached.
+    """
+    if not is_local(url) and "?" in url:
+        return None
+    try:
+        with open_url(f"{url}.index") as stored:
+            raw = bytes(stored.read())
+    except (FileNotFoundError, PermissionError):
+        return None
+    try:
+        offsets = parse_index(raw, file, kind)
+    except FormatError as error:
+        raise FormatError(f"{file.name}.index: {error}") from error
+    if offsets is None:
+        _log.warning(
+            "%s.index is of another version, or of another file than %s is now; the file is read for it. "
+            "%s writes it again",
+            file.name,
+            os.path.basename(file.name),
+            kind.function,
+        )
+    return offsets
+
+
+def parse_index(raw: bytes, file: StoredFile, kind: IndexKind) -> np.ndarray | None:
+    """Decodes an index file; returns `None` if it is of another version, kind or data file.
+
+    A copy of the data file elsewhere has another time than the file that was indexed; there, the size and the
+    last bytes must do.
+
+    Args:
+        raw: its bytes.
+        file: the data file.
+        kind: of its records.
+
+    Raises:
+        FormatError: the bytes are no index, or are damaged.
+    """
+    if len(raw) < _HEADER.size or not raw.startswith(_MAGIC):
+        raise FormatError(f"the file is no index: it does not begin with {_MAGIC!r}; remove it")
+    _, version, crc32, name, size, time, last, count = _HEADER.unpack_from(raw)
+    if version != INDEX_VERSION:
+        return None
+    table = memoryview(raw)[_HEADER.size :]
+    if len(table) != 8 * (count + 1) or zlib.crc32(table) != crc32:
+        raise FormatError(f"the index is damaged; remove it, and write it again by {kind.function}")
+    same_time = -1 in (time, modified := _modified(file.name)) or time == modified
+    if name.rstrip(b"\0") != kind.name or size != file.size or not same_time or last != _last_bytes(file):
+        return None
+    offsets = np.frombuffer(table, "<i8").astype(np.int64)
+    if offsets[0] != 0 or offsets[-1] != size or (count and np.diff(offsets).min() < kind.least):
+        raise FormatError("the index has records that overlap, or leave gaps; remove it, and write it again")
+    return offsets
+
+
+def _last_bytes(file: StoredFile) -> int:
+    size = min(_LAST, file.size)
+    return zlib.crc32(file.read(file.size - size, size))
+
+
+def _modified(path: str) -> int:
+    """Returns when a local file was changed, in ns; -1 for a file elsewhere."""
+    try:
+        return os.stat(path).st_mtime_ns if is_local(path) else -1
+    except OSError:
+        return -1
