@@ -19,7 +19,7 @@ from ..operators._proxy_flow import ProxyDataFlow
 from ._suggest_workers import autotune
 
 if TYPE_CHECKING:
-    from .pool import Chunk, Dispatcher, InlinePool, WorkerPool
+    from .pool import Chunk, Dispatcher, Pool
     from .worker._task_handler import TaskHandler
     from .worker._task_messages import TaskResult
 
@@ -61,8 +61,9 @@ class ParallelFlow(ProxyDataFlow):
 
     _transparent = True
     _argument_names = {"num_workers": "_asked_for", "num_threads": "_asked_for"}
-    _worker_pool: WorkerPool | InlinePool | None = None
+    _worker_pool: Pool | None = None
     _read_only = False
+    _work = 1e-3  # seconds of work that are worth a message to a worker
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
 
     def __init__(
@@ -208,7 +209,7 @@ class ParallelFlow(ProxyDataFlow):
         finally:
             datapoints.close()  # type: ignore[attr-defined]
 
-    def _running_pool(self) -> WorkerPool | InlinePool:
+    def _running_pool(self) -> Pool:
         with self._starting:  # several threads may begin a pass at once
             pool = self._worker_pool
             if pool is None:
@@ -218,7 +219,7 @@ class ParallelFlow(ProxyDataFlow):
                 pool.start(self._handler())
             return pool
 
-    def _new_pool(self) -> WorkerPool | InlinePool:
+    def _new_pool(self) -> Pool:
         from .pool import InlinePool, PoolOptions, WorkerPool
 
         if self._num_workers == 0:
@@ -245,7 +246,14 @@ class ParallelFlow(ProxyDataFlow):
         longest = 1 if self._timeout is not None or self._num_workers == 0 else None
         budget = self._prefetch_bytes
         return Dispatcher(
-            start, stop, window=window, budget=budget, ordered=ordered, done=done, longest=longest
+            start,
+            stop,
+            window=window,
+            budget=budget,
+            ordered=ordered,
+            done=done,
+            longest=longest,
+            work=self._work,
         )
 
 

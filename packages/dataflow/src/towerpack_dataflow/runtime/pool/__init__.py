@@ -1,6 +1,6 @@
 """The workers of one flow, and the passes that they work on, on the parent's side."""
 
-from ._active_pass import ActivePass, Chunk
+from ._active_pass import ActivePass, Chunk, Message, Pool
 from ._dispatcher import Dispatcher, Pace
 from ._inline_pool import InlinePool
 from ._worker_group import WorkerGroup
@@ -12,7 +12,9 @@ __all__ = [
     "Chunk",
     "Dispatcher",
     "InlinePool",
+    "Message",
     "Pace",
+    "Pool",
     "PoolOptions",
     "WorkerGroup",
     "WorkerHandle",

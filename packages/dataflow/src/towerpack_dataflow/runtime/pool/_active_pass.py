@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 from time import monotonic
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, NamedTuple, Protocol, TypeVar, final
 from weakref import WeakMethod
 
 from ...flow._resume_marks import Marks, as_lists
 from ..tracing import process_spans
-from ..transport import DatapointList, Failure, ReceivedMessage, SteadyList
-from ..worker._task_handler import ATTEMPTS
+from ..transport import DatapointList, Failure, SteadyList
+from ..worker._task_handler import ATTEMPTS, TaskHandler
 from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
 from ..worker._worker_thread import InProcessMessage
 from ._dispatcher import Dispatcher
 
-__all__ = ["ActivePass", "Chunk"]
+__all__ = ["ActivePass", "Chunk", "Message", "Pool"]
 
 T = TypeVar("T")
+
+
+class Message(Protocol):
+    """Datapoints on their way to the consumer."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes they have."""
+
+    def open(self, read_only: bool = False) -> Any:
+        """Returns a list of the datapoints, once; read-only ones may be views of memory that is shared."""
 
 
 @final
@@ -26,7 +37,7 @@ class Chunk(NamedTuple):
     """The result of a task, and its datapoints, not unpacked yet; `None` if they come from no worker."""
 
     result: TaskResult
-    message: ReceivedMessage | InProcessMessage | None
+    message: Message | None
 
     def open(self, read_only: bool) -> list[Any]:
         """Returns the datapoints, if need be as read-only views of shared memory."""
@@ -148,7 +159,7 @@ class ActivePass:
             self._again[begin] = inputs
         self.dispatcher.take_back(begin)
 
-    def add_result(self, result: TaskResult, message: ReceivedMessage | InProcessMessage | None) -> None:
+    def add_result(self, result: TaskResult, message: Message | None) -> None:
         """Passes the result of a task on to the dispatcher."""
         if self._marks_before:
             result = result._replace(marks=self._marks_before.pop(result.begin, None))
@@ -161,3 +172,20 @@ class ActivePass:
         self.dispatcher.complete(
             result.begin, result.end, chunk, size, result.seconds, going_on=result.going_on
         )
+
+
+class Pool(Protocol):
+    """What makes the datapoints of passes, as flows use it."""
+
+    @property
+    def running(self) -> bool:
+        """Whether `start` was called, and nothing has ended since."""
+
+    def start(self, handler: TaskHandler) -> None:
+        """Starts the workers, which get `handler`."""
+
+    def close(self) -> None:
+        """Ends the workers."""
+
+    def chunks(self, this: ActivePass) -> Iterator[Chunk]:
+        """Yields the results of a pass."""

@@ -19,10 +19,11 @@ _MOST = 4096
 class Pace:
     """The number of datapoints in a task, learned from how long they take and how large they are."""
 
-    def __init__(self, most: int = _MOST) -> None:
-        """Begins with one at a time; never has more than `most`."""
+    def __init__(self, most: int = _MOST, work: float = _WORK) -> None:
+        """Begins with one at a time; never has more than `most`, or more than `work` seconds of them."""
         self._count = 1.0
         self._most = most
+        self._work = work
         self.seconds = 0.0
         self.bytes = 0.0
 
@@ -39,7 +40,7 @@ class Pace:
         weight = 1.0 if new else 0.25
         self.seconds += weight * (seconds / count - self.seconds)
         self.bytes += weight * (size / count - self.bytes)
-        fitting = min(_WORK / max(self.seconds, 1e-9), _BYTES / max(self.bytes, 1e-9), self._most)
+        fitting = min(self._work / max(self.seconds, 1e-9), _BYTES / max(self.bytes, 1e-9), self._most)
         # Growing step by step: the first datapoint is often the slowest, or the smallest.
         self._count = max(1.0, min(fitting, self._count * 2))
 
@@ -61,6 +62,7 @@ class Dispatcher(Generic[T]):
         ordered: whether datapoints leave in order, or as they come.
         done: stretches `(begin, end)` behind `start` that the consumer has had already.
         longest: the most datapoints in a stretch; `None` for as many as are worth a message.
+        work: seconds of work that are worth a message.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Dispatcher(Generic[T]):
         ordered: bool = True,
         done: Iterable[tuple[int, int]] = (),
         longest: int | None = None,
+        work: float = _WORK,
     ) -> None:
         """Begins with nothing handed out."""
         self._stop = stop
@@ -89,7 +92,7 @@ class Dispatcher(Generic[T]):
             if begin > self._fresh:
                 self._rests.append((self._fresh, begin))
             self._fresh = end
-        self.pace = Pace(longest or _MOST)
+        self.pace = Pace(longest or _MOST, work)
 
     @property
     def due(self) -> int:

@@ -2,7 +2,7 @@
 
 from ._channel import Channel, PeerGoneError, ReceivedMessage
 from ._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
-from ._flow_pickle import WorkerPayload, load_payload
+from ._flow_pickle import WorkerPayload, dump_payload, load_payload
 from ._large_copies import (
     CopyThread,
     StagedRows,
@@ -11,6 +11,7 @@ from ._large_copies import (
     environment_before,
     restore_environment,
 )
+from ._out_of_band_pickle import dump_out_of_band
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
@@ -35,6 +36,8 @@ __all__ = [
     "WorkerTraceback",
     "bypass_environment",
     "caches_are_bypassed",
+    "dump_out_of_band",
+    "dump_payload",
     "environment_before",
     "from_table",
     "load_payload",

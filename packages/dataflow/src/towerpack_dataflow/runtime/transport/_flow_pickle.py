@@ -8,6 +8,7 @@ import pickle
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, final
 
 import numpy as np
@@ -18,9 +19,10 @@ from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
 from ._mapped_files import mapped_array
 from ._out_of_band_pickle import dump_out_of_band
 
-__all__ = ["WorkerPayload", "load_payload"]
+__all__ = ["WorkerPayload", "dump_payload", "load_payload"]
 
 _DEEPEST = 12
+_BY_FORK = '; start_method="fork" hands over everything as it is'
 _CACHING = type(functools.cache(len))
 
 
@@ -41,13 +43,8 @@ class WorkerPayload:
         Raises:
             SendError: a part of `value` cannot be pickled; the text names it.
         """
-        raws: list[memoryview] = []
         self._lists = SharedListPickle()
-        try:
-            with self._lists.packing():
-                pickled = _dump_by_value(value, raws)
-        except Exception as error:
-            raise _explained(contents, error) from error
+        pickled, raws = _dump(value, contents, self._lists.packing(), _BY_FORK)
         raws.append(memoryview(pickled))
         # How many parts there are, and their sizes: a command line has no room for those of many arrays.
         counts: Any = np.array([len(raws) + 1, *(raw.nbytes for raw in raws)], np.int64)
@@ -65,6 +62,30 @@ class WorkerPayload:
         """Lets the memory go, once all workers have mapped it."""
         self._lists.close()
         os.close(self.descriptor)
+
+
+def dump_payload(value: Any, contents: Mapping[str, Any]) -> tuple[bytes, list[memoryview]]:
+    """Pickles a value for workers; returns its large buffers beside the pickle.
+
+    Args:
+        value: what to pickle.
+        contents: its parts under the names that error messages use.
+
+    Raises:
+        SendError: a part of `value` cannot be pickled; the text names it.
+    """
+    return _dump(value, contents, nullcontext(), "")
+
+
+def _dump(
+    value: Any, contents: Mapping[str, Any], packing: AbstractContextManager[Any], also: str
+) -> tuple[bytes, list[memoryview]]:
+    raws: list[memoryview] = []
+    try:
+        with packing:
+            return _dump_by_value(value, raws), raws
+    except Exception as error:  # explained outside of the packing, within which lists have no members
+        raise _explained(contents, error, also) from error
 
 
 def load_payload(descriptor: int) -> Any:
@@ -131,7 +152,7 @@ def _lost_module(name: str | None, found: set[str]) -> types.ModuleType | None:
     return None if importable or name == "__main__" else sys.modules.get(name)
 
 
-def _explained(contents: Mapping[str, Any], error: Exception) -> SendError:
+def _explained(contents: Mapping[str, Any], error: Exception, also: str) -> SendError:
     what, place, culprit = "", contents, error
     step = next(_failing(contents.items()), None)
     while step is not None and what.count(">") < _DEEPEST:
@@ -142,7 +163,7 @@ def _explained(contents: Mapping[str, Any], error: Exception) -> SendError:
     return SendError(
         f"{what}{_described(place)} cannot be sent to a worker process: {type(culprit).__name__}: {culprit}. "
         "Open files, locks and connections belong in reset_state() or worker_init_fn, which run in the "
-        'worker; start_method="fork" hands over everything as it is'
+        f"worker{also}"
     )
 
 

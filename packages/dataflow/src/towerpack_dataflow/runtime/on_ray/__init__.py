@@ -1,0 +1,5 @@
+"""Workers that are actors on a Ray cluster."""
+
+from ._ray_runner import RayRunner
+
+__all__ = ["RayRunner"]

@@ -1,0 +1,296 @@
+"""The workers of one flow on a Ray cluster, on this process's side."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..._errors import ClusterError, WorkerDiedError, extra
+from ..pool import ActivePass, Chunk
+from ..transport import Failure, dump_payload, unpack_error
+from ..worker._task_handler import ATTEMPTS, TaskHandler
+from ..worker._task_messages import TaskResult
+from ._ray_worker import RayMessage, RayWorker
+
+__all__ = ["RayOptions", "RayPool", "imported_ray"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_TASKS = 3  # of a pass at a worker: one that it does, and those that wait there while Ray brings results
+
+
+@final
+class RayOptions(NamedTuple):
+    """How a pool works.
+
+    Attributes:
+        num_workers: how many actors.
+        worker_init_fn: called first in each.
+        stall_warning: seconds without any result after which a warning is logged.
+        actor: options of Ray for each actor.
+    """
+
+    num_workers: int
+    worker_init_fn: Callable[[int], Any] | None
+    stall_warning: float
+    actor: Mapping[str, Any]
+
+
+@final
+class _Worker:
+    """An actor, and the numbers of the passes that it knows."""
+
+    def __init__(self, number: int, actor: Any) -> None:
+        self.number = number
+        self.actor = actor
+        self.passes: set[int] = set()
+
+
+@final
+class _Pass:
+    """An active pass, and its tasks under way: by what stands for their results."""
+
+    def __init__(self, active: ActivePass, workers: int, start: int) -> None:
+        self.active = active
+        self.start = start  # of which workers it is
+        self.spec = tuple(active.spec._replace(trace=""))  # that directory is on this machine
+        self.tasks: dict[Any, tuple[_Worker, int, int]] = {}  # and the stretch
+        self.loads = [0] * workers
+
+
+@final
+class RayPool:
+    """Has the methods of `WorkerPool` that a flow uses, with actors in place of processes.
+
+    A worker that is lost is replaced, and its stretches are handed out again: a stretch is a function of
+    (seed, epoch, index), so that the same datapoints come. Results of a lost worker that had not arrived are
+    never looked at, so each datapoint comes once.
+
+    Args:
+        options: see there.
+    """
+
+    def __init__(self, options: RayOptions) -> None:
+        """Starts nothing."""
+        self._options = options
+        self._lock = threading.RLock()
+        self._workers: list[_Worker] = []
+        self._payload: Any = None
+        self._owner: int | None = None
+        self._starts = 0
+        self._numbers = count()
+        self._left: deque[_Pass] = deque()
+
+    @property
+    def running(self) -> bool:
+        """Whether there are workers, and this process has started them."""
+        return bool(self._workers) and self._owner == os.getpid()
+
+    def start(self, handler: TaskHandler) -> None:
+        """Has Ray start the workers, which get `handler`; they begin when the cluster has room for them.
+
+        Raises:
+            ClusterError: this process is connected to no cluster, or is a fork of the one that was.
+            ImportError: the extra `[ray]` is missing.
+            SendError: the handler cannot be sent.
+        """
+        ray = _connected_ray()
+        if self._owner not in {None, os.getpid()}:
+            raise ClusterError(
+                f"process {self._owner} started these workers on Ray, and this one is a fork of it, in which "
+                "Ray does not work; make the flow anew in a process of its own"
+            )
+        init = self._options.worker_init_fn
+        pickled, raws = dump_payload((init, handler), {**handler.contents(), "worker_init_fn": init})
+        with self._lock:
+            self._owner = os.getpid()
+            self._starts += 1
+            self._left.clear()
+            self._payload = ray.put((pickled, [np.frombuffer(raw, np.uint8) for raw in raws]))
+            self._workers = [self._started(number) for number in range(self._options.num_workers)]
+
+    def close(self) -> None:
+        """Ends the workers."""
+        with self._lock:
+            ours, workers, self._workers, self._payload = self.running, self._workers, [], None
+            for worker in workers if ours else ():
+                _kill(worker.actor)
+
+    def chunks(self, this: ActivePass) -> Iterator[Chunk]:
+        """Yields the results of a pass, in the order that its dispatcher keeps.
+
+        Raises:
+            ClusterError: Ray was shut down in the meantime.
+            WorkerDiedError: workers were lost again and again at one place, or were ended by `close()`.
+        """
+        ray = _connected_ray()
+        running = self._begin(this)
+        try:
+            while not this.dispatcher.finished:
+                with self._lock:
+                    self._advance(ray, running)
+                chunk = this.dispatcher.take()
+                if chunk is not None:
+                    yield chunk
+                    del chunk
+                elif this.dispatcher.waits:
+                    self._wait(ray, running)
+        finally:
+            # Possibly called by the garbage collector in the middle of anything: the rest is done later.
+            this.dispatcher.clear()
+            self._left.append(running)
+
+    def _begin(self, this: ActivePass) -> _Pass:
+        this.number = next(self._numbers)
+        if this.pinned is None and not this.spec.addressable:
+            this.pinned = this.number % self._options.num_workers
+        return _Pass(this, self._options.num_workers, self._starts)
+
+    def _advance(self, ray: Any, this: _Pass) -> None:
+        """Takes the results that are there, and hands out tasks while there is room."""
+        self._check(this)
+        while self._left:
+            self._forget(ray, self._left.popleft())
+        if this.tasks:
+            tasks = list(this.tasks)
+            ready, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0)
+            for reference in ready:
+                if reference in this.tasks:  # an earlier one may have shown that the worker is lost
+                    self._accept(ray, this, reference)
+        while (worker := self._least_busy(this)) is not None:
+            stretch = this.active.dispatcher.hand_out()
+            if stretch is None:
+                return
+            self._assign(worker, this, *stretch)
+
+    def _check(self, this: _Pass) -> None:
+        if not self.running or this.start != self._starts:
+            raise WorkerDiedError("the workers of this pass were ended while it was being read")
+
+    def _least_busy(self, this: _Pass) -> _Worker | None:
+        pinned = this.active.pinned
+        workers = self._workers if pinned is None else [self._workers[pinned]]
+        worker = min(workers, key=lambda worker: this.loads[worker.number])
+        return worker if this.loads[worker.number] < _TASKS else None
+
+    def _assign(self, worker: _Worker, this: _Pass, begin: int, end: int) -> None:
+        number = this.active.number
+        spec = None if number in worker.passes else this.spec
+        worker.passes.add(number)
+        reference = worker.actor.make.remote(number, spec, begin, end)
+        this.tasks[reference] = worker, begin, end
+        this.loads[worker.number] += 1
+
+    def _accept(self, ray: Any, this: _Pass, reference: Any) -> None:
+        errors = ray.exceptions
+        lost = (
+            errors.RayActorError,
+            errors.ObjectLostError,
+            errors.OutOfMemoryError,
+            errors.WorkerCrashedError,
+        )
+        worker, begin, end = this.tasks[reference]
+        try:
+            parts = ray.get(reference)
+        except lost as error:
+            self._replace(this, worker, begin, end, error)
+            return
+        del this.tasks[reference]
+        this.loads[worker.number] -= 1
+        if isinstance(parts, Failure):
+            self.close()
+            raise unpack_error(parts)
+        for part in parts:
+            this.active.add_result(TaskResult(*part.result), RayMessage(part))
+
+    def _replace(self, this: _Pass, worker: _Worker, begin: int, end: int, error: Exception) -> None:
+        """Starts another worker in the place of one that is lost, and takes back what that had to do."""
+        if self._workers[worker.number] is worker:  # another pass may have noticed before
+            _kill(worker.actor)
+            self._workers[worker.number] = self._started(worker.number)
+            text = "worker %d of %d on Ray is lost, and another one does its work again (%s)"
+            _log.warning(text, worker.number, len(self._workers), _in_short(error))
+        for reference, (other, first, _) in list(this.tasks.items()):
+            if other is worker:
+                del this.tasks[reference]
+                this.loads[worker.number] -= 1
+                this.active.take_back(first, None)
+        if not this.active.may_retry(begin, "retry"):
+            raise WorkerDiedError(
+                f"{ATTEMPTS} workers on Ray were lost one after another, each while it was to make "
+                f"datapoints {begin} to {end - 1} of epoch {this.active.spec.epoch}; the last: "
+                f"{_in_short(error)}"
+            ) from error
+
+    def _wait(self, ray: Any, this: _Pass) -> None:
+        stall = self._options.stall_warning
+        ready, _ = this.active.awaited(
+            lambda seconds: ray.wait(list(this.tasks), num_returns=1, timeout=seconds), min(stall, 2**20)
+        )
+        if not ready:
+            _log.warning(
+                "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d, and %d workers on "
+                "Ray have tasks. `ray status` says whether the cluster has room for all of them",
+                stall,
+                this.active.dispatcher.due,
+                this.active.spec.epoch,
+                sum(map(bool, this.loads)),
+            )
+
+    def _forget(self, ray: Any, left: _Pass) -> None:
+        for reference in left.tasks:
+            with contextlib.suppress(ray.exceptions.RayError, ValueError):
+                ray.cancel(reference)  # those that have not begun
+        for worker in self._workers:
+            if left.active.number in worker.passes:
+                worker.passes.remove(left.active.number)
+                worker.actor.close.remote(left.active.number)
+
+    def _started(self, number: int) -> _Worker:
+        import ray
+
+        options = {"num_cpus": 1, "max_restarts": 0, **self._options.actor}
+        actor = ray.remote(RayWorker).options(**options)
+        return _Worker(number, actor.remote(number, self._options.num_workers, self._payload))
+
+
+def imported_ray() -> Any:
+    """Returns the module of Ray.
+
+    Raises:
+        ImportError: the extra `[ray]` is missing.
+    """
+    with extra("ray", "running a flow on a Ray cluster"):
+        import ray
+    return ray
+
+
+def _connected_ray() -> Any:
+    ray = imported_ray()
+    if not ray.is_initialized():
+        raise ClusterError(
+            "RayRunner starts its workers on the cluster that this process is connected to, and it is "
+            'connected to none; call ray.init() for this machine, or ray.init("auto") for a running cluster'
+        )
+    return ray
+
+
+def _kill(actor: Any) -> None:
+    import ray
+
+    if ray.is_initialized():
+        with contextlib.suppress(ray.exceptions.RayError, ValueError):  # it may be gone already
+            ray.kill(actor)
+
+
+def _in_short(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

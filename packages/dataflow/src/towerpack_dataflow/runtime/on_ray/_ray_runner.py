@@ -1,0 +1,107 @@
+"""`RayRunner`: a flow run by actors on a Ray cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentTypeError
+from .._parallel_runner import ParallelRunner
+
+if TYPE_CHECKING:
+    from ..pool import Pool
+
+__all__ = ["RayRunner"]
+
+
+@final
+class RayRunner(ParallelRunner):
+    """Runs the flow below in actors on a Ray cluster, and gives exactly its datapoints. Extra `[ray]`.
+
+    It is a `MultiProcessRunner` whose workers may be on other machines: each datapoint comes once a pass, in
+    the order and with the random numbers of the flow below alone; states are the same, so that a run may go
+    on with another number of workers, or without Ray. An addressable flow is divided among the workers, a
+    stream is read by one.
+
+    When an actor is lost, with its machine or alone, another one is started, and makes again what the first
+    had not delivered; a warning says so. A datapoint at which one actor after another is lost is a
+    `WorkerDiedError`.
+
+    The cluster is the one that this process is connected to by `ray.init`. This package has to be installed
+    on its machines, and files that the flow reads have to be there under the same names. The flow itself
+    travels by cloudpickle, and each actor has a copy, so that large data belong into files.
+
+    Args:
+        ds: the flow below.
+        num_workers: how many actors; 0 for none, and the same datapoints made in this process.
+        ordered: as in `MultiProcessRunner`: `False` gives datapoints as they are made.
+        prefetch_bytes: bound on the bytes made ahead of the consumer.
+        worker_init_fn: called in each actor with its number, before `ds` is reset there.
+        on_error: as in `MultiProcessRunner`: "raise", "skip" or "retry".
+        stall_warning: seconds without any result after which a warning is logged; `None` for no warning.
+        actor_options: options of Ray for each actor, such as `{"num_cpus": 2, "scheduling_strategy":
+            "SPREAD"}`; one processor if not given. Actors that the cluster has no room for wait for it.
+
+    Raises:
+        ArgumentError: an argument has a value that cannot work.
+        ArgumentTypeError: `actor_options` is no dict.
+        ClusterError: this process is connected to no cluster, while iterating.
+        ImportError: the extra `[ray]` is missing.
+        SendError: the flow cannot be sent to a worker, while iterating; the text names the part.
+        WorkerDiedError: actors were lost again and again at one place, while iterating.
+
+    Example:
+        >>> RayRunner([1, 2, 3], 4)  # doctest: +SKIP
+        RayRunner(4)
+          DataFromList(3)
+    """
+
+    _work = 10e-3  # a task costs Ray about a millisecond
+
+    def __init__(
+        self,
+        ds: Any,
+        num_workers: int,
+        *,
+        ordered: bool = True,
+        prefetch_bytes: int = 2**28,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        on_error: str = "raise",
+        stall_warning: float | None = 60.0,
+        actor_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Checks the arguments; starts nothing."""
+        super().__init__(
+            ds,
+            arguments.count("num_workers", num_workers, least=0),
+            ordered=ordered,
+            prefetch_bytes=prefetch_bytes,
+            start_method="spawn",
+            worker_init_fn=worker_init_fn,
+            on_error=on_error,
+            stall_warning=stall_warning,
+        )
+        if actor_options is not None and not isinstance(actor_options, Mapping):
+            raise ArgumentTypeError(
+                "actor_options is a dict of Ray's options for an actor, such as {'num_cpus': 2}; received "
+                f"{type(actor_options).__name__}"
+            )
+        self._actor_options = dict(actor_options or {})
+        if self._num_workers:
+            from ._ray_pool import imported_ray
+
+            imported_ray()
+
+    def _name(self) -> str:
+        return f"RayRunner({self._asked_for})"
+
+    def _new_pool(self) -> Pool:
+        from ._ray_pool import RayOptions, RayPool
+
+        if self._num_workers == 0:
+            return super()._new_pool()
+        options = RayOptions(
+            self._num_workers, self._worker_init_fn, self._stall_warning, self._actor_options
+        )
+        return RayPool(options)

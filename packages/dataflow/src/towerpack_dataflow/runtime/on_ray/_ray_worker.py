@@ -1,0 +1,141 @@
+"""A worker on a Ray cluster: what runs in the actor's process, and what comes back from there."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ...batch import BatchAllocator
+from ..transport import Failure, dump_out_of_band, from_table, pack_error
+from ..worker._single_sends import SingleSends
+from ..worker._task_handler import TaskHandler
+from ..worker._task_messages import PassSpec, TaskResult
+from ..worker._worker_info import WorkerInfo, set_worker_info
+
+__all__ = ["RayMessage", "RayPart", "RayWorker"]
+
+
+@final
+class RayPart(NamedTuple):
+    """A part of a task's datapoints.
+
+    Attributes:
+        result: a `TaskResult`, as a tuple.
+        pickled: the datapoints; empty if there are none.
+        buffers: their large arrays.
+    """
+
+    result: tuple[Any, ...]
+    pickled: bytes
+    buffers: list[np.ndarray]
+
+
+@final
+class RayMessage:
+    """The datapoints of a part, as they came.
+
+    Attributes:
+        size: their bytes.
+    """
+
+    def __init__(self, part: RayPart) -> None:
+        """Unpickles nothing yet."""
+        self._part = part
+        self.size = len(part.pickled) + sum(buffer.nbytes for buffer in part.buffers)
+
+    def open(self, read_only: bool = False) -> list[Any]:
+        """Returns the datapoints; read-only ones lie in Ray's shared memory, others are copies."""
+        buffers = self._part.buffers if read_only else map(np.array, self._part.buffers)
+        return from_table(pickle.loads(self._part.pickled, buffers=buffers)) or []
+
+
+@final
+class RayWorker:
+    """Does tasks, in the order they were given; Ray makes an actor of it.
+
+    Args:
+        number: of the worker.
+        total: how many workers there are.
+        payload: the function to call first and the handler, pickled, and their large buffers.
+    """
+
+    def __init__(self, number: int, total: int, payload: tuple[bytes, list[np.ndarray]]) -> None:
+        """Does nothing before the first task, whose result can say what went wrong."""
+        self._info = WorkerInfo(number, total)
+        self._payload: tuple[bytes, list[np.ndarray]] | None = payload
+        self._handler: TaskHandler
+        self._open: set[int] = set()
+
+    def make(
+        self, number: int, spec: tuple[Any, ...] | None, begin: int, end: int
+    ) -> list[RayPart] | Failure:
+        """Makes the datapoints of a stretch, or the first of them.
+
+        Args:
+            number: of the pass.
+            spec: a `PassSpec` as a tuple, with the first task of a pass.
+            begin: the first datapoint.
+            end: the one after the last.
+
+        Returns:
+            the parts; or why this worker cannot work at all.
+        """
+        try:
+            self._prepare()
+        except Exception as error:
+            return pack_error(error)
+        if spec is not None:
+            self._handler.open(number, PassSpec(*spec))
+            self._open.add(number)
+        parts: list[RayPart] = []
+        going_on = True
+        while going_on:  # a stream gives what it has in time, and the rest must follow here
+            result, made = self._handler.make(number, begin, end, None)
+            self._add(parts, result, made)
+            begin, going_on = result.end, result.going_on and TaskResult(*parts[-1].result).failure is None
+        last = parts.pop()
+        return [*parts, last._replace(result=tuple(TaskResult(*last.result)._replace(going_on=False)))]
+
+    def close(self, number: int) -> None:
+        """Forgets a pass."""
+        if number in self._open:
+            self._open.remove(number)
+            self._handler.close(number)
+
+    def _prepare(self) -> None:
+        if self._payload is None:
+            return
+        pickled, buffers = self._payload
+        # Ray's memory is read-only, and a flow may write to what it holds.
+        init, handler = pickle.loads(pickled, buffers=map(np.array, buffers))
+        set_worker_info(self._info)
+        if "cv2" in sys.modules:
+            sys.modules["cv2"].setNumThreads(0)
+        if init is not None:
+            init(self._info.number)
+        handler.prepare(BatchAllocator())
+        self._handler, self._payload = handler, None
+
+    def _add(self, parts: list[RayPart], result: TaskResult, made: Any) -> None:
+        def send(result: TaskResult, datapoints: Any) -> None:
+            parts.append(_part(result, datapoints, result.going_on))
+
+        try:
+            send(result, made)
+        except Exception:  # whatever the pickling of a user's objects raises
+            if result.begin == result.end:
+                raise
+            SingleSends(send, self._handler, None).deliver(result, from_table(made))
+
+
+def _part(result: TaskResult, datapoints: Any, copied: bool) -> RayPart:
+    """Pickles datapoints; copies their arrays if the flow may write to them before Ray has sent them."""
+    if not datapoints:
+        return RayPart(tuple(result), b"", [])
+    raws: list[memoryview] = []
+    pickled = dump_out_of_band(datapoints, raws, by_value=True)
+    buffers = [np.frombuffer(raw, np.uint8) for raw in raws]
+    return RayPart(tuple(result), pickled, [np.array(buffer) for buffer in buffers] if copied else buffers)
