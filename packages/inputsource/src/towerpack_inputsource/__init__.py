@@ -19,7 +19,7 @@ from ._proxy_source import ProxyInputSource, remap_input_source
 from ._source import InputSource
 from .fed import FeedInput, PlaceholderInput
 from .in_graph import DummyConstantInput, TensorInput, TFDatasetInput
-from .prefetch import Buffer, InputStatus, ThreadActivity, fast_callable
+from .prefetch import Buffer, InputStatus, RefittedState, ThreadActivity, fast_callable
 from .queued import BatchQueueInput, QueueInput, RolloutInput, ZMQInput
 from .staged import StagingInput
 
@@ -42,6 +42,7 @@ __all__ = [
     "PlaceholderInput",
     "ProxyInputSource",
     "QueueInput",
+    "RefittedState",
     "RolloutInput",
     "SetupError",
     "SpecError",

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from ._errors import SpecError
 from ._source import NO_PAUSE, InputSource
 from .fed import placeholder_for
-from .prefetch import InputStatus
+from .prefetch import InputStatus, RefittedState
 
 __all__ = ["ProxyInputSource", "remap_input_source"]
 
@@ -59,6 +59,10 @@ class ProxyInputSource(InputSource):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position of the other source."""
         self.source.load_state_dict(state)
+
+    def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
+        """Translates a state of the other source; see `InputSource.refit()`."""
+        return self.source.refit(state)
 
     def status(self) -> InputStatus:
         """Returns the other source's status."""

@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ._errors import NotRunningError, SetupError
-from .prefetch import InputStatus, OneSession
+from .prefetch import InputStatus, OneSession, RefittedState
 from .specs import check_specs
 
 __all__ = ["NO_PAUSE", "InputSource", "check_at_least", "make_counter"]
@@ -22,7 +22,7 @@ NO_PAUSE = contextlib.nullcontext()
 class InputSource(abc.ABC):
     """Brings datapoints into a graph.
 
-    One source serves one graph, in one live session at a time, and lives through these calls, in this order:
+    One source serves one graph, in one live session at a time, and lives through these calls, in this order::
 
         source.setup(specs)                        # in the graph: adds the ops that all towers share
         tensors = source.get_input_tensors()       # once per tower: one call is one take
@@ -154,6 +154,22 @@ class InputSource(abc.ABC):
                 f"{type(self).__name__} has no position to restore, but received a state with "
                 f"{sorted(state)}. Was the run that saved it using another input source?"
             )
+
+    def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
+        """Translates a state that another number of processes, or batches of another size, have left.
+
+        Changes nothing; the translated state is for `load_state_dict()`.
+
+        Args:
+            state: the `state_dict()` of a source of the same kind, over the same data.
+
+        Returns:
+            None where the source knows nothing of the batches that its data come in.
+
+        Raises:
+            ValueError: the batches differ, and the rest of the pass cannot be divided into those of now.
+        """
+        return None
 
     def status(self) -> InputStatus:
         """Returns the fill of the source's buffers and the activity of its threads, as plain data.

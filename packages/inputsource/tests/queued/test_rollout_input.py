@@ -80,3 +80,46 @@ def test_there_is_no_pass_to_begin_anew(source):
     with running(source), pytest.raises(NotRunningError, match="made by the training"):
         source.reset_state()
     assert source.state_dict() == {}
+
+
+def test_putting_all_is_putting_each_in_order(source):
+    x, y = source.get_input_tensors()
+    sizes = [3, 3, 3, 2, 2]
+    with running(source) as session:
+        source.put_all([])
+        source.put_all(batch(number, size) for number, size in enumerate(sizes))
+        found = [session.run([x, y]) for _ in sizes]
+    assert [each[0].shape for each in found] == [(size, 2) for size in sizes]
+    assert [each[1][0] for each in found] == list(range(5))
+
+
+def test_large_ones_and_such_of_other_kinds_are_put_by_themselves(source):
+    x, y = source.get_input_tensors()
+    pictures = [[np.full([50_000, 2], number, np.float32), np.full([50_000], number)] for number in range(3)]
+    others = [dict(zip("xy", batch(3))), [[[4.0, 4.0]], [4]], batch(5)]
+    with running(source) as session:
+        source.put_all([*pictures, *others])
+        found = [session.run([x, y]) for _ in range(6)]
+    assert [(each[0][0, 0], each[1][0]) for each in found] == [(number, number) for number in range(6)]
+
+
+def test_what_is_put_together_may_be_written_to_afterwards(source):
+    _, y = source.get_input_tensors()
+    batches = [batch(1), batch(2)]
+    with running(source) as session:
+        source.put_all(batches)
+        for array in (array for each in batches for array in each):
+            array[:] = 9
+        assert [session.run(y).tolist() for _ in batches] == [[1, 1, 1], [2, 2, 2]]
+
+
+def test_an_error_of_one_of_several_names_its_own_shape(source):
+    source.get_input_tensors()
+    wrong = [np.zeros([3, 4], np.float32), np.zeros([3], np.int64)]
+    with running(source), pytest.raises(DatapointShapeError, match=r"received shape \(3, 4\), declared"):
+        source.put_all([wrong, wrong])
+
+
+def test_many_before_a_session_are_an_error(source):
+    with pytest.raises(NotRunningError, match="put_all"):
+        source.put_all([batch(1)])

@@ -357,6 +357,9 @@ class Data:
     def load_state_dict(self, position):
         self.position = position
 
+    def refit(self, state):
+        return None
+
 
 def saved(steps=5, was=2):
     return {
@@ -367,8 +370,8 @@ def saved(steps=5, was=2):
     }
 
 
-def restore(strategy, start, *callbacks):
-    run = RunState(LoopState(steps_per_epoch=5), 1, Callbacks(callbacks), Data(8))
+def restore(strategy, start, *callbacks, allow=()):
+    run = RunState(LoopState(steps_per_epoch=5), 1, Callbacks(callbacks), Data(8), allow)
     with tf.Graph().as_default() as graph, tf.Session() as sess:
         variable = tf.get_variable("v", [2])
         strategy.gradient_exchange([(tf.ones([2]), variable)])
@@ -385,11 +388,11 @@ def test_the_chief_restores_and_tells_the_others(tmp_path):
     assert [callback.count for callback in callbacks] == [6, 7]
     assert run.loop.global_step == 2
     told = strategy.communicator.group.calls[-1]
-    assert told == ("share", {**saved(), "callbacks": {"Everywhere": {"count": 6}}})
+    assert told == ("share", {**saved(), "callbacks": {"Everywhere": {"count": 6}}, "begins": [1, 2]})
 
 
 def test_the_others_get_counters_states_and_their_own_place_in_the_data():
-    told = {**saved(), "callbacks": {"Everywhere": {"count": 6}}}
+    told = {**saved(), "callbacks": {"Everywhere": {"count": 6}}, "begins": [1, 2]}
     callback = Everywhere()
     run = restore(processes(1, shared=told), FreshStart(), callback)
     assert (callback.count, run.loop.global_step, run.loop.starting_step) == (6, 2, 2)
@@ -404,8 +407,19 @@ def test_a_fresh_start_tells_nothing():
 
 def test_a_changed_number_of_processes_needs_a_translation(tmp_path):
     path = write_checkpoint(tmp_path / "model-2", {"v": np.zeros(2)}, saved(steps=4, was=3))
+    start, callbacks = find_starting_point(path, None), (Everywhere(), OfTheChief())
+    with pytest.raises(CheckpointError, match=r"is of 3 processes, and there are 2 now.*=\['world'\]\) goes"):
+        restore(processes(), start, *callbacks)
     with pytest.raises(CheckpointError, match="of 3 processes with 4 steps in an epoch; these are 2 with 5"):
-        restore(processes(), find_starting_point(path, None), Everywhere(), OfTheChief())
+        restore(processes(), start, *callbacks, allow=["world"])
+
+
+def test_all_go_on_at_the_same_step():
+    told = {**saved(), "callbacks": {}, "begins": [1, 3]}
+    with pytest.raises(
+        CheckpointError, match="Rank 1 would go on in epoch 1 at step 2, and rank 0 in epoch 1"
+    ):
+        restore(processes(1, shared=told), FreshStart())
 
 
 # ---- stopping and failing

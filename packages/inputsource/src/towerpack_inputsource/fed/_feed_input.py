@@ -15,12 +15,14 @@ from ..prefetch import (
     LOST_SESSION,
     FlowReader,
     Position,
+    RefittedState,
     as_flow,
     ends_run_on_error,
     flow_size,
     flow_state,
     is_sharded,
     loaded_position,
+    refit_position,
     seed_flow,
     unread_state,
 )
@@ -93,6 +95,10 @@ class FeedInput(InputSource):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position; None is the beginning."""
         self._loaded = loaded_position(self._flow, state)
+
+    def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
+        """Translates a state of other batches of the flow; see `InputSource.refit()`."""
+        return refit_position(self._flow, state)
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         self._placeholders = [placeholder_for(spec) for spec in specs]

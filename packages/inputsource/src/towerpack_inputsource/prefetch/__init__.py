@@ -18,6 +18,7 @@ from ._input_status import Activity, Buffer, InputStatus, ThreadActivity
 from ._measured_flow import MeasuredFlow
 from ._one_session import OneSession, ends_run_on_error
 from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
+from ._refit_position import RefittedState, refit_position
 from ._session_errors import END_OF_DATA, LOST_SESSION, SessionClosedError, session_may_be_closed
 from ._session_thread import BufferOps, SessionThread
 
@@ -35,6 +36,7 @@ __all__ = [
     "Position",
     "PrefetchLoop",
     "Reader",
+    "RefittedState",
     "SessionClosedError",
     "SessionThread",
     "ThreadActivity",
@@ -48,6 +50,7 @@ __all__ = [
     "is_live",
     "is_sharded",
     "loaded_position",
+    "refit_position",
     "rest_after_put",
     "seed_flow",
     "session_may_be_closed",

@@ -16,6 +16,7 @@ from ..prefetch import (
     FlowReader,
     InputStatus,
     Position,
+    RefittedState,
     SessionThread,
     as_flow,
     ends_run_on_error,
@@ -23,6 +24,7 @@ from ..prefetch import (
     flow_state,
     is_sharded,
     loaded_position,
+    refit_position,
     seed_flow,
     unread_state,
 )
@@ -70,6 +72,10 @@ class FlowQueueInput(InputSource):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Makes the next session start at a position; None is the beginning."""
         self._loaded = loaded_position(self._flow, state)
+
+    def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
+        """Translates a state of other batches of the flow; see `InputSource.refit()`."""
+        return refit_position(self._flow, state)
 
     def status(self) -> InputStatus:
         """Returns the fill of the queue and the activity of the thread; see `InputSource.status()`."""

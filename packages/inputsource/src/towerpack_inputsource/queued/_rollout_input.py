@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import NotRunningError
+from .._errors import DatapointError, NotRunningError
 from .._source import InputSource
 from ..prefetch import fast_callable
-from ..specs import compile_check, component_of
+from ..specs import Array, compile_check, component_of
 
 __all__ = ["RolloutInput"]
 
 # A put computes nothing: handing it to TensorFlow's threads takes longer than itself.
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
+# A call costs more than a copy of so many bytes: smaller datapoints are put together.
+_TOGETHER = 1 << 18
 
 
 @final
@@ -43,6 +46,7 @@ class RolloutInput(InputSource):
     """
 
     _enqueue: Callable[..., Any] | None = None
+    _enqueue_many: Callable[..., Any] | None = None
     _close: Callable[[], Any] | None = None
 
     def put(self, datapoint: Any) -> None:
@@ -59,8 +63,40 @@ class RolloutInput(InputSource):
             raise self._no_session("put")
         self._enqueue(*self._check(datapoint))
 
+    def put_all(self, datapoints: Iterable[Any]) -> None:
+        """Adds a datapoint for each of as many takes; small ones of the same shapes by one session call.
+
+        Args:
+            datapoints: each as `put` takes it.
+
+        Raises:
+            NotRunningError: there is no live session.
+            DatapointError: a datapoint does not fit the specs; those before it may have been added.
+        """
+        if self._enqueue is None or self._enqueue_many is None:
+            raise self._no_session("put_all")
+        for alike in _alike(datapoints):
+            if len(alike) == 1:
+                self._enqueue(*self._check(alike[0]))
+            else:
+                self._enqueue_many(*self._checked_stack(alike))
+
+    def _checked_stack(self, datapoints: Sequence[Any]) -> list[Array]:
+        try:
+            return self._check_stack([np.stack(arrays) for arrays in zip(*datapoints)])
+        except DatapointError:
+            for datapoint in datapoints:  # the error is to name the datapoint's own shape
+                self._check(datapoint)
+            raise
+
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
-        self._check = compile_check([component_of(spec) for spec in specs])
+        stacks = [
+            tf.TensorSpec(tf.TensorShape([None]).concatenate(spec.shape), spec.dtype, spec.name)
+            for spec in specs
+        ]
+        self._check, self._check_stack = (
+            compile_check([component_of(spec) for spec in each]) for each in (specs, stacks)
+        )
         with (
             tf.name_scope(None),
             tf.name_scope("RolloutInput"),
@@ -70,6 +106,8 @@ class RolloutInput(InputSource):
             self._queue = tf.queue.FIFOQueue(-1, [spec.dtype for spec in specs], name="queue")
             self._placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
             self._put = self._queue.enqueue(self._placeholders, name="enqueue")
+            self._stacks = [tf.placeholder(spec.dtype, spec.shape, f"{spec.name}_stack") for spec in stacks]
+            self._put_many = self._queue.enqueue_many(self._stacks, name="enqueue_many")
             self._end = self._queue.close(cancel_pending_enqueues=True, name="end")
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
@@ -96,10 +134,35 @@ class RolloutInput(InputSource):
 
     def _start(self, session: tf.Session) -> None:
         self._enqueue = fast_callable(session, [self._put], self._placeholders, options=_RUN_HERE)
+        self._enqueue_many = fast_callable(session, [self._put_many], self._stacks, options=_RUN_HERE)
         self._close = session.make_callable(self._end)
 
     def _stop(self) -> None:
-        self._enqueue = self._close = None
+        self._enqueue = self._enqueue_many = self._close = None
+
+
+def _alike(datapoints: Iterable[Any]) -> Iterator[list[Any]]:
+    """Yields neighbours together whose arrays have the same shapes and dtypes, and few bytes."""
+    alike: list[Any] = []
+    kinds: list[Any] | None = None
+    size = 0
+    for datapoint in datapoints:
+        found = _kinds(datapoint)
+        if alike and (found is None or found != kinds or size >= _TOGETHER):
+            yield alike
+            alike, size = [], 0
+        alike.append(datapoint)
+        kinds = found
+        size += 0 if found is None else sum(array.nbytes for array in datapoint)
+    if alike:
+        yield alike
+
+
+def _kinds(datapoint: Any) -> list[Any] | None:
+    """Returns shapes and dtypes; None for what is not a list of arrays."""
+    if not isinstance(datapoint, (list, tuple)) or any(type(each) is not np.ndarray for each in datapoint):
+        return None
+    return [(array.shape, array.dtype) for array in datapoint]
 
 
 @final

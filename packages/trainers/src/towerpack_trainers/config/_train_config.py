@@ -103,8 +103,9 @@ class TrainConfig:
         resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
         resume_allow: differences that `resume` logs instead of refusing them: variables that are "missing" in
             the checkpoint, "unused" here or "unequal" in shape or type keep or lose their values; states of
-            "callbacks" that this run lacks are left out; an "input" of another kind, length, batch or type
-            starts anew.
+            "callbacks" that this run lacks are left out; an "input" of another kind, length or type starts
+            anew. A "batch" of another size, or a "world" of another number of processes, goes on behind the
+            datapoints that have been given.
         seed: seeds the graph's random ops and the data, whatever seed that has. None: one is drawn, logged
             and checkpointed; a run with that one is the same again.
         evaluation_batches: how many batches an evaluation takes at most; None: its whole input.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from towerpack_callbacks import CheckpointError
-
 __all__ = ["Reshard", "for_processes", "own_position"]
 
 # (state, was, index, count) → state: `towerpack_dataflow.reshard`
@@ -25,25 +23,13 @@ def for_processes(
         steps_per_epoch: steps of an epoch now.
         reshard: translates a position among the shards of then into one among those of now. None: positions
             stay as they are, which is exact where the total batch is the same as then.
-
-    Raises:
-        CheckpointError: the number has changed, and nothing says how positions are to be translated.
     """
     was = int(state.get("processes", 1))
     if was != size or rank:  # it describes the data of the chief, among so many
         state = {key: value for key, value in state.items() if key != "data"}
-    if was == size:
+    if was == size or reshard is None:
         return dict(state)
     before = int(state["loop"]["steps_per_epoch"])
-    if reshard is None:
-        if steps_per_epoch == before or "input" not in state:
-            return dict(state)
-        raise CheckpointError(
-            f"The checkpoint is of {was} processes with {before} steps in an epoch; these are {size} with "
-            f"{steps_per_epoch}. Either keep the total batch, as BatchData(ShardData(flow, rank, size), "
-            "total // size) does, or shard batches, ShardData(BatchData(flow, n), rank, size), and give the "
-            "trainer reshard=towerpack_dataflow.reshard."
-        )
     done = (int(state["loop"]["local_step"]) + 1) * was // size
     loop = {**state["loop"], "local_step": done - 1, "steps_per_epoch": steps_per_epoch}
     if int(state["loop"]["local_step"]) + 1 >= before:
@@ -60,14 +46,22 @@ def own_position(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str
 
     All stand at the same index of their shards. Seeds stay the process's own, since a user may want them to
     differ, and so does what a state says of its flow, since processes may read data of their own. Marks, by
-    which a stream finds its place sooner, are left out: they hold in one shard only.
+    which a stream finds its place sooner, are left out: they hold in one shard only. Those of batches stay:
+    they say where all processes have gone on with batches of another size.
     """
     flow, own = _flow_position({"input": theirs}), _flow_position({"input": mine})
     if flow is None or own is None:
         return dict(theirs)
     kept = {key: value for key, value in flow.items() if key not in ("seed", "seeds", "flow", "marks")}
+    marks = {place: mark for place, mark in flow.get("marks", {}).items() if _batches_at(flow, place)}
+    if marks:
+        kept["marks"] = marks
     ours = {key: own[key] for key in ("seed", "seeds", "flow") if key in own}
     return {**theirs, "flow": {**kept, **ours}}
+
+
+def _batches_at(flow: Mapping[str, Any], place: str) -> bool:
+    return "batch_size" in flow.get("flow", {}).get(place, {})
 
 
 def _flow_position(state: Mapping[str, Any]) -> dict[str, Any] | None:

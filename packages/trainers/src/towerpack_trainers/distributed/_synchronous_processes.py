@@ -11,7 +11,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callbacks, LoopState, StopTraining
+from towerpack_callbacks import Callbacks, CheckpointError, LoopState, StopTraining
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError
@@ -30,6 +30,12 @@ _NOT_DIVIDED = (
     "The data are not divided: each of the %d processes reads all that its flow has, with a seed of its own. "
     "ShardData(flow, rank, size) gives each process a share, so that a pass of all together has each "
     "datapoint once. A flow that divides its data itself says so by the attribute sharded = True."
+)
+
+_NO_COMMON_STEP = (
+    "Rank %d would go on in epoch %d at step %d, and rank 0 in epoch %d at step %d, because the rest of the "
+    "epoch's data cannot be divided among the processes in batches of this size: one of them would have a "
+    "batch more. Take another size or number of processes, or resume a checkpoint of an epoch's end."
 )
 
 # What TensorFlow raises where an exchange breaks off.
@@ -141,20 +147,26 @@ class SynchronousProcesses(ProcessStrategy):
         return create_session(graph, prepared, self.communicator.target, start.initial_values(graph))
 
     def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
-        steps = run.loop.steps_per_epoch
-        start.restore(sess, run, lambda state: self._translate(state, steps))
+        start.restore(sess, run, lambda state: self._translate(state, run))
         with self._group.interruptible(0, sess.close):
             sess.run(self._broadcast)
         everywhere = Callbacks([cb for cb in run.callbacks if not cb.chief_only])
-        shared = self._group.share(start.state and {**start.state, "callbacks": everywhere.state_dict()})
+        mine = {"callbacks": everywhere.state_dict(), "begins": _first_step(run.loop)}
+        shared = self._group.share(start.state and {**start.state, **mine})
         if shared is not None and not self.is_chief:
-            state = self._translate(shared, steps)
+            begins = shared.pop("begins")
+            state = self._translate(shared, run)
             if run.source is not None and state.get("input"):
                 state["input"] = own_position(state["input"], run.source.state_dict())
             run.load_state_dict(state)
+            if _first_step(run.loop) != begins:
+                raise CheckpointError(_NO_COMMON_STEP % (self.rank, *_first_step(run.loop), *begins))
 
-    def _translate(self, state: Mapping[str, Any], steps_per_epoch: int) -> dict[str, Any]:
-        return for_processes(state, self._group.rank, self._group.size, steps_per_epoch, self._reshard)
+    def _translate(self, state: Mapping[str, Any], run: RunState) -> dict[str, Any]:
+        rank, size = self._group.rank, self._group.size
+        if self._reshard is None or int(state.get("processes", 1)) == size:
+            state = run.refit(state, size)
+        return for_processes(state, rank, size, run.loop.steps_per_epoch, self._reshard)
 
     def state_dict(self) -> dict[str, Any]:
         return {"processes": self._group.size}
@@ -215,3 +227,8 @@ class SynchronousProcesses(ProcessStrategy):
             if lost is None or lost is error:
                 raise
             raise lost from error
+
+
+def _first_step(loop: LoopState) -> list[int]:
+    """Returns where a loop begins: its epoch, from 1, and the step in it, from 0."""
+    return [loop.starting_epoch, loop.starting_step]

@@ -41,9 +41,9 @@ class ModelExporter:
             `PredictConfig(ema=True)` does.
         overwrite: replace what is at the path; a directory only if it is a SavedModel.
 
-    Raises (each method):
-        ExportError: an output needs an input that is not named, or depends on none that is; or the format
-            cannot express the model.
+    Raises:
+        ExportError: (each method, as those below) an output needs an input that is not named, or depends on
+            none that is; or the format cannot express the model.
         FileExistsError: there is something at the path.
         TensorNotFoundError: the model has no tensor of a wanted name.
         RestoreError, CheckpointError: the values do not fit, or cannot be read.

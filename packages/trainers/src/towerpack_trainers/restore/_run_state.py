@@ -13,6 +13,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, CheckpointError, LoopState
 from towerpack_inputsource import InputSource
 
+from ._refit_state import refit_state
+
 __all__ = ["RunState"]
 
 _log = logging.getLogger("towerpack_trainers")
@@ -30,7 +32,8 @@ class RunState:
         seed: what the run's random numbers are drawn from.
         callbacks: the callbacks, set up.
         source: the input; None without one.
-        allow: differences between a checkpoint and this run that are not refused: "callbacks", "input".
+        allow: differences between a checkpoint and this run that are not refused: "callbacks", "input",
+            "batch", "world".
         inputs: tensors that a training tower takes of the input, where they are known.
     """
 
@@ -57,6 +60,18 @@ class RunState:
         """Describes the data as far as it is known: its length, and each component's type and shape."""
         components = [[tensor.dtype.name, _sizes(tensor.shape)] for tensor in self.inputs]
         return {"datapoints": None if self.source is None else self.source.size(), "components": components}
+
+    def refit(self, state: Mapping[str, Any], processes: int) -> dict[str, Any]:
+        """Translates a checkpoint's state into that of so many processes, and of this run's batches.
+
+        Args:
+            state: the return value of `state_dict`, perhaps of another number of processes.
+            processes: how many there are now.
+
+        Raises:
+            CheckpointError: the number or the batches differ, and that is not allowed or not possible.
+        """
+        return refit_state(state, self.source, self.loop.steps_per_epoch, processes, self.allow)
 
     def load_state_dict(self, state: Mapping[str, Any], files: Path | None = None) -> None:
         """Sets counters, callbacks and the position in the data. The seed has been chosen before.

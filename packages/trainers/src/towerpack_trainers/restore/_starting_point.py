@@ -22,6 +22,7 @@ from towerpack_callbacks.checkpoint import (
 )
 
 from ._match_variables import match_variables
+from ._refit_state import WORLD_DIFFERENCES
 from ._run_state import RunState
 from ._session_init import SessionInit
 from ._variable_differences import VARIABLE_DIFFERENCES, check_allowed
@@ -41,7 +42,7 @@ _log = logging.getLogger("towerpack_trainers")
 # Makes the state that a checkpoint holds into the state of this run.
 TranslateState = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
-_KINDS = (*VARIABLE_DIFFERENCES, "callbacks", "input")
+_KINDS = (*VARIABLE_DIFFERENCES, "callbacks", "input", *WORLD_DIFFERENCES)
 
 
 def check_resume_allow(allow: Collection[str]) -> frozenset[str]:

@@ -199,8 +199,7 @@ class Collector(Callback):
         self.shares.begin_learning()
 
     def _put(self, used: int) -> None:
-        for batch in islice(self._batches(), used * self._towers, None):
-            self._source.put(batch)
+        self._source.put_all(islice(self._batches(), used * self._towers, None))
 
     # ---- acting
 

@@ -159,7 +159,7 @@ class SingleProcess(ProcessStrategy):
         return create_session(graph, options, values=start.initial_values(graph))
 
     def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
-        start.restore(sess, run, lambda state: state)
+        start.restore(sess, run, lambda state: run.refit(state, processes=1))
 
     def state_dict(self) -> dict[str, Any]:
         return {}

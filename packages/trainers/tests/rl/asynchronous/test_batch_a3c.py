@@ -133,6 +133,20 @@ def test_what_fails_where_predictions_are_answered_ends_the_training(walks, walk
     assert not simulators.running
 
 
+@pytest.mark.slow
+def test_the_error_that_has_ended_simulators_is_raised_and_not_that_they_are_gone(walks, walker):
+    class Gone(WalkSimulators):
+        running = False  # known to those who send before it is told
+
+        def send(self, simulator, actions):
+            threading.Timer(0.1, super().send, (simulator, actions)).start()
+            raise RuntimeError("there are no simulators any more")
+
+    simulators = Gone(walks, fails_at=1)
+    with pytest.raises(OSError, match=r"simulator \d has gone"):
+        train(simulators, walker.of(simulators))
+
+
 def test_arguments_that_do_not_fit(walks, walker):
     simulators = WalkSimulators(walks)
     with pytest.raises(ConfigError, match=r"BatchA3CTrainer trains TrainConfig\(model=a PolicyModel\)"):

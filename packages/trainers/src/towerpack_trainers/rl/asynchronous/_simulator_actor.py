@@ -123,7 +123,11 @@ class SimulatorActor(Callback):
         action, log_probability = (np.stack(part) for part in zip(*answers))
         self._unrolls[simulator].act(action, log_probability)
         self.shares.sent(simulator)
-        self._simulators.send(simulator, self._action.for_environment(action))
+        try:
+            self._simulators.send(simulator, self._action.for_environment(action))
+        except Exception:
+            if self._simulators.running:
+                raise  # else the error that has ended them comes by itself, and says more
 
 
 @final

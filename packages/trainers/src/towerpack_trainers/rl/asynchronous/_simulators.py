@@ -34,6 +34,10 @@ class Simulators(Protocol):
     """
 
     @property
+    def running(self) -> bool:
+        """Whether there are simulators; if they were ended by an error, `on_error` is told of it."""
+
+    @property
     def simulators(self) -> Sequence[range]:
         """The numbers of the environments of each simulator."""
 

@@ -157,8 +157,7 @@ class ReplayCollector(Collector):
         if not self._errors:
             super()._put(used)
             return
-        for batch in self._batches_of_update():
-            self._source.put(batch)
+        self._source.put_all(self._batches_of_update())
 
     def step_fetches(self) -> Sequence[StepFetch]:
         """Returns the errors, if priorities depend on them."""
