@@ -5,6 +5,7 @@ import types
 import pytest
 
 import towerpack_dataflow
+import towerpack_dataflow.augment
 import towerpack_dataflow.datasets
 import towerpack_dataflow.envs
 import towerpack_dataflow.envs.simulators
@@ -18,6 +19,7 @@ import towerpack_dataflow.testing
     "module",
     [
         towerpack_dataflow,
+        towerpack_dataflow.augment,
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,
         towerpack_dataflow.envs.simulators,
@@ -37,6 +39,7 @@ def test_all_is_sorted_and_every_name_is_documented(module):
     "module",
     [
         towerpack_dataflow,
+        towerpack_dataflow.augment,
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,
         towerpack_dataflow.envs.simulators,

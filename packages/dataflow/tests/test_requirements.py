@@ -10,6 +10,7 @@ import towerpack_dataflow
 
 MODULES = {
     "opencv-python-headless": "cv2",
+    "pillow": "PIL",
     "pyzmq": "zmq",
     "scikit-learn": "sklearn",
 }  # where the module is called otherwise

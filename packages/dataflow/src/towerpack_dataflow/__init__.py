@@ -5,6 +5,7 @@ from ._errors import (
     ArgumentTypeError,
     BatchError,
     CacheError,
+    ClusterError,
     ComponentError,
     DataFlowError,
     DataFlowTerminated,
@@ -18,6 +19,7 @@ from ._errors import (
     ExhaustedError,
     FlowDefinitionError,
     FormatError,
+    ImageError,
     JoinError,
     MessageError,
     NotAddressableError,
@@ -29,8 +31,15 @@ from ._errors import (
     StorageError,
     TooFewTransitionsError,
     UnknownLengthError,
+    UnsupportedTransformError,
     WorkerDiedError,
     WorkerError,
+)
+from .augment.flows import (
+    AugmentImageComponent,
+    AugmentImageComponents,
+    AugmentImageCoordinates,
+    ImageFromFile,
 )
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData, SubstituteData
@@ -49,12 +58,15 @@ from .formats.tables import (
     ParquetData,
     ParquetSerializer,
     SVMLightData,
+    index_csv,
+    index_jsonl,
 )
 from .formats.tar import TarData, index_tar, write_tar, write_tar_shards
 from .formats.tfrecord import (
     TFRecordData,
     TFRecordSerializer,
     decode_example,
+    decode_sequence_example,
     encode_example,
     index_tfrecord,
     write_tfrecord,
@@ -84,6 +96,7 @@ from .runtime import (
 from .runtime._suggest_workers import Suggestion, autotune
 from .runtime.bench._bottleneck import Diagnosis, SpeedResult
 from .runtime.bench._data_speed import TestDataSpeed
+from .runtime.on_ray import RayRunner
 from .runtime.tracing import TraceSummary, process_spans
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
@@ -93,6 +106,9 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
     "BatchByBudget",
     "BatchData",
     "BatchDataByShape",
@@ -104,6 +120,7 @@ __all__ = [
     "CacheError",
     "CaffeLMDB",
     "ChunkShuffle",
+    "ClusterError",
     "ComponentError",
     "ConcatData",
     "DataFlow",
@@ -131,6 +148,8 @@ __all__ = [
     "FormatError",
     "HDF5Data",
     "HDF5Serializer",
+    "ImageError",
+    "ImageFromFile",
     "JSONLData",
     "JSONLSerializer",
     "JoinData",
@@ -164,6 +183,7 @@ __all__ = [
     "RNGDataFlow",
     "RandomChooseData",
     "RandomMixData",
+    "RayRunner",
     "RemoteError",
     "RepeatedData",
     "RepeatedDataPoint",
@@ -187,6 +207,7 @@ __all__ = [
     "Trace",
     "TraceSummary",
     "UnknownLengthError",
+    "UnsupportedTransformError",
     "WindowData",
     "WorkerDiedError",
     "WorkerError",
@@ -194,9 +215,12 @@ __all__ = [
     "ZipData",
     "autotune",
     "decode_example",
+    "decode_sequence_example",
     "encode_example",
     "flows_read_here",
     "get_worker_info",
+    "index_csv",
+    "index_jsonl",
     "index_tar",
     "index_tfrecord",
     "process_spans",

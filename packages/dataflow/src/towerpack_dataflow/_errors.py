@@ -10,6 +10,7 @@ __all__ = [
     "ArgumentTypeError",
     "BatchError",
     "CacheError",
+    "ClusterError",
     "ComponentError",
     "DataFlowError",
     "DataFlowTerminated",
@@ -23,6 +24,7 @@ __all__ = [
     "ExhaustedError",
     "FlowDefinitionError",
     "FormatError",
+    "ImageError",
     "JoinError",
     "MessageError",
     "NotAddressableError",
@@ -34,6 +36,7 @@ __all__ = [
     "StorageError",
     "TooFewTransitionsError",
     "UnknownLengthError",
+    "UnsupportedTransformError",
     "WorkerDiedError",
     "WorkerError",
     "extra",
@@ -60,6 +63,7 @@ class DataFlowError(Exception):
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
         ├── FormatError          (ValueError)    a file's bytes are not what its format says
+        ├── ImageError           (ValueError)    an image, or what goes with it, that an augmentor cannot take
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
@@ -71,7 +75,9 @@ class DataFlowError(Exception):
         ├── StorageError         (OSError)       a file elsewhere cannot be reached, or has changed
         ├── TooFewTransitionsError (LookupError) a memory holds less than a batch
         ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
+        ├── UnsupportedTransformError (NotImplementedError) a transform of something else than asked for
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
+            ├── ClusterError                     no Ray cluster for workers to run on
             ├── DatapointTimeoutError  (TimeoutError)  a datapoint took longer than it may
             ├── EnvTimeoutError        (TimeoutError)  a call of an environment took longer than it may
             └── WorkerDiedError                  a worker process is gone
@@ -141,6 +147,10 @@ class FormatError(DataFlowError, ValueError):
     """A file's bytes are not what its format says."""
 
 
+class ImageError(DataFlowError, ValueError):
+    """An image, coordinates, boxes or a mask are not what an augmentor takes."""
+
+
 class JoinError(DataFlowError, ValueError):
     """Datapoints of several flows do not go together: lists and dicts, or dicts with a key in common."""
 
@@ -195,8 +205,16 @@ class UnknownLengthError(DataFlowError, TypeError):
     """`len()` of a flow whose length cannot be known; a `TypeError`, so that `list(flow)` works."""
 
 
+class UnsupportedTransformError(DataFlowError, NotImplementedError):
+    """A transform was asked to change something that it does not know how to change, such as coordinates."""
+
+
 class WorkerError(DataFlowError, RuntimeError):
     """A worker failed, and the exception itself could not be sent."""
+
+
+class ClusterError(WorkerError):
+    """Workers are to run on a Ray cluster, and this process is connected to none."""
 
 
 class DatapointTimeoutError(WorkerError, TimeoutError):

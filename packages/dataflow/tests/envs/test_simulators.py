@@ -167,6 +167,7 @@ def test_environments_that_fail(fault, kind, text):
             "environment 2" in found and "step 2 of episode 0" in found and "(simulator 1, process" in found
         )
         assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+        assert not master.running
         with pytest.raises(EnvCallError, match="SimulatorMaster has no simulators any more: they were ended"):
             master.send(0, [0])
 

@@ -27,6 +27,9 @@ class ArraySpec(NamedTuple):
         return prod(self.shape) * self.dtype.itemsize
 
 
+_NUMBER, _SWITCH = ArraySpec((), np.dtype(np.float32)), ArraySpec((), np.dtype(bool))
+
+
 def array_specs(name: str, space: Any) -> dict[str, ArraySpec]:
     """Returns the arrays of a space by name; that of a space of one array is "".
 
@@ -100,7 +103,7 @@ def rewards(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
         ArgumentTypeError: the values are no real numbers.
     """
     with np.errstate(over="ignore"):
-        array = checked_array(name, value, ArraySpec((), np.dtype(np.float32)), lead)
+        array = checked_array(name, value, _NUMBER, lead)
     if not np.isfinite(array).all():
         where = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
         raise ArgumentError(
@@ -117,7 +120,7 @@ def switches(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
         ArgumentError: the shape is another one.
         ArgumentTypeError: the values are no booleans.
     """
-    return checked_array(name, value, ArraySpec((), np.dtype(bool)), lead)
+    return checked_array(name, value, _SWITCH, lead)
 
 
 def _spec(name: str, space: Any) -> ArraySpec:

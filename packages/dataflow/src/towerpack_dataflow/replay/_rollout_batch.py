@@ -30,6 +30,18 @@ class RolloutBatch(NamedTuple):
     advantage: np.ndarray
     value_target: np.ndarray
 
+    def part(self, begin: int, end: int) -> RolloutBatch:
+        """Returns the steps of these positions, as views."""
+        chosen = slice(begin, end)
+        return RolloutBatch(
+            observation=_part(self.observation, chosen),
+            action=_part(self.action, chosen),
+            value=self.value[chosen],
+            log_probability=self.log_probability[chosen],
+            advantage=self.advantage[chosen],
+            value_target=self.value_target[chosen],
+        )
+
 
 def advantages(
     reward: np.ndarray, value: np.ndarray, next_value: np.ndarray, ended: np.ndarray, gamma: float, lam: float
@@ -61,3 +73,9 @@ def advantages(
         following = delta[step] + decay[step] * following
         found[step] = following
     return np.asarray(found)
+
+
+def _part(arrays: Nested, chosen: slice) -> Nested:
+    if isinstance(arrays, dict):
+        return {name: array[chosen] for name, array in arrays.items()}
+    return arrays[chosen]

@@ -53,6 +53,17 @@ def test_what_does_not_fail_is_as_without_and_nothing_is_missing(bad, seed):
     }
 
 
+def test_the_file_of_several_processes_is_read_on_from_where_it_was(tmp_path):
+    one, other = (make({3}, quarantine=tmp_path / "list") for _ in range(2))
+    list(one), list(other)
+    assert [entry["index"] for entry in one.quarantined] == [entry["index"] for entry in other.quarantined]
+    (tmp_path / "list").write_text('{"epoch": 5, "index": 1')  # a new one, whose line is being written
+    assert len(one.quarantined) == 1
+    with open(tmp_path / "list", "a") as file:
+        file.write(', "substitute": 2, "error": "x"}\n')
+    assert one.quarantined[-1]["epoch"] == 5
+
+
 @pytest.mark.slow
 def test_it_keeps_the_promises_of_a_flow():
     check_dataflow(make({3, 4, 17}), positions=3)

@@ -66,14 +66,12 @@ class SubstituteData(ProxyDataFlow):
         self._file = None if quarantine is None else os.path.abspath(quarantine)
         self._max_errors = arguments.count("max_errors", max_errors)
         self._seen: dict[tuple[int, int], dict[str, Any]] = {}
+        self._known_bytes = 0  # of the file
 
     @property
     def quarantined(self) -> list[dict[str, Any]]:
         """What was replaced: `epoch`, `index`, `substitute` (an index) and `error` of each datapoint."""
-        if self._file is not None and os.path.exists(self._file):
-            with open(self._file, encoding="utf-8") as file:
-                for entry in map(json.loads, file):
-                    self._seen[entry["epoch"], entry["index"]] = entry
+        self._read_file()
         return list(self._seen.values())
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
@@ -126,12 +124,28 @@ class SubstituteData(ProxyDataFlow):
             self._seen[key] = entry
             _log.warning("datapoint %d of epoch %d was replaced by %d: %r", index, key[0], other, error)
             self._append(entry)
-        if len(self.quarantined) > self._max_errors:
+        self._read_file()
+        if len(self._seen) > self._max_errors:
             where = "" if self._file is None else f" ({self._file} lists them)"
             raise ErrorLimitError(
                 f"more than max_errors={self._max_errors} datapoints failed{where}; the last was "
                 f"datapoint {index} of epoch {key[0]}: {error!r}"
             ) from error
+
+    def _read_file(self) -> None:
+        """Reads what was added to the file since the last time, by any process."""
+        if self._file is None or not os.path.exists(self._file):
+            return
+        with open(self._file, "rb") as file:
+            if os.fstat(file.fileno()).st_size < self._known_bytes:
+                self._known_bytes = 0  # someone has begun a new one
+            file.seek(self._known_bytes)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return  # it is being written
+                entry = json.loads(line)
+                self._seen[entry["epoch"], entry["index"]] = entry
+                self._known_bytes += len(line)
 
     def _append(self, entry: dict[str, Any]) -> None:
         if self._file is None:

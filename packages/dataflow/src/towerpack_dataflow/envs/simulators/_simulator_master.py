@@ -114,6 +114,11 @@ class SimulatorMaster:
         self.single_action_space = self._workers.facts.action.space
 
     @property
+    def running(self) -> bool:
+        """Whether there are simulators. Once one has failed there are none, a moment before `on_error`."""
+        return self._workers.running
+
+    @property
     def waiting(self) -> frozenset[int]:
         """The numbers of the simulators that wait for actions."""
         exchange = self._running.exchange
