@@ -70,6 +70,8 @@ def make_config(rank: int, size: int, log_dir: Path, max_epoch: int) -> TrainCon
         seed=1,
         log_dir=log_dir,
         resume="auto",
+        # The batch of all processes together stays, so the training is the same with fewer or more.
+        resume_allow=["world"],
     )
 
 

@@ -61,7 +61,7 @@ class Settings:
 
 
 SETTINGS = {
-    "CartPole-v1": Settings(env_steps=50_000, goal=500, evaluate=200),
+    "CartPole-v1": Settings(env_steps=50_000, goal=500, updates=64, gamma=0.997, evaluate=1000),
     "Acrobot-v1": Settings(
         env_steps=100_000, updates=64, explore=15_000, epsilon=0.02, rate=6e-4, n_step=3, evaluate=200
     ),

@@ -98,8 +98,13 @@ def play(predictor, env, episodes, seed):
     return play_episodes(env, lambda observation: predict(observation)[0], episodes, seed=seed)
 
 
+def make_test_envs(env):
+    """Makes the environments of the test episodes."""
+    return make_envs(env, TESTS if "-v" in env else 10)
+
+
 def test(script, env, seed, model, log_dir, steps) -> list[Episode]:
-    """Plays the test episodes, writes result.json, and prints the figure as the last line.
+    """Plays the test episodes by the best weights, and reports them.
 
     Args:
         script: name of the module that has trained.
@@ -109,17 +114,22 @@ def test(script, env, seed, model, log_dir, steps) -> list[Episode]:
         log_dir: the run's directory.
         steps: how many steps of environments the training took.
     """
-    envs = make_envs(env, TESTS if "-v" in env else 10)
+    envs = make_test_envs(env)
     with greedy(model, log_dir) as predictor:
         played = play(predictor, envs, TESTS, TEST_SEED)
     envs.close()
+    report(script, env, seed, played, log_dir, steps)
+    return played
+
+
+def report(script, env, seed, played, log_dir, steps) -> None:
+    """Writes result.json, and prints the figure of test episodes as the last line; see `test`."""
     returns = [episode.total for episode in played]
     result = {"script": script, "env": env, "seed": seed, "env_steps": steps, "returns": returns}
     result["passed"] = passed(env, returns)
     (Path(log_dir) / "result.json").write_text(json.dumps(result) + "\n", encoding="utf-8")
     print(f"{env}, seed {seed}: {steps:,} steps of the environments")
     print(figure(returns))
-    return played
 
 
 def passed(env, returns):

@@ -1,0 +1,75 @@
+"""Train a residual network on CIFAR-10, with the augmentation of fb.resnet.torch, and mixup on request.
+
+    python cifar10_resnet.py                      drawn shapes, no file needed
+    python cifar10_resnet.py --mixup --epochs 12  images and labels mixed with others of the batch
+    python cifar10_resnet.py --data FOLDER -n 18 --epochs 160
+                                                  110 layers, on CIFAR-10, whose archive lies or comes there
+
+Images are padded to 40 pixels, cropped at random, mirrored, and have the mean image subtracted. After He et
+al., "Identity Mappings in Deep Residual Networks" (2016), arXiv:1603.05027, and Zhang et al., "mixup: Beyond
+Empirical Risk Minimization" (2018), arXiv:1710.09412.
+"""
+
+import argparse
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from classifier import Classifier, train_classifier
+from made_files import make_cifar10
+from residual_networks import cifar_resnet
+from running import run
+
+from towerpack_callbacks import ScheduledHyperParamSetter
+from towerpack_dataflow import (
+    AugmentImageComponent,
+    BatchData,
+    MapData,
+    MapDataComponent,
+    MultiProcessRunner,
+)
+from towerpack_dataflow.augment import CenterPaste, Flip, MixUp, RandomCrop
+from towerpack_dataflow.datasets import Cifar10
+
+
+class ResNet(Classifier):
+    """Three groups of n blocks with pre-activation."""
+
+    def __init__(self, n, mean, mixup):
+        super().__init__(shares=mixup, decay=2e-4)
+        self.n, self.mean = n, mean
+
+    def logits(self, image):
+        return cifar_resnet((tf.cast(image, tf.float32) - self.mean) / 128, self.n, self.classes)
+
+    def optimizer(self):
+        rate = tf.get_variable("learning_rate", initializer=0.1, trainable=False)
+        return tf.train.MomentumOptimizer(rate, 0.9)
+
+
+def make_flows(folder, batch, workers, mixup):
+    """Makes the flows to train on and to evaluate with, and the mean image."""
+    training, test = Cifar10("train", dir=folder), Cifar10("test", dir=folder)
+    mean = training.get_per_pixel_mean()
+    flow = AugmentImageComponent(training, [CenterPaste(40), RandomCrop(32), Flip(horiz=True)])
+    flow, held_out = BatchData(flow, batch), BatchData(test, 128, remainder=True)
+    if mixup:
+        flow = MapData(flow, MixUp(num_classes=10, alpha=1.0), rng=True)
+        held_out = MapDataComponent(held_out, lambda labels: np.eye(10, dtype=np.float32)[labels], 1)
+    return MultiProcessRunner(flow, workers), held_out, mean
+
+
+def train_on(folder, options):
+    """Trains on the files in a folder, and returns the figure."""
+    flow, held_out, mean = make_flows(folder, options.batch, options.workers, options.mixup)
+    epoch = options.epochs / 160  # of which the learning rate falls after 82 and 123
+    steps = [(0, 0.1), (82 * epoch, 0.01), (123 * epoch, 0.001)]
+    schedule = ScheduledHyperParamSetter("learning_rate", steps)
+    return train_classifier(ResNet(options.n, mean, options.mixup), flow, held_out, options, [schedule])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("-n", type=int, default=1, help="blocks in each group, for 6n + 2 layers; 1")
+    parser.add_argument("--batch", type=int, default=64, help="images in a step of one device; 64")
+    parser.add_argument("--mixup", action="store_true", help="mix images of a batch, and their labels")
+    run(train_on, __doc__, epochs=8, parser=parser, make_files=make_cifar10)
