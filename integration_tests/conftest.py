@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -36,7 +37,27 @@ def own_trainer():
 @pytest.fixture(scope="session")
 def resnet_example():
     """The module of the residual networks."""
-    return load(EXAMPLES / "resnet.py")
+    return load(EXAMPLES / "images" / "residual_networks.py")
+
+
+@pytest.fixture
+def image_example(monkeypatch):
+    """The modules of the examples of images, by name; they import one another."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "images"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def run_image_example(image_example, monkeypatch, capsys, tmp_path):
+    """Runs a script in this process, in an empty directory; returns the last line that it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def to_the_end(script, *arguments):
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / "images" / script), run_name="__main__")
+        return capsys.readouterr().out.splitlines()[-1]
+
+    return to_the_end
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,7 @@ class Model(ModelDesc):
             hidden = BatchNorm("bn0", hidden, sync_statistics=True)
             hidden = BatchNorm("bn1", tf.square(hidden), sync_statistics=True)
         answer = FullyConnected("fc1", hidden, 1)[:, 0]
+        self.labels = y
         cost = tf.reduce_mean(tf.square(answer - y), name="cost")
         if self.training:
             add_moving_summary(cost)
@@ -72,11 +73,11 @@ class Step(Callback):
     def _trigger_step(self):
         args = self.args
         print(f"step {self.global_step}", flush=True)
+        if args.stop and (self.rank, self.global_step) == (args.victim, args.at):
+            raise StopTraining("it has seen enough")
         if self.rank != args.victim or self.first:
             return
         if args.at == self.global_step:
-            if args.stop:
-                raise StopTraining("it has seen enough")
             if args.fail:
                 raise ValueError("a mistake in the user's code")
             if args.end_of_own_data:
@@ -109,6 +110,24 @@ class KilledBeside(Callback):
 
     def _after_train(self):
         self.over.set()
+
+
+class Trained(Callback):
+    """Writes the labels of the datapoints that steps were made of, which a queue may be ahead of."""
+
+    chief_only = False
+
+    def __init__(self, model, path):
+        self.model, self.path, self.labels = model, path, []
+
+    def _before_run(self, context):
+        return self.model.labels
+
+    def _after_run(self, context, values):
+        self.labels.append(values.results)
+
+    def _after_train(self):
+        np.save(self.path, np.concatenate(self.labels))
 
 
 class Weights(Callback):
@@ -146,7 +165,7 @@ def data(args, rank, size):
     seen = Seen(args.log_dir.with_name(f"{args.log_dir.name}-seen-{os.getpid()}-{rank}"))
     if args.shard_batches:
         return ShardData(BatchData(MapData(flow, seen), TOTAL // 6), rank, size)
-    return BatchData(MapData(ShardData(flow, rank, size), seen), TOTAL // size)
+    return BatchData(MapData(ShardData(flow, rank, size), seen), args.total // size)
 
 
 def main(arguments=None):
@@ -167,6 +186,8 @@ def main(arguments=None):
     parser.add_argument("--rich", action="store_true")
     parser.add_argument("--synchronized", action="store_true", help="statistics over all processes")
     parser.add_argument("--shard-batches", action="store_true")
+    parser.add_argument("--total", type=int, default=TOTAL, help="datapoints of one step")
+    parser.add_argument("--allow", nargs="*", default=["world"], help="what may differ on resume")
     parser.add_argument("--unobserved", action="store_true", help="no callback acts on a step")
     parser.add_argument("--end-of-own-data", action="store_true", help="the victim's callback raises it")
     args = parser.parse_args(arguments)
@@ -177,18 +198,25 @@ def main(arguments=None):
     elif args.engine == "mpi":
         communicator = MPICommunicator(**times)
     rank, size = (communicator.rank, communicator.size) if communicator else (0, 1)
+    model = Model(plain=not args.rich, synchronized=args.synchronized)
     config = TrainConfig(
-        model=Model(plain=not args.rich, synchronized=args.synchronized),
+        model=model,
         # Not dataflow=: that makes a few datapoints to measure them, and `Seen` would note those, too.
         data=QueueInput(data(args, rank, size), infinite=not args.end_of_own_data),
         callbacks=[
             PeriodicTrigger(ModelSaver(), every_k_steps=args.save),
             KilledBeside(args, rank) if args.unobserved else Step(args, rank),
             Weights(args.log_dir.with_name(f"{args.log_dir.name}-rank{rank}.npz")),
+            *(
+                []
+                if args.unobserved
+                else [Trained(model, args.log_dir.with_name(f"labels-{size}-{args.total}-{rank}.npy"))]
+            ),
         ],
         max_epoch=args.max_epoch,
         log_dir=args.log_dir,
         resume="auto",
+        resume_allow=args.allow,
         seed=5,
     )
     if communicator is None:

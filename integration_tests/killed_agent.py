@@ -1,9 +1,10 @@
 """An agent that learns values from a memory, for a process that is killed again and again.
 
-python killed_agent.py LOG_DIR [--processes]
+python killed_agent.py LOG_DIR EPOCHS [--processes]
 
-It resumes by itself, prints a line per step, and ends after 60 steps. With --processes, its environments are
-in processes, and the memory is sampled by priorities; else they are computed together, and it is not.
+It resumes by itself, prints a line per step, and ends after epochs of 20 steps. With --processes, its
+environments are in processes, and the memory is sampled by priorities; else they are computed together, and
+it is not.
 """
 
 import sys
@@ -64,7 +65,7 @@ def main():
         model=Values.of(envs),
         callbacks=[Tell(), PeriodicTrigger(ModelSaver(keep_last=3), every_k_steps=3, every_k_epochs=1)],
         steps_per_epoch=20,
-        max_epoch=3,
+        max_epoch=int(sys.argv[2]),
         log_dir=Path(sys.argv[1]),
         seed=3,
         resume="auto",

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from towerpack_dataflow import BatchData, MapDataComponent
+from towerpack_dataflow import AugmentImageComponent, BatchData, MapDataComponent
+from towerpack_dataflow.augment import CenterCrop, Resize
 from towerpack_dataflow.datasets import Digits
 from towerpack_dataflow.testing import check_dataflow
 
@@ -70,3 +72,12 @@ def test_a_seeded_pass_is_repeated_and_resumed_in_another_process():
 
 def test_the_whole_pipeline_conforms():
     check_dataflow(digits())
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cv2") is not None, reason="OpenCV is installed")
+def test_without_opencv_images_are_cropped_and_what_needs_it_names_the_extra():
+    images = [[np.zeros((8, 8, 3), np.uint8)]]
+    ((cropped,),) = AugmentImageComponent(images, CenterCrop(4))
+    assert cropped.shape == (4, 4, 3)
+    with pytest.raises(ImportError, match=r"needs the extra \[image\]: pip install"):
+        list(AugmentImageComponent(images, Resize(4)))

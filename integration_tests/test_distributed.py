@@ -110,11 +110,33 @@ def test_two_processes_one_killed(tmp_path, launched):
 
 def trained_alone(directory):
     """The end of the same training in this process."""
+    in_this_process(directory / "alone")
+    return weights(directory, "alone")
+
+
+def in_this_process(*arguments):
+    """Trains in this process, alone."""
     spec = importlib.util.spec_from_file_location("distributed_training", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    script.main([str(directory / "alone"), "--engine", "simple"])
-    return weights(directory, "alone")
+    script.main([*map(str, arguments), "--engine", "simple"])
+
+
+@pytest.mark.timeout(300)
+def test_one_then_two_then_one_with_other_batches(tmp_path, launched):
+    """Each stops inside the epoch; together they train on each of its 240 datapoints once."""
+    stop = ("--stop", "--victim", 0, "--save", 4, "--max-epoch", 1)
+    in_this_process(tmp_path / "run", *stop, "--at", 8)
+    allow = ("--allow", "world", "batch")
+    code, output = launched(2, SCRIPT, "run", *stop, "--at", 12, "--total", 16, *allow)
+    assert code == 0, output
+    assert "2 processes go on with 16 datapoints in a batch of them all, where 1 had 12" in output
+    assert "at datapoint 96 of pass 0, both from 0; epoch 1 has 9 steps left" in output
+    in_this_process(tmp_path / "run", *stop, "--at", 0, "--total", 20, *allow)
+    parts = {path.stem: np.load(path) for path in tmp_path.glob("labels-*.npy")}
+    sizes = {"labels-1-12-0": 96, "labels-2-16-0": 32, "labels-2-16-1": 32, "labels-1-20-0": 80}
+    assert {name: len(labels) for name, labels in parts.items()} == sizes
+    assert len(set(np.concatenate(list(parts.values())).tolist())) == 240
 
 
 # ---- faults

@@ -71,6 +71,7 @@ def make_training(log_dir, kill_at=None, fail=False):
             max_epoch=2,
             log_dir=log_dir,
             resume="auto",
+            resume_allow=["world"],
             seed=1,
         )
         (SimpleTrainer(config) if one else DistributedTrainer(config, cluster)).train()

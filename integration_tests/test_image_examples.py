@@ -1,4 +1,4 @@
-"""The examples that train networks for pictures, on synthetic pictures and on files."""
+"""The residual networks, and the examples that train on CIFAR-10 without augmentors."""
 
 import pickle
 import re
@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from PIL import Image
 
 from towerpack_layers import TowerContext
 
@@ -31,27 +30,6 @@ def test_preactivation_normalises_before_the_convolutions(resnet_example):
         names = {variable.op.name for variable in tf.trainable_variables()}
     assert {"conv0/bn/gamma", "group0/block1/preact/bn/gamma", "group3/bnlast/bn/gamma"} <= names
     assert not any("block0/preact" in name or name.endswith("block1/conv2/bn/gamma") for name in names)
-
-
-@pytest.mark.slow
-def test_a_residual_network_trains_on_synthetic_pictures(run):
-    output, errors = run("resnet.py", "--batch", 2, "--steps", 3, "--epochs", 1)
-    assert re.fullmatch(r"accuracy in training [01]\.\d{4}", output.splitlines()[-1])
-    assert "FLOPs" in errors
-
-
-@pytest.mark.slow
-def test_a_residual_network_trains_on_a_folder_of_pictures(run, tmp_path):
-    rng = np.random.default_rng(0)
-    for name in ("cat", "dog"):
-        (tmp_path / "pictures" / name).mkdir(parents=True)
-        for number in range(2):
-            pixels = rng.integers(0, 256, (20, 30, 3), np.uint8)
-            Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number}.png")
-    options = ["--data", tmp_path / "pictures", "--batch", 2, "--epochs", 1, "--preact"]
-    output, errors = run("resnet.py", *options)
-    assert "epoch 1/1, step 2: " in errors
-    assert output.startswith("accuracy in training ")
 
 
 @pytest.mark.slow

@@ -164,6 +164,9 @@ def test_an_agent_that_nothing_can_lose(start, tmp_path):
 )
 def test_an_agent_with_a_memory_that_nothing_can_lose(start, tmp_path, options):
     pytest.importorskip("gymnasium")
-    one, other = disturb(start, tmp_path, options, "60", KILLED, max(1, KILLS - 2), "killed_agent.py")
+    kills = max(1, KILLS - 2)
+    epochs = 3 + kills // 4  # a run gets some steps further before it is killed, and must not be through
+    options = [str(epochs), *options]
+    one, other = disturb(start, tmp_path, options, str(20 * epochs), KILLED, kills, "killed_agent.py")
     assert_same(one, other, tmp_path)
     assert one.state["callbacks"]["ReplayCollector"] == other.state["callbacks"]["ReplayCollector"]

@@ -7,25 +7,18 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from towerpack_trainers.rl import play_episodes
-
 gymnasium = pytest.importorskip("gymnasium")
 
 
-ENVIRONMENTS = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "MinAtar/Breakout-v1"]
+# The others need games that these tests do without: the table of agents acts in them at random.
+ENVIRONMENTS = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("env", ENVIRONMENTS)
-def test_acting_at_random_reaches_no_goal(rl_example, env):
-    evaluation = rl_example("evaluation")
-    if env.startswith("MinAtar"):
-        pytest.importorskip("minatar")
-    envs = evaluation.make_envs(env, 10)
-    envs.action_space.seed(0)
-    played = play_episodes(envs, lambda observations: envs.action_space.sample(), 20, seed=0)
-    envs.close()
-    assert not evaluation.passed(env, [episode.total for episode in played])
+def test_acting_at_random_reaches_no_goal(rl_example, tmp_path, env):
+    rl_example("at_random").act(env, 0, tmp_path)
+    assert not json.loads((tmp_path / "result.json").read_text())["passed"]
 
 
 def test_a_rom_that_is_missing(rl_example):
