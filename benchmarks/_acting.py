@@ -22,11 +22,13 @@ class Speed(NamedTuple):
     Attributes:
         environment: of stepping alone.
         inference: of asking the policy alone, for an action of each environment.
+        in_turn: of a bare loop of both calls, which keeps nothing.
         acting: of both, as a training does it.
     """
 
     environment: float
     inference: float
+    in_turn: float
     acting: float
 
 
@@ -111,7 +113,8 @@ def rounds(count: int) -> Callable[[], list[Speed]]:
             environment = _steps_per_second(lambda: self._games.step(actions))
             draw = np.ones(2, np.int64)
             inference = _steps_per_second(lambda: self._predict(self._observation, draw))
-            self.speeds.append(Speed(environment, inference, acting))
+            in_turn = _steps_per_second(lambda: self._games.step(self._predict(self._observation, draw)[0]))
+            self.speeds.append(Speed(environment, inference, in_turn, acting))
 
         def _after_train(self) -> None:
             self._games.close()

@@ -448,7 +448,7 @@ JPEG_BATCH, JPEGS = 64, 500
 
 
 @functools.cache
-def jpegs() -> list[bytes]:
+def jpegs(count: int = JPEGS) -> list[bytes]:
     """500 x 375 pixels each, out of the photographs that come with scikit-image, at quality 90."""
     import cv2
     from skimage import data
@@ -462,7 +462,7 @@ def jpegs() -> list[bytes]:
     ]
     rng = np.random.default_rng(0)
     files = []
-    for number in range(JPEGS):
+    for number in range(count):
         image = photographs[number % len(photographs)]
         rows, columns = image.shape[:2]
         scale = max(375 / rows, 500 / columns) * rng.uniform(1.0, 1.5)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, wait
 from pathlib import Path
 
 import _rounds
@@ -32,6 +32,8 @@ CONVNET_STEPS = 10
 ALONE = "1 process"
 ALONE_EACH, OURS, MPI = "no exchange", "DistributedTrainer's exchange", "MPITrainer's exchange"
 TENSORFLOW = "MultiWorkerMirroredStrategy"
+
+GET_READY = 300  # seconds
 
 Measure = Callable[[str], float]
 
@@ -195,7 +197,6 @@ SUBJECTS: dict[str, tuple[Callable[[int], Measure], list[str]]] = {
 def serve(subject: str, rank: int, address: str) -> None:
     """A subject's process: gets ready, then measures once per order."""
     with Client(address) as orders:
-        orders.send((subject, rank))
         measure = SUBJECTS[subject][0](rank)
         for name in SUBJECTS[subject][1]:
             measure(name)  # warm-up
@@ -234,16 +235,16 @@ def start(subject: str, listener: Listener) -> list[subprocess.Popen]:
     return processes
 
 
-def answered(listener: Listener, count: int) -> dict[str, list[Connection]]:
-    """The lines of so many processes by subject, when all of them are ready."""
-    lines: dict[str, list[Connection]] = {}
-    for _ in range(count):
-        line = listener.accept()
-        subject, _ = line.recv()
-        lines.setdefault(subject, []).append(line)
-    for subject, pair in lines.items():
-        for line in pair:
-            assert line.recv() == "ready", f"{subject} did not get ready"
+def answered(listener: Listener, count: int) -> list[Connection]:
+    """The lines of a subject's processes, when all of them are ready."""
+    lines = [listener.accept() for _ in range(count)]
+    waited_for = list(lines)
+    while waited_for:
+        ready = wait(waited_for, GET_READY)
+        assert ready, f"{len(waited_for)} of {count} processes were not ready within {GET_READY} s"
+        for line in ready:
+            assert line.recv() == "ready"
+            waited_for.remove(line)
     return lines
 
 
@@ -292,9 +293,10 @@ def main() -> None:
     started = []
     with tempfile.TemporaryDirectory() as place, Listener(f"{place}/orders") as listener:
         try:
-            for subject in SUBJECTS:
+            lines = {}
+            for subject in SUBJECTS:  # one after another: ports are chosen free, and taken only later
                 started += start(subject, listener)
-            lines = answered(listener, 2 * len(SUBJECTS) - 1)
+                lines[subject] = answered(listener, 1 if subject == ALONE else 2)
             figures = {}
             for name in (*SCENARIOS, CONVNET):
                 subjects = {

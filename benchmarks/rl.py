@@ -71,6 +71,7 @@ def acting(verdicts: _verdicts.Verdicts) -> None:
         print(f"  {name:<12} {_rounds.summary(list(values), ',.0f')}")
     share = [each.acting * (1 / each.environment + 1 / each.inference) for each in found]
     verdicts.at_least("acting x (1/environment + 1/inference)", share, 0.9)
+    verdicts.untargeted("acting / a bare loop of both calls", [each.acting / each.in_turn for each in found])
 
 
 def main() -> None:
