@@ -24,7 +24,7 @@ SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
 # Extras that a wheel's own tests need.
 WITH_EXTRAS = {
-    "dataflow": "dataflow[datasets,fsspec,gym,hdf5,image,lmdb,parquet,remote,s3,tfrecord,viz]",
+    "dataflow": "dataflow[datasets,fsspec,gym,hdf5,image,lmdb,parquet,pillow,remote,s3,tfrecord,viz]",
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
@@ -44,6 +44,11 @@ TORCH = "torch==2.13.0"
 LOADERS = (TORCH, "grain", "spdl-core", "spdl-io", "opencv-python-headless")
 OF_TENSORPACK = ("msgpack", "msgpack-numpy", "psutil", "pyzmq", "six", "tabulate", "termcolor", "tqdm")
 LOADERS += ("scikit-image", *OF_TENSORPACK)
+
+# What benchmarks/images.py compares with, beside TensorFlow; FFmpeg's libraries, which spdl-io looks for, are
+# the system's. A torchvision from PyPI does not load beside a torch without CUDA, and is then left out.
+OF_IMAGES = (TORCH, "torchvision==0.28.0", "albumentations==2.0.8", "spdl-core", "spdl-io")
+OF_IMAGES += ("opencv-python-headless>=4.10", "psutil", "scikit-image")
 
 # What benchmarks/rl.py and envs.py compare with, and the environments of agents that gymnasium has not.
 GAMES = ("ale-py==0.12.1", "minatar==1.0.15", "opencv-python-headless")
@@ -70,13 +75,13 @@ BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"
 # Of agents: what they act in, what they remember, and how they learn. `-- rl` runs all of them.
 OF_RL = ("envs", "replay", "rl")
 # Their peers do not get along with those of the others.
-APART = ("dataflow", "rl")
+APART = ("dataflow", "images", "rl")
 # What ours need to be measured for a moment, without peers.
 SMOKE_TOOLS = ("mpich", "psutil", "opencv-python-headless", "scikit-image")
 # Of many processes that watch each other, some fall silent too long beside other work.
 ALONE_TO_SHOW = {"many_processes"}
 # These take longest even for a moment.
-LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "startup", "replication")
+LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "images", "startup", "replication")
 
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
@@ -85,6 +90,7 @@ COMBINATIONS = {
     "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py", "test_zero_copy.py"]),
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
+    "images": (["dataflow[datasets,image]", "trainers"], ["test_image_recipes.py", "test_image_networks.py"]),
     "full": (
         ["dataflow[datasets]", "layers[slim]", "trainers[rl]"],
         [
@@ -109,6 +115,8 @@ COMBINATIONS = {
 EXAMPLE_TESTS = (
     "test_examples.py",
     "test_image_examples.py",
+    "test_image_recipes.py",
+    "test_image_networks.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
     "test_rl_examples.py",
@@ -183,7 +191,8 @@ def integration(session: nox.Session, combination: str) -> None:
     wanted, files = COMBINATIONS[combination]
     stores = ["stores"] if combination == "data" else []  # a server for its example
     install(session, wanted, *pinned("test", "examples", *stores))
-    spread = "worksteal" if combination == "full" else None  # the others take less than it to start twice
+    # The others take less than it to start twice.
+    spread = "worksteal" if combination in {"full", "images"} else None
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "examples"], spread=spread)
 
 
@@ -270,10 +279,11 @@ def browser(session: nox.Session) -> None:
 
 @nox.session
 def ray(session: nox.Session) -> None:
-    """Trains on a local Ray cluster."""
-    install(session, ["dataflow", "trainers[ray]"], *pinned("test"))
+    """Runs flows and trains on a local Ray cluster."""
+    install(session, ["dataflow[ray]", "trainers[ray]"], *pinned("test"))
     # Not where nox puts temporary files: Ray's workers refuse to start with a directory in their environment.
     session.env["RAY_TMPDIR"] = tempfile.gettempdir()
+    run_copied_tests(session, ROOT / "packages" / "dataflow" / "tests", ["runtime/test_ray_runner.py"])
     run_copied_tests(session, ROOT / "integration_tests", ["test_distributed_ray.py"])
 
 
@@ -367,7 +377,7 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Runs every Python block of the READMEs and the documentation, and the examples in docstrings."""
+    """Runs every Python block of the READMEs and the documentation, their tests, and docstrings' examples."""
     install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
@@ -376,12 +386,26 @@ def docs(session: nox.Session) -> None:
     scratch = Path(session.create_tmp())
     session.chdir(scratch)
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
+    pages.append(ROOT / "docs" / "tests")
     blocks = ["--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages)]
     # The example in there runs in `torch`.
     unseen = ["--ignore-glob", "/*/interop/torch.py"]
     examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
     # The plugin lets blocks print, tracebacks among them that they show on purpose: silent unless one fails.
     run_side_by_side(session, ["pytest", *config, *blocks], ["pytest", *config, *examples], silent=True)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Builds the site of the documentation and of all docstrings; a warning fails. Not usual: minutes."""
+    install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("site"))
+    pages = Path(session.create_tmp()) / "pages"
+    shutil.rmtree(pages, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site", "tests"))
+    shutil.copytree(ROOT / "docs" / "site", pages, dirs_exist_ok=True)
+    command = ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
+    session.run(*command, str(pages), str(DIST / "site"), env={"TF_CPP_MIN_LOG_LEVEL": "3"})
+    session.log(f"the site is in {DIST / 'site' / 'index.html'}")
 
 
 @nox.session
@@ -394,7 +418,7 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def examples(session: nox.Session) -> None:
     """Runs every script of examples/ with small settings. Not among the usual sessions: minutes."""
-    install(session, COMBINATIONS["full"][0], *pinned("test", "examples"))
+    install(session, [*COMBINATIONS["full"][0], "dataflow[image]"], *pinned("test", "examples"))
     run_copied_tests(session, ROOT / "integration_tests", list(EXAMPLE_TESTS), also=[ROOT / "examples"])
 
 
@@ -443,6 +467,9 @@ def bench(session: nox.Session) -> None:
         names = [*OF_RL]
         install(session, ["dataflow[gym]", "trainers"], "pip")
         session.run("python", "-m", "pip", "install", "--quiet", *OF_AGENTS)
+    elif names == ["images"]:  # with its peers, which get along with TensorFlow in processes of their own
+        install(session, [DATA, "trainers"], "pip")
+        session.run("python", "-m", "pip", "install", "--quiet", *OF_IMAGES)
     else:  # beside Tensorpack, on Keras 2
         install(session, [DATA, "trainers[mpi]"], "mpich", "tf_keras", *OF_TENSORPACK)
         session.install("--no-deps", "tensorpack==0.11")
