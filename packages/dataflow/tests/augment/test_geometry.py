@@ -119,6 +119,8 @@ def test_a_deformation_moves_images_and_masks():
         transform = augmentor.get_transform(scene(np.uint8, (3,)))
     image, mask = transform.apply_image(scene(np.uint8, (3,))), transform.apply_mask(scene(np.uint8, ()))
     assert image.shape == (50, 60, 3) and set(np.unique(mask)) == {0, 200}
+    labels = transform.apply_mask(np.where(scene(np.uint8, ()), 2**40 + 1, -1))
+    assert np.array_equal(labels, np.where(mask, 2**40 + 1, -1))
     with pytest.raises(UnsupportedTransformError, match="has no apply_coords"):
         transform.apply_coords(np.zeros((1, 2)))
 

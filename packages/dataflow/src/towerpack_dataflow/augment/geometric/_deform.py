@@ -14,7 +14,7 @@ from .._transform import Transform, TransformFactory
 
 __all__ = ["GaussianDeform"]
 
-_LINEAR, _NEAREST, _REPLICATE = 1, 0, 1
+_LINEAR = _REPLICATE = 1
 
 
 @final
@@ -61,10 +61,17 @@ class GaussianDeform(ImageAugmentor):
         y, x = rows + offsets[..., 0], columns + offsets[..., 1]
         return TransformFactory(
             self,
-            apply_image=lambda image: _sampled(image, x, y, _LINEAR),
-            apply_mask=lambda mask: _sampled(mask.astype(np.float32), x, y, _NEAREST).astype(mask.dtype),
+            apply_image=lambda image: _sampled(image, x, y),
+            apply_mask=lambda mask: _nearest(mask, x, y),
         )
 
 
-def _sampled(image: Array, x: Array, y: Array, interp: int) -> Array:
-    return with_channels(opencv().remap(image, x, y, interp, borderMode=_REPLICATE), image)
+def _sampled(image: Array, x: Array, y: Array) -> Array:
+    return with_channels(opencv().remap(image, x, y, _LINEAR, borderMode=_REPLICATE), image)
+
+
+def _nearest(mask: Array, x: Array, y: Array) -> Array:
+    # OpenCV takes no integers of 32 bits and more, and labels of instances may be such.
+    height, width = mask.shape[:2]
+    rows = np.rint(y).astype(np.intp).clip(0, height - 1)
+    return mask[rows, np.rint(x).astype(np.intp).clip(0, width - 1)]
