@@ -118,6 +118,10 @@ def test_an_environment_that_fails_ends_the_training_and_is_named():
 def test_ctrl_c_ends_the_simulators():
     master = SimulatorMaster([SimulatorProcess(cart_pole)], seed=1)
     watch = Watch(20, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        train(master, watch, steps=10**6)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background shell ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(master, watch, steps=10**6)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert watch.env_steps > 0
