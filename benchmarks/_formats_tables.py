@@ -1,4 +1,4 @@
-"""Parquet and lines of JSON beside the bare libraries: rows as dicts, in order."""
+"""Parquet, Arrow and lines of JSON beside the bare libraries: rows as dicts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from _formats_row import COUNTS, SMALL, Row, per_second
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 
-from towerpack_dataflow import JSONLData, JSONLSerializer, ParquetData, ParquetSerializer
+from towerpack_dataflow import (
+    ArrowData,
+    ArrowSerializer,
+    JSONLData,
+    JSONLSerializer,
+    ParquetData,
+    ParquetSerializer,
+)
 
 
 def bare_parquet(path: Path) -> Iterator[Any]:
     """Rows of batches that pyarrow iterates over."""
     for batch in parquet.ParquetFile(path).iter_batches(4096):
         yield from batch.to_pylist()
+
+
+def bare_arrow(path: Path) -> Iterator[Any]:
+    """Rows of the record batches of a mapped file."""
+    with pa.memory_map(str(path)) as mapped:
+        reader = ipc.open_file(mapped)
+        for number in range(reader.num_record_batches):
+            yield from reader.get_batch(number).to_pylist()
 
 
 def bare_json(path: Path) -> Iterator[Any]:
@@ -37,12 +53,12 @@ def rows(folder: Path) -> Iterator[Row]:
     ]
     ParquetSerializer.save(table, folder / "rows.parquet")
     JSONLSerializer.save(table, folder / "rows.jsonl")
-    for name, library, ours, bare, least in [
-        ("Parquet", "pyarrow", partial(ParquetData, folder / "rows.parquet"), bare_parquet, 0.9),
-        ("lines of JSON", "json", partial(JSONLData, folder / "rows.jsonl"), bare_json, None),
+    ArrowSerializer.save(table, folder / "rows.arrow")
+    for name, library, flow, end, bare, least in [
+        ("Parquet", "pyarrow", ParquetData, "parquet", bare_parquet, 0.9),
+        ("Arrow", "pyarrow", ArrowData, "arrow", bare_arrow, 0.9),
+        ("lines of JSON", "json", JSONLData, "jsonl", bare_json, None),
     ]:
-        path = folder / ("rows.parquet" if library == "pyarrow" else "rows.jsonl")
-        bare = partial(bare, path)
-        yield Row(
-            f"{name}, rows in order", library, partial(per_second, ours), partial(per_second, bare), least
-        )
+        path = folder / f"rows.{end}"
+        ours, theirs = partial(per_second, partial(flow, path)), partial(per_second, partial(bare, path))
+        yield Row(f"{name}, rows in order", library, ours, theirs, least)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from towerpack_dataflow import (
+    BatchByBudget,
     BatchData,
     BatchDataByShape,
     CacheData,
@@ -154,6 +155,32 @@ def joined(one: Iterable[Any], other: Iterable[Any]) -> Iterator[Any]:
     """Two iterables side by side."""
     for datapoint, more in zip(one, other):
         yield [*datapoint, *more]
+
+
+# ---- planned batches
+
+
+def lengths_up_to_512(count: int) -> np.ndarray:
+    """Tokens of each datapoint."""
+    return np.random.default_rng(0).integers(1, 512, count)
+
+
+def plans(count: int, window: int | None) -> float:
+    """Seconds from lengths to a flow of batches of 4096 tokens."""
+    lengths = lengths_up_to_512(count)
+    begin = perf_counter()
+    BatchByBudget(range(count), lengths, 4096, window)
+    return perf_counter() - begin
+
+
+def resumes(count: int, window: int | None) -> float:
+    """Seconds from a position in the middle of the second epoch to the next batch, in a new flow."""
+    flow = BatchByBudget(range(count), lengths_up_to_512(count), 4096, window, collate=len)
+    position = flow.state_at(len(flow) * 3 // 2)
+    begin = perf_counter()
+    flow.load_state_dict(position)
+    next(iter(flow))
+    return perf_counter() - begin
 
 
 # ---- each operator over records, for its memory

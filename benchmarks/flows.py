@@ -3,8 +3,9 @@
     python benchmarks/flows.py [--smoke]
     nox -s bench -- flows                       with Tensorpack installed
 
-Each ratio is of one round, in which all are measured in turn, each in a process of its own. The memory is the
-most that Python's and NumPy's allocators held at a time during two passes over a million records of 1 KB,
+Each ratio is of one round, in which all are measured in turn, each in a process of its own. A plan of batches
+is timed in this one: from the lengths to a flow, and from a saved position to the next batch. The memory is
+the most that Python's and NumPy's allocators held at a time during two passes over a million records of 1 KB,
 beyond what they held before.
 """
 
@@ -54,6 +55,24 @@ def speed(verdicts: _verdicts.Verdicts) -> None:
     verdicts.untargeted("ten operators of different kinds: time / plain generators", kinds)
 
 
+def planning(verdicts: _verdicts.Verdicts) -> None:
+    """Planning batches by a budget of tokens, and going on in the middle of an epoch."""
+    figures = _rounds.measure(
+        {
+            f"{kind}, window={window}": partial(measure, COUNT, window)
+            for window in (None, 4096)
+            for kind, measure in {"plan": _operators.plans, "resume": _operators.resumes}.items()
+        },
+        ROUNDS,
+    )
+    for name, seconds in figures.items():
+        verdicts.at_most(
+            f"BatchByBudget over {COUNT:,} lengths, {name}: ms",
+            [1e3 * value for value in seconds],
+            1000 if name.startswith("plan") else 10,
+        )
+
+
 def megabytes(make: Callable[[int], object], count: int) -> float:
     """The most memory that two passes need."""
     deque(make(100), maxlen=0)  # imports what is imported when it is needed
@@ -77,6 +96,7 @@ def main() -> None:
     print(_rounds.heading("numpy", "towerpack-dataflow", "tensorpack"))
     verdicts = _verdicts.Verdicts()
     speed(verdicts)
+    planning(verdicts)
     memory(verdicts)
     verdicts.leave()
 

@@ -50,6 +50,8 @@ from .flow.provenance import Origin, Trace
 from .formats.arrays import HDF5Data, HDF5Serializer, NumpyData, NumpySerializer
 from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
 from .formats.tables import (
+    ArrowData,
+    ArrowSerializer,
     ChunkShuffle,
     CSVData,
     CSVSerializer,
@@ -106,6 +108,8 @@ from .sources._from_list import DataFromList
 __all__ = [
     "ArgumentError",
     "ArgumentTypeError",
+    "ArrowData",
+    "ArrowSerializer",
     "AugmentImageComponent",
     "AugmentImageComponents",
     "AugmentImageCoordinates",

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from towerpack_dataflow import (
+    ArrowData,
     CSVData,
     HDF5Serializer,
     JSONLSerializer,
@@ -39,6 +40,7 @@ def numbers(flow):
     ("target", "read"),
     [
         ("a.parquet", ParquetData),
+        ("a.arrow", ArrowData),
         ("a.csv", CSVData),
         ("a.lmdb", lambda path: LMDBSerializer.load(path, shuffle=False)),
         ("a.tfrecord", TFRecordSerializer.load),
@@ -74,7 +76,7 @@ def test_inspect_says_what_a_file_holds(folder, capsys):
     assert main(["inspect", "other.npz"]) == 0
     printed = capsys.readouterr().out
     assert "x: float64, shape (2,)" in printed and "version     none: another program wrote it" in printed
-    for target in ("a.lmdb", "a.tfrecord", "a.h5", "a.parquet", "a.npz"):
+    for target in ("a.lmdb", "a.tfrecord", "a.h5", "a.parquet", "a.feather", "a.npz"):
         (folder / target).unlink(missing_ok=True)
         assert main(["convert", "points.jsonl", target]) == 0 and main(["inspect", target]) == 0
         assert "\nversion     1\n" in capsys.readouterr().out

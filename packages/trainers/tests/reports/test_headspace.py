@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, ModelSaver
 from towerpack_dataflow import DataFromList, MapData
@@ -13,9 +14,11 @@ from towerpack_trainers import (
     SimpleTrainer,
     SyncMultiGPUTrainerReplicated,
     TrainConfig,
+    Trainer,
     TrainerStateError,
 )
 from towerpack_trainers.reports import Headspace
+from towerpack_trainers.session import SingleProcess
 from towerpack_trainers.testing import SmallFlow, SmallModel
 
 
@@ -147,5 +150,26 @@ def test_steps_that_are_not_one_op_are_refused():
         def run_step(self):
             super().run_step()
 
-    with pytest.raises(ConfigError, match=r"headspace runs one op as the step of one process.* and Own has"):
+    with pytest.raises(
+        ConfigError, match=r"Own\.headspace: a step of this trainer is not one op.*SimpleTrainer"
+    ):
         Own(config(QueueInput(SmallFlow()))).headspace(1)
+
+
+def test_a_trainer_without_an_input_says_what_to_use():
+    trainer = Trainer(steps_per_epoch=1, max_epoch=1, log_dir=None)
+    with trainer.graph.as_default():
+        trainer.train_op = tf.no_op()
+    with pytest.raises(
+        ConfigError, match=r"Trainer\.headspace: the training has no input.*such as SimpleTrainer"
+    ):
+        trainer.headspace()
+
+
+def test_several_processes_are_told_to_run_it_in_one():
+    class Others(SingleProcess):
+        """Stands for other processes, whose data a step waits for."""
+
+    trainer = SimpleTrainer(config(QueueInput(SmallFlow())), processes=Others())
+    with pytest.raises(ConfigError, match=r"a step waits for the other processes.* Run it in one process"):
+        trainer.headspace()

@@ -304,3 +304,13 @@ def test_spaces_of_several_parts(walker, box, discrete):
         walker(Parts(), discrete(2))
     with pytest.raises(ConfigError, match=r"actions of a Discrete space or of a Box of floats; .*Parts"):
         walker(box([2]), Parts())
+
+
+def test_the_headspace_of_an_agent_is_in_its_shares_of_the_time(walks, walker):
+    envs = walks(COUNT)
+    rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, STEPS, COUNT, seed=5)
+    config = TrainConfig(model=walker.of(envs), max_epoch=1, log_dir=None, monitors=[])
+    with pytest.raises(
+        ConfigError, match=r"PPOTrainer\.headspace: .*the shares of the time that environments"
+    ):
+        PPOTrainer(config, envs, rollout, batch_size=16).headspace()

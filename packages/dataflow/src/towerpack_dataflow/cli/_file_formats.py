@@ -11,6 +11,8 @@ from ..flow._flow import DataFlow
 from ..formats.arrays import HDF5Serializer, NumpyData, NumpySerializer, hdf5_version, numpy_version
 from ..formats.lmdb import LMDBData, LMDBSerializer
 from ..formats.tables import (
+    ArrowData,
+    ArrowSerializer,
     CSVData,
     CSVSerializer,
     JSONLData,
@@ -18,6 +20,7 @@ from ..formats.tables import (
     ParquetData,
     ParquetSerializer,
     SVMLightData,
+    arrow_version,
     parquet_version,
 )
 from ..formats.tar import TarData, write_tar
@@ -122,6 +125,7 @@ _FORMATS = (
         hdf5_version,
     ),
     FileFormat("Parquet", (".parquet",), ParquetData, ParquetSerializer.save, parquet_version),
+    FileFormat("Arrow", (".arrow", ".feather"), ArrowData, ArrowSerializer.save, arrow_version),
     FileFormat("CSV", (".csv",), CSVData, _write_csv),
     FileFormat("lines of JSON", (".jsonl",), JSONLData, JSONLSerializer.save),
     FileFormat("SVMLight", (".svm", ".svmlight", ".libsvm"), lambda path: SVMLightData(path, shuffle=False)),

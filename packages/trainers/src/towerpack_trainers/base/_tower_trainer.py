@@ -114,25 +114,39 @@ class TowerTrainer(Trainer):
 
         Raises:
             ConfigError: `steps` is no whole number above 0; the data ends before, is live, or is made by the
-                trainer; or a step is not one op of this process alone.
+                trainer; there is no input; there are other processes; or a step is not one op.
             TrainerStateError: it was called during or after `train`.
         """
         self._session.check_unused(self.graph)
+        self._check_one_process_on_data()
         self._prepare()
-        op, model = self._only_op(), self.config.model
-        acts = model is not None and model.data_from_trainer
-        alone = type(self.processes) is SingleProcess
-        if self.source is None or op is None or self._train_op.lead is not None or acts or not alone:
+        op, inputs = self._only_op(), self._tower_inputs()
+        if self.source is None or not inputs:
+            return super().headspace(steps)
+        if op is None or self._train_op.lead is not None:
             raise ConfigError(
-                "headspace runs one op as the step of one process, on data from outside, and "
-                f"{type(self).__name__} has other steps, other processes, or data of its own."
+                f"{type(self).__name__}.headspace: a step of this trainer is not one op, so none can be run "
+                "on a batch that is held. Ask a SimpleTrainer of the same data, whose steps are."
             )
-        inputs = self._tower_inputs()
         step = StepOnData(self.graph, self._session_config(), op, inputs, self.source)
         try:
             return step.headspace(steps)
         finally:
             self._positions.put_back()
+
+    def _check_one_process_on_data(self) -> None:
+        name, model = type(self).__name__, self.config.model
+        if model is not None and model.data_from_trainer:
+            raise ConfigError(
+                f"{name}.headspace: an agent makes its data by acting, which no batch that is held replaces. "
+                "What acting costs is printed after each epoch, and recorded by the monitors: the shares of "
+                "the time that environments, policy and learner take."
+            )
+        if type(self.processes) is not SingleProcess:
+            raise ConfigError(
+                f"{name}.headspace: a step waits for the other processes, and so for their data. Run it in "
+                "one process, in a SimpleTrainer on the part of the data that one process reads."
+            )
 
     def _make_source(self, dataflow: Any) -> InputSource:
         # TensorFlow puts a single tower on the first GPU, if there is one.

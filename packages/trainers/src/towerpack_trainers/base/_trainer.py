@@ -11,12 +11,10 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import (
     Callback,
     Callbacks,
-    InferenceTower,
     StepCounter,
     find_tensors,
 )
 
-from .._errors import TrainerStateError
 from ..config._resolve_config import (
     refuse_dataflow,
     resolve_callbacks,
@@ -51,13 +49,14 @@ from ..session import (
 from ..step import HookedSession, TrainingSteps, check_position
 from ..towers._devices import devices_of_towers
 from ..towers._predictor import Predictor, make_predictor
+from ._needs_model import NeedsModel
 
 __all__ = ["Trainer"]
 
 _log = logging.getLogger("towerpack_trainers")
 
 
-class Trainer(LoopCounters, SessionAccess, CallbackRegistration):
+class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
     """Runs steps until the last epoch is over. `Callback` draws the loop.
 
     It makes no assumption about the model, and builds in a graph of its own. Set `train_op` from a graph of
@@ -148,13 +147,6 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration):
         A subclass may override it, or `trainer.run_step = f` replace it; then each step is a call of that.
         """
         self._session.hooked.run(self.train_op)
-
-    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
-        """Adds a replica of the model for evaluation."""
-        raise TrainerStateError(
-            f"{type(self).__name__} does not know how to build another replica of the model. "
-            "Use a trainer that has a ModelDesc, such as SimpleTrainer."
-        )
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays, on the current variables."""

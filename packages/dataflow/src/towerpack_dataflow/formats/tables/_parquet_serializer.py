@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from itertools import islice
-from typing import Any, Final, final
-
-import numpy as np
+from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentError, SendError, extra
-from ...sources._as_dataflow import as_dataflow
+from ..._errors import extra
 from ...storage import URL, create_file, open_url
-from .._progress import with_progress
 from ._chunk_shuffle import ChunkShuffle
 from ._parquet_data import ParquetData, opened_parquet
+from ._tables_of_flow import tables_of, version_in
 
 __all__ = ["ParquetSerializer", "parquet_version"]
-
-_VERSION: Final = "1"
-_WRITTEN: Final = "towerpack"
 
 
 @final
@@ -54,17 +46,12 @@ class ParquetSerializer:
         arguments.count("group_rows", group_rows)
         with extra("parquet", "writing Parquet files"):
             from pyarrow import parquet
-        datapoints = iter(with_progress(as_dataflow(df), f"writing {os.path.basename(path)}"))
-        first = list(islice(datapoints, group_rows))
-        if not first:
-            raise ArgumentError("a Parquet file needs a datapoint, for the columns; received none")
-        with create_file(path) as file:
-            table, begin = _table(first, None, 0), len(first)
-            with parquet.ParquetWriter(file, table.schema) as writer:
+        tables = tables_of(df, group_rows, path, "Parquet")
+        first = next(tables)
+        with create_file(path) as file, parquet.ParquetWriter(file, first.schema) as writer:
+            writer.write_table(first, group_rows)
+            for table in tables:
                 writer.write_table(table, group_rows)
-                while rows := list(islice(datapoints, group_rows)):
-                    writer.write_table(_table(rows, table.schema, begin), group_rows)
-                    begin += len(rows)
 
     @staticmethod
     def load(path: URL, shuffle: bool | ChunkShuffle = False) -> ParquetData:
@@ -81,31 +68,4 @@ def parquet_version(path: URL) -> int | None:
         OSError: the file is missing, or may not be read.
     """
     with open_url(path) as stored:
-        metadata = opened_parquet(stored).schema_arrow.metadata or {}
-    version = metadata.get(_WRITTEN.encode())
-    return int(version) if version is not None and version.isdigit() else None
-
-
-def _table(rows: list[Any], schema: Any, begin: int) -> Any:
-    import pyarrow as pa
-
-    names = list(rows[0]) if schema is None and isinstance(rows[0], dict) else getattr(schema, "names", [])
-    for number, row in enumerate(rows, begin):
-        if not isinstance(row, dict) or set(row) != set(names):
-            raise SendError(
-                f"datapoint {number} is to be a dict with the keys {names}; received {row!r:.100}"
-            )
-    columns = {name: [_plain(row[name]) for row in rows] for name in names}
-    try:
-        if schema is not None:
-            return pa.Table.from_pydict(columns, schema)
-        described = {_WRITTEN: _VERSION}
-        return pa.Table.from_pydict(columns).replace_schema_metadata(described)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SendError(
-            f"datapoints {begin} to {begin + len(rows) - 1}: Parquet cannot hold them: {error}"
-        ) from error
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+        return version_in(opened_parquet(stored).schema_arrow)

@@ -1,0 +1,70 @@
+"""`ArrowSerializer`: a flow as an Arrow IPC file, and back."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from ... import _argument_checks as arguments
+from ..._errors import extra
+from ...storage import URL, create_file, open_url
+from ._arrow_data import ArrowData, opened_arrow
+from ._chunk_shuffle import ChunkShuffle
+from ._tables_of_flow import tables_of, version_in
+
+__all__ = ["ArrowSerializer", "arrow_version"]
+
+
+@final
+class ArrowSerializer:
+    """Writes a flow of dicts to an Arrow IPC file, which is Feather version 2, and reads it.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/points.arrow"
+        >>> ArrowSerializer.save([{"x": 0.5, "label": 1}, {"x": 1.5, "label": 2}], path)
+        >>> ArrowSerializer.load(path).datapoint(0, 1)
+        {'x': 1.5, 'label': 2}
+    """
+
+    @staticmethod
+    def save(df: Any, path: URL, batch_rows: int = 4096) -> None:
+        """Writes one pass of a flow, a record batch at a time; the first has the types of the columns.
+
+        Args:
+            df: as for `ParquetSerializer.save`.
+            path: of the file. One that exists is replaced.
+            batch_rows: rows of a record batch, which is what is read at a time.
+
+        Raises:
+            ArgumentError: the flow has no datapoints, so that there are no columns.
+            ImportError: the extra `[parquet]` is missing.
+            OSError: the file cannot be written.
+            SendError: a datapoint is no dict, has other keys than the first, or a value that has no type in
+                Arrow.
+        """
+        arguments.count("batch_rows", batch_rows)
+        with extra("parquet", "writing Arrow files"):
+            from pyarrow import ipc
+        tables = tables_of(df, batch_rows, path, "Arrow")
+        first = next(tables)
+        with create_file(path) as file, ipc.new_file(file, first.schema) as writer:
+            writer.write_table(first, batch_rows)
+            for table in tables:
+                writer.write_table(table, batch_rows)
+
+    @staticmethod
+    def load(path: URL, shuffle: bool | ChunkShuffle = False) -> ArrowData:
+        """Returns `ArrowData(path, shuffle=shuffle)`."""
+        return ArrowData(path, shuffle=shuffle)
+
+
+def arrow_version(path: URL) -> int | None:
+    """Returns the version of a file's format; `None` if `ArrowSerializer` has not written the file.
+
+    Raises:
+        FormatError: the file is no Arrow IPC file, is cut off or damaged.
+        ImportError: the extra `[parquet]` is missing.
+        OSError: the file is missing, or may not be read.
+    """
+    with open_url(path) as stored:
+        return version_in(opened_arrow(stored).schema)

@@ -1,0 +1,228 @@
+"""`ChunkedFlow`: the rows of a file of tables that are read as wholes, such as row groups."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ... import _argument_checks as arguments
+from ..._errors import ComponentError, FormatError
+from ...flow._epoch import Epoch
+from ...flow._error_location import blame
+from ...storage import URL, StoredFile, StoredStream, is_local, open_url
+from .._opened_records import OpenedRecords, open_same
+from .._record_flow import RecordFlow
+from ._chunk_shuffle import ChunkOrder, ChunkShuffle
+from ._row_makers import row_maker
+
+__all__ = [
+    "ARROW_ERRORS",
+    "ROWS_AT_A_TIME",
+    "ChunkedFlow",
+    "ChunkedRows",
+    "array_of",
+    "arrow_source",
+    "is_array",
+]
+
+_Converted = TypeVar("_Converted")
+
+ROWS_AT_A_TIME = 4096  # of a chunk that is read in order, as Python's values; those of Arrow are smaller
+
+
+# What pyarrow raises, of memory where a damaged file asks for more than any machine has.
+ARROW_ERRORS = (OSError, ValueError, LookupError, NotImplementedError, MemoryError)
+
+
+class ChunkedRows(OpenedRecords):
+    """Rows of a file, some chunks of which are kept; abstract.
+
+    Args:
+        path: of the file.
+        columns: which columns; all if not given.
+        keep: how many chunks.
+
+    Attributes:
+        sizes: rows of each chunk.
+    """
+
+    _kind: ClassVar[str]  # what a chunk is, for people
+
+    def __init__(self, path: URL, columns: Sequence[str] | None, keep: int) -> None:
+        """Reads what the file says of itself, and closes it again."""
+        super().__init__(path)
+        self._keep = keep
+        self._chunks: OrderedDict[int, tuple[Sequence[Any], ...]] = OrderedDict()
+        with open_url(path) as stored:
+            self._version = stored.version
+            names, sizes = self._described(stored)
+        missing = [name for name in columns or () if name not in names]
+        if missing:
+            raise ComponentError(f"{self._name} has no column {missing[0]!r}; it has {', '.join(names)}")
+        self._columns = list(names if columns is None else columns)
+        self.sizes = np.array(sizes, np.int64)
+        self._ends = np.cumsum(self.sizes)
+        self.__qualname__ = f"{self._name} of {len(self)} rows"
+
+    @abstractmethod
+    def _described(self, stored: StoredFile) -> tuple[list[str], list[int]]:
+        """Returns the names of all columns, and the number of rows of each chunk."""
+
+    @abstractmethod
+    def _opened_as(self, stored: StoredFile) -> Any:
+        """Returns what `_batches` reads from."""
+
+    @abstractmethod
+    def _batches(self, number: int) -> Iterator[Any]:
+        """Yields a chunk as record batches, with the wanted columns at least."""
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def _record(self, index: int) -> dict[str, Any]:
+        number = self._chunk_of(index)
+        place = index - self._begin(number)
+        return dict(zip(self._columns, [values[place] for values in self._chunk(number)]))
+
+    def in_order(self, start: int) -> Iterator[Iterable[dict[str, Any]]]:
+        """Yields the rows from number `start` on, many at a time, none of which is kept."""
+        for number in range(self._chunk_of(start), len(self.sizes)):
+            yield from self._converted(number, _rows, max(start - self._begin(number), 0))
+
+    def _chunk_of(self, index: int) -> int:
+        return int(np.searchsorted(self._ends, index, "right"))
+
+    def _begin(self, number: int) -> int:
+        return int(self._ends[number - 1]) if number else 0
+
+    def _chunk(self, number: int) -> tuple[Sequence[Any], ...]:
+        """Returns the columns of a chunk."""
+        chunk = self._chunks.get(number)
+        if chunk is None:
+            while len(self._chunks) >= self._keep:
+                self._chunks.popitem(last=False)
+            chunk = self._chunks[number] = self._loaded(number)
+        else:
+            self._chunks.move_to_end(number)
+        return chunk
+
+    def _loaded(self, number: int) -> tuple[Sequence[Any], ...]:
+        """Returns the columns of a chunk, to be kept."""
+        parts = zip(*self._converted(number, _columns))
+        return tuple([*chain.from_iterable(part)] for part in parts)
+
+    def _converted(
+        self, number: int, convert: Callable[[Any], _Converted], start: int = 0
+    ) -> Iterator[_Converted]:
+        """Yields the batches of a chunk, from row `start` on, as `convert` makes them Python's."""
+        rows = 0
+        with self._reading(number):
+            for batch in self._batches(number):
+                if rows + batch.num_rows > start:
+                    yield convert(batch.select(self._columns).slice(max(start - rows, 0)))
+                rows += batch.num_rows
+        if rows != self.sizes[number]:
+            said = self.sizes[number]
+            raise FormatError(f"{self._name}, {self._kind} {number}, has {rows} rows instead of {said}")
+
+    @contextmanager
+    def _reading(self, number: int) -> Iterator[None]:
+        """Names file and chunk where they cannot be read."""
+        try:
+            yield
+        except FormatError:
+            raise
+        except ARROW_ERRORS as error:
+            raise FormatError(f"{self._name}, {self._kind} {number}, cannot be read: {error}") from error
+
+    def _open(self) -> Any:
+        return self._opened_as(open_same(self._path, self._version))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_chunks": OrderedDict()}
+
+
+class ChunkedFlow(RecordFlow):
+    """Yields the rows of a file, each a dict; addressable. A chunk is read as a whole when a row is wanted.
+
+    Args:
+        make: makes the rows, with so many chunks in memory as it is told.
+        shuffle: a `ChunkShuffle`, or whether each epoch has an order of its own among all rows.
+        keep: the name and the value of the argument that says how many chunks stay in memory; None for as
+            many as the window, else one.
+    """
+
+    _lst: ChunkedRows
+    _holds = ()
+    _steady = True
+
+    def __init__(
+        self,
+        make: Callable[[int], ChunkedRows],
+        shuffle: bool | ChunkShuffle,
+        keep: tuple[str, int | None],
+    ) -> None:
+        """Makes the rows."""
+        self._window = shuffle.window if isinstance(shuffle, ChunkShuffle) else 0
+        kept = max(self._window, 1) if keep[1] is None else arguments.count(keep[0], keep[1])
+        super().__init__(make(kept), True if self._window else arguments.flag("shuffle", shuffle))
+
+    def _facts(self) -> dict[str, Any]:
+        return {**super()._facts(), "window": self._window}
+
+    def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        # Rows are made so fast that a generator more, around each of them, would be seen.
+        return super()._one_by_one(epoch, start) if self._shuffle else chain.from_iterable(self._lists(start))
+
+    def _lists(self, start: int) -> Iterator[Iterable[Any]]:
+        try:
+            yield from self._lst.in_order(start)
+        except Exception as error:
+            blame(error, self)
+            raise
+
+    def _order(self, epoch: Epoch) -> Any:
+        if not self._window:
+            return super()._order(epoch)
+        last: Any = self._last_order
+        if last is None or last[0] != epoch.identity:
+            last = self._last_order = (epoch.identity, ChunkOrder(self._lst.sizes, self._window, epoch.rng()))  # type: ignore[assignment]
+        return last[1]
+
+
+def arrow_source(stored: StoredFile) -> Any:
+    """Returns a file as pyarrow reads it: one on this machine from its mapped memory."""
+    import pyarrow as pa
+
+    if is_local(stored.name):
+        return pa.BufferReader(stored.read())
+    return pa.PythonFile(StoredStream(stored), mode="r")
+
+
+def _rows(batch: Any) -> Iterable[dict[str, Any]]:
+    names = batch.schema.names
+    return map(row_maker(names), *_columns(batch)) if names else ({} for _ in range(batch.num_rows))
+
+
+def _columns(batch: Any) -> list[Sequence[Any]]:
+    """Returns the values of each column, as Python's and as arrays."""
+    return [[*map(array_of, each)] if is_array(each.type) else each.to_pylist() for each in batch.columns]
+
+
+def is_array(kind: Any) -> bool:
+    """Tells whether the values of a type of Arrow's are lists of numbers."""
+    import pyarrow as pa
+
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return bool(is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)))
+
+
+def array_of(entry: Any) -> Any:
+    """Returns a list of numbers of Arrow's as an array of its own, or None."""
+    return np.array(entry.values.to_numpy(zero_copy_only=False)) if entry.is_valid else None
