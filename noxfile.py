@@ -146,16 +146,17 @@ nox.options.sessions = ["lint", "wheels", "isolated", "integration", "promises",
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, the arrows between and inside the wheels, folders, dialect, repeated code."""
+    """Style, types, arrows between and inside the wheels, folders, dialect, repeated code, public names."""
     # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
     editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
-    session.install(*pinned("lint"), *editable)
+    session.install(*pinned("lint", "release"), *editable)
     repeated = ["--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10"]
     run_side_by_side(
         session,
         ["mypy"],
         ["pylint", *repeated, *SOURCES],
-        ["pytest", "-o", "pythonpath=checks", "checks"],
+        ["pytest", "-o", "pythonpath=checks .", "checks", "release"],
+        ["python", "-m", "release.api"],
         ["lint-imports"],
         ["python", "checks/layout.py"],
         ["python", "checks/dialect.py"],
@@ -163,6 +164,13 @@ def lint(session: nox.Session) -> None:
         ["ruff", "check"],
         ["ruff", "format", "--check"],
     )
+
+
+@nox.session
+def api(session: nox.Session) -> None:
+    """Compares the public names with those of the last release, as `lint` does; `-- --write` keeps them."""
+    session.install(*pinned("release"))
+    session.run("python", "-m", "release.api", *session.posargs)
 
 
 @nox.session
