@@ -346,6 +346,18 @@ def free_threaded(session: nox.Session, version: str) -> None:
     session.run(python, "-m", "pytest", "flow", "operators", "runtime", external=True)
 
 
+@nox.session
+def release(session: nox.Session) -> None:
+    """Makes a release, `-- dataflow 0.2.0`: changelog, files, SBOM, a commit and a tag; it pushes nothing."""
+    make_release(session, *session.posargs)
+
+
+@nox.session(name="release-check")
+def release_check(session: nox.Session) -> None:
+    """Tries the release of all wheels in their present versions, or of `-- dataflow`; no commit, no tag."""
+    make_release(session, "--dry", *session.posargs)
+
+
 @nox.session(venv_backend="none")
 def pin(session: nox.Session) -> None:
     """Writes the newest versions of all tools into tools.txt."""
@@ -493,6 +505,14 @@ def train_agents(session: nox.Session, *arguments: str) -> None:
     script = ROOT / "examples" / "rl" / "table.py"
     session.chdir(session.create_tmp())
     session.run("python", str(script), *arguments, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+def make_release(session: nox.Session, *arguments: str) -> None:
+    """Lets `release/` do it, which is tested."""
+    session.install(*pinned("release", "distribute"))
+    # uv makes environments of its own for builds, and one for the list of what an installation consists of.
+    env = {"UV_PYTHON": None, "VIRTUAL_ENV": None, "PYTHONDONTWRITEBYTECODE": None}
+    session.run("python", "-m", "release.make", *arguments, env=env)
 
 
 @functools.cache

@@ -78,7 +78,9 @@ def _moment(wheel: str, root: Path) -> Iterator[str]:
     branch = git(root, "rev-parse", "--abbrev-ref", "HEAD")
     if branch != "main":
         yield f"the branch is {branch!r}; releases are made on 'main'"
-    for sibling in _siblings(wheel, root):
+    if not _project(wheel, root).get("urls"):
+        yield f"packages/{wheel}/pyproject.toml has no [project.urls]: say where source and issues are"
+    for sibling in sorted(_siblings(wheel, root)):
         required, now = _minor(version_of(sibling, root)), released_versions(sibling, root)
         if not any(_minor(str(version)) == required for version in now):
             wanted = ".".join(map(str, required))
