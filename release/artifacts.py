@@ -5,13 +5,14 @@ uv, twine and CycloneDX's tool do the work, in versions that `tools.txt` pins.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 from .wheels import WHEELS
 
-__all__ = ["build", "check", "write_sbom"]
+__all__ = ["build", "check", "leave_out_local_places", "write_sbom"]
 
 
 def build(place: Path, out: Path) -> None:
@@ -53,7 +54,17 @@ def write_sbom(wheel: str, version: str, place: Path, out: Path) -> Path:
     about = ["--pyproject", str(place / "packages" / wheel / "pyproject.toml"), "--mc-type", "library"]
     form = ["--output-reproducible", "--of", "JSON", "--output-file", str(file)]
     _run(sys.executable, "-m", "cyclonedx_py", "environment", *about, *form, python)
+    leave_out_local_places(file)
     return file
+
+
+def leave_out_local_places(file: Path) -> None:
+    """Takes out of a CycloneDX file where its siblings lay when it was made, which is nothing to users."""
+    listed = json.loads(file.read_text(encoding="utf-8"))
+    for component in listed["components"]:
+        references = component.get("externalReferences", [])
+        component["externalReferences"] = [each for each in references if not each["url"].startswith("file:")]
+    file.write_text(json.dumps(listed, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _name(wheel: Path) -> str:

@@ -79,9 +79,10 @@ def _public_paths(wheel: str) -> Iterator[str]:
 
 def _found(loader: griffe.GriffeLoader, path: str) -> griffe.Module | None:
     try:
-        return loader.modules_collection[path]
+        module: griffe.Module = loader.modules_collection[path]
     except KeyError:
         return None
+    return module
 
 
 def _exports(module: griffe.Module) -> list[str]:
@@ -162,6 +163,7 @@ def _resolved(thing: griffe.Class) -> Iterator[griffe.Class | str]:
     for base in thing.bases:
         expression = getattr(base, "left", base) if getattr(base, "slice", None) is not None else base
         path = expression if isinstance(expression, str) else expression.canonical_path
+        found: griffe.Object | str
         try:
             found = _target(thing.modules_collection[path])
         except (KeyError, griffe.AliasResolutionError):
@@ -173,8 +175,9 @@ def _constructor(thing: griffe.Class) -> str:
     """The arguments that make an instance; `(...)` where a class of another package says them."""
     order = [thing, *_ancestors(thing)]
     for each in order:
-        if isinstance(each.members.get("__init__"), griffe.Function):
-            return _arguments(each.members["__init__"], bound=True)
+        written = each.members.get("__init__")
+        if isinstance(written, griffe.Function):
+            return _arguments(written, bound=True)
         if _has_fields(each):
             return _arguments_of_fields(each)
     bases = {base for each in order for base in _resolved(each) if isinstance(base, str)}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
+from release.artifacts import leave_out_local_places
 from release.changelog import has_entry, misnamed, write_section
 from release.make import main
 from release.record import second_tree
@@ -247,6 +249,16 @@ def test_a_section_that_is_there_gets_its_day(repository: Path) -> None:
     write_section("dataflow", "0.2.0", repository, DAY)
     text = (repository / "packages" / "dataflow" / "CHANGELOG.md").read_text()
     assert "\n## 0.2.0 (2030-01-02)\n\nFirst release.\n" in text
+
+
+def test_the_list_of_what_is_installed_names_no_place_of_this_machine(tmp_path: Path) -> None:
+    elsewhere, here = {"url": "https://example.org"}, {"url": "file:///tmp/towerpack_layers-0.2.0.whl"}
+    components = [{"name": "attrs", "externalReferences": [elsewhere, here]}, {"name": "numpy"}]
+    file = tmp_path / "layers.cdx.json"
+    file.write_text(json.dumps({"bomFormat": "CycloneDX", "components": components}))
+    leave_out_local_places(file)
+    first, second = json.loads(file.read_text())["components"]
+    assert first["externalReferences"] == [elsewhere] and second["name"] == "numpy"
 
 
 def test_the_second_tree_goes_when_something_fails(repository: Path, tmp_path: Path) -> None:
