@@ -146,16 +146,17 @@ nox.options.sessions = ["lint", "wheels", "isolated", "integration", "promises",
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, the arrows between and inside the wheels, folders, dialect, repeated code."""
+    """Style, types, arrows between and inside the wheels, folders, dialect, repeated code, public names."""
     # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
     editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
-    session.install(*pinned("lint"), *editable)
+    session.install(*pinned("lint", "release"), *editable)
     repeated = ["--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10"]
     run_side_by_side(
         session,
         ["mypy"],
         ["pylint", *repeated, *SOURCES],
-        ["pytest", "-o", "pythonpath=checks", "checks"],
+        ["pytest", "-o", "pythonpath=checks .", "checks", "release"],
+        ["python", "-m", "release.api"],
         ["lint-imports"],
         ["python", "checks/layout.py"],
         ["python", "checks/dialect.py"],
@@ -163,6 +164,13 @@ def lint(session: nox.Session) -> None:
         ["ruff", "check"],
         ["ruff", "format", "--check"],
     )
+
+
+@nox.session
+def api(session: nox.Session) -> None:
+    """Compares the public names with those of the last release, as `lint` does; `-- --write` keeps them."""
+    session.install(*pinned("release"))
+    session.run("python", "-m", "release.api", *session.posargs)
 
 
 @nox.session
@@ -338,6 +346,18 @@ def free_threaded(session: nox.Session, version: str) -> None:
     session.run(python, "-m", "pytest", "flow", "operators", "runtime", external=True)
 
 
+@nox.session
+def release(session: nox.Session) -> None:
+    """Makes a release, `-- dataflow 0.2.0`: changelog, files, SBOM, a commit and a tag; it pushes nothing."""
+    make_release(session, *session.posargs)
+
+
+@nox.session(name="release-check")
+def release_check(session: nox.Session) -> None:
+    """Tries the release of all wheels in their present versions, or of `-- dataflow`; no commit, no tag."""
+    make_release(session, "--dry", *session.posargs)
+
+
 @nox.session(venv_backend="none")
 def pin(session: nox.Session) -> None:
     """Writes the newest versions of all tools into tools.txt."""
@@ -485,6 +505,14 @@ def train_agents(session: nox.Session, *arguments: str) -> None:
     script = ROOT / "examples" / "rl" / "table.py"
     session.chdir(session.create_tmp())
     session.run("python", str(script), *arguments, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+
+
+def make_release(session: nox.Session, *arguments: str) -> None:
+    """Lets `release/` do it, which is tested."""
+    session.install(*pinned("release", "distribute"))
+    # uv makes environments of its own for builds, and one for the list of what an installation consists of.
+    env = {"UV_PYTHON": None, "VIRTUAL_ENV": None, "PYTHONDONTWRITEBYTECODE": None}
+    session.run("python", "-m", "release.make", *arguments, env=env)
 
 
 @functools.cache
