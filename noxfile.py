@@ -397,9 +397,10 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Runs every Python block of the READMEs and the documentation, their tests, and docstrings' examples."""
+    """Runs every block of the READMEs and the documentation, their tests, and docstrings' examples."""
     install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
     packages = [f"towerpack_{wheel}" for wheel in WHEELS]
     # From elsewhere: blocks that train write their logs where they are run.
@@ -407,12 +408,12 @@ def docs(session: nox.Session) -> None:
     session.chdir(scratch)
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
     pages.append(ROOT / "docs" / "tests")
-    blocks = ["--markdown-docs", "--markdown-docs-syntax=superfences", *map(str, pages)]
+    blocks = ["-p", "blocks", *map(str, pages)]
     # The example in there runs in `torch`.
     unseen = ["--ignore-glob", "/*/interop/torch.py"]
     examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
-    # The plugin lets blocks print, tracebacks among them that they show on purpose: silent unless one fails.
-    run_side_by_side(session, ["pytest", *config, *blocks], ["pytest", *config, *examples], silent=True)
+    commands = (["pytest", *config, *blocks], ["pytest", *config, *examples])
+    run_side_by_side(session, *commands, env={"PYTHONPATH": str(ROOT / "docs" / "tests")}, silent=True)
 
 
 @nox.session
