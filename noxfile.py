@@ -90,7 +90,10 @@ COMBINATIONS = {
     "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py", "test_zero_copy.py"]),
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
-    "images": (["dataflow[datasets,image]", "trainers"], ["test_image_recipes.py", "test_image_networks.py"]),
+    "images": (
+        ["dataflow[datasets,image]", "trainers"],
+        ["test_image_recipes.py", "test_image_networks.py", "test_detection_example.py"],
+    ),
     "full": (
         ["dataflow[datasets]", "layers[slim]", "trainers[rl]"],
         [
@@ -117,6 +120,8 @@ EXAMPLE_TESTS = (
     "test_image_examples.py",
     "test_image_recipes.py",
     "test_image_networks.py",
+    "test_detection_example.py",
+    "test_picture_trainings.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
     "test_rl_examples.py",

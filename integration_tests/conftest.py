@@ -60,6 +60,27 @@ def run_image_example(image_example, monkeypatch, capsys, tmp_path):
     return to_the_end
 
 
+@pytest.fixture
+def detection_example(monkeypatch):
+    """The modules of the example of detection, by name; they import one another."""
+    monkeypatch.syspath_prepend(str(EXAMPLES / "detection"))
+    return importlib.import_module
+
+
+@pytest.fixture
+def run_example_of(monkeypatch, capsys, tmp_path):
+    """Runs a script of a folder in this process, in an empty directory; returns the last line it prints."""
+    monkeypatch.chdir(tmp_path)
+
+    def to_the_end(folder, script, *arguments):
+        monkeypatch.syspath_prepend(str(EXAMPLES / folder))
+        monkeypatch.setattr(sys, "argv", [script, *map(str, arguments)])
+        runpy.run_path(str(EXAMPLES / folder / script), run_name="__main__")
+        return capsys.readouterr().out.splitlines()[-1]
+
+    return to_the_end
+
+
 @pytest.fixture(scope="session")
 def gan_example():
     """The modules of the examples of adversarial networks, by name; they import one another."""
