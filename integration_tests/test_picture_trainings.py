@@ -1,4 +1,4 @@
-"""The examples that find, move and enlarge what pictures show reach their figures; only `examples` runs this."""
+"""Examples that find, move and enlarge what pictures show reach their figures; only `examples` runs this."""
 
 import re
 
