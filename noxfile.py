@@ -166,6 +166,7 @@ def lint(session: nox.Session) -> None:
         ["python", "checks/layout.py"],
         ["python", "checks/dialect.py"],
         ["python", "checks/pages.py"],
+        ["python", "checks/links.py"],
         ["ruff", "check"],
         ["ruff", "format", "--check"],
     )
@@ -423,7 +424,13 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def site(session: nox.Session) -> None:
-    """Builds the site of the documentation and of all docstrings; a warning fails. Not usual: minutes."""
+    """Builds the site of the documentation and of all docstrings; a warning fails. Not usual: minutes.
+
+    `-- --external` asks instead, over the network, whether the addresses that pages and docstrings name answer.
+    """
+    if "--external" in session.posargs:
+        session.run("python", "checks/external_links.py")
+        return
     install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("site"))
     pages = Path(session.create_tmp()) / "pages"
     shutil.rmtree(pages, ignore_errors=True)
