@@ -28,7 +28,7 @@ WITH_EXTRAS = {
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[plot]",
-    "trainers": "trainers[rl]",
+    "trainers": "trainers[migrate,rl]",
 }
 
 # The flows that documentation and benchmarks have.
@@ -404,7 +404,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every block of the READMEs and the documentation, their tests, and docstrings' examples."""
-    install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("docs"))
+    install(session, [DATA, "layers[slim]", *WHEELS[2:4], "trainers[migrate]"], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
@@ -431,7 +431,7 @@ def site(session: nox.Session) -> None:
     if "--external" in session.posargs:
         session.run("python", "checks/external_links.py")
         return
-    install(session, [DATA, "layers[slim]", *WHEELS[2:]], *pinned("site"))
+    install(session, [DATA, "layers[slim]", *WHEELS[2:4], "trainers[migrate]"], *pinned("site"))
     pages = Path(session.create_tmp()) / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site", "tests"))

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from towerpack_trainers.cli.migrate import read_calls, read_names, read_tensorflow_names
+
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "migrating-from-tensorpack.md"
 # By its modules, from the `__all__` of Tensorpack 0.11.
@@ -71,3 +73,46 @@ def test_no_row_says_the_same_of_what_is_not_there():
 def test_a_name_that_is_nowhere_would_be_noticed():
     assert len(NAMES) == len(set(NAMES)) == 367
     assert not is_true("NoSuchName", "the same") and not is_true("NoSuchName", "`NoSuchName`")
+
+
+TABLE = read_names()
+
+
+def test_the_command_knows_each_name():
+    assert set(NAMES) <= set(TABLE.entries)
+
+
+@pytest.mark.parametrize("entry", TABLE.entries.values(), ids=TABLE.entries)
+def test_page_and_command_agree_on_each_name(entry):
+    rights = [right for left, right in rows() if entry.name in left]
+    assert rights, f"no row has `{entry.name}` on its left"
+    written = entry.counterpart
+    if written is None:
+        assert entry.section in anchors()
+        assert entry.name not in ours() or not any(right.startswith("the same") for right in rights)
+    elif written.name == entry.name:
+        assert any(right.startswith("the same") or entry.name in quoted(right) for right in rights), rights
+    else:
+        assert any(written.name in quoted(right) for right in rights), (written.name, rights)
+
+
+@pytest.mark.parametrize("entry", TABLE.entries.values(), ids=TABLE.entries)
+def test_what_the_command_writes_can_be_imported(entry):
+    if entry.counterpart is not None:
+        assert hasattr(importlib.import_module(entry.counterpart.module), entry.counterpart.name)
+
+
+@cache
+def anchors() -> frozenset[str]:
+    """The sections of the page, as links name them."""
+    titles = re.findall(r"^##+ (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return frozenset("#" + re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles)
+
+
+def test_each_section_that_the_command_names_is_there():
+    changes = read_calls().values()
+    named = {section for change in changes for section in [*change.hand.values(), change.changed] if section}
+    named |= {found for found in read_tensorflow_names().values() if isinstance(found, str)}
+    sources = Path(importlib.import_module("towerpack_trainers.cli.migrate").__file__).parent.glob("*.py")
+    named |= {name for path in sources for name in re.findall(r'"(#[a-z-]+)"', path.read_text("utf-8"))}
+    assert named and named <= anchors(), named - anchors()

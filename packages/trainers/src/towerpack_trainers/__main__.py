@@ -1,4 +1,4 @@
-"""`python -m towerpack_trainers`: trains in several processes, predicts, exports models, merges traces."""
+"""`python -m towerpack_trainers`: trains in several processes, predicts, exports models, migrates scripts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ from collections.abc import Sequence
 
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
-from ._errors import ConfigError, ExportError, ModelError, RestoreError, TraceError
-from .cli import CommandError, add_describe, add_env, add_export, add_launch, add_predict, add_trace
+from ._errors import ConfigError, ExportError, MigrationError, ModelError, RestoreError, TraceError
+from .cli import (
+    CommandError,
+    add_describe,
+    add_env,
+    add_export,
+    add_launch,
+    add_migrate,
+    add_predict,
+    add_trace,
+)
 
 __all__ = ["main"]
 
@@ -20,6 +29,7 @@ _OF_THE_USER = (
     ModelError,
     RestoreError,
     ExportError,
+    MigrationError,
     TraceError,
     CheckpointError,
     TensorNotFoundError,
@@ -31,12 +41,14 @@ _OF_THE_USER = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
 
+    `migrate` has one more: 3, where work is left to a person.
+
     Raises:
         SystemExit: the arguments are invalid; its status is 2.
     """
     parser = argparse.ArgumentParser(prog="python -m towerpack_trainers", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace):
+    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace, add_migrate):
         add(commands)
     options = parser.parse_args(arguments)
     try:

@@ -1,0 +1,135 @@
+"""What the import statements of a script bind: modules and names of Tensorpack and TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import final
+
+import attrs
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+from libcst.metadata import Assignment, ImportAssignment, Scope
+
+from ._name_table import NameTable
+
+__all__ = ["Imported", "ImportedNames", "is_of", "walk"]
+
+
+@final
+@attrs.frozen
+class Imported:
+    """What one name of a script stands for.
+
+    Args:
+        path: the dotted path, such as "tensorpack.dataflow.BatchData".
+        statements: the import statements that bind it, as nodes.
+        bound: the name that they bind, such as "tp" of `import tensorpack as tp`; None: a star did.
+    """
+
+    path: str
+    statements: tuple[cst.Import | cst.ImportFrom, ...]
+    bound: str | None
+
+
+def is_of(path: str, package: str) -> bool:
+    """Returns whether a dotted path is that of a package, or leads into it."""
+    return path == package or path.startswith(f"{package}.")
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yields a node and all below it, in the order of the source."""
+    yield node
+    for child in node.children:
+        yield from walk(child)
+
+
+@final
+class ImportedNames:
+    """Finds out what names stand for.
+
+    Args:
+        module: the script, as its `MetadataWrapper` has it.
+        scopes: the scope of each of its nodes.
+        table: the names of Tensorpack, which a star import gives.
+    """
+
+    def __init__(
+        self, module: cst.Module, scopes: Mapping[cst.CSTNode, Scope | None], table: NameTable
+    ) -> None:
+        self._scopes = scopes
+        self._paths: dict[cst.CSTNode, dict[str, str]] = {}
+        self._stars: dict[str, Imported] = {}
+        for node in walk(module):
+            if isinstance(node, (cst.Import, cst.ImportFrom)):
+                self._paths[node] = dict(_bindings(node))
+            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+                self._add_star(node, table)
+
+    @property
+    def statements(self) -> Mapping[cst.CSTNode, Mapping[str, str]]:
+        """The import statements in their order, and what each binds, by name."""
+        return self._paths
+
+    @property
+    def given_by_stars(self) -> Mapping[str, Imported]:
+        """The names that stars give, whether they are used or not."""
+        return self._stars
+
+    def resolve(self, node: cst.BaseExpression) -> Imported | None:
+        """Returns what a name, or an attribute of one, stands for; None for anything else."""
+        if isinstance(node, cst.Attribute):
+            before = self.resolve(node.value)
+            return before and attrs.evolve(before, path=f"{before.path}.{node.attr.value}")
+        return self._resolve_name(node) if isinstance(node, cst.Name) else None
+
+    def _resolve_name(self, node: cst.Name) -> Imported | None:
+        scope = self._scopes.get(node)
+        if scope is None:
+            return None
+        found = scope[node.value]
+        if not found:
+            return self._stars.get(node.value)
+        if not all(isinstance(each, ImportAssignment) and each.node in self._paths for each in found):
+            return None
+        statements = [each.node for each in found if isinstance(each, Assignment)]
+        statements.sort(key=list(self._paths).index)
+        path = self._paths[statements[0]].get(node.value)
+        return path and Imported(path, tuple(statements), node.value)
+
+    def _add_star(self, node: cst.ImportFrom, table: NameTable) -> None:
+        module = _module_of(node)
+        if not is_of(module, "tensorpack"):
+            return
+        given = {
+            entry.name: f"tensorpack.{entry.module}.{entry.name}" for entry in table.given_by_star(module)
+        }
+        if module == "tensorpack":
+            given |= {name: f"tensorpack.{below}" for name, below in table.star_modules.items()}
+        elif module == "tensorpack.dataflow":
+            given |= {name: f"tensorpack.dataflow.{name}" for name in ("imgaug", "dataset")}
+        elif module == "tensorpack.utils":
+            given["logger"] = "tensorpack.utils.logger"
+        for name, path in given.items():
+            self._stars.setdefault(name, Imported(path, (node,), None))
+
+
+def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
+    """Yields each name that a statement binds, and what it stands for; of a star, its module."""
+    module = f"{_module_of(node)}." if isinstance(node, cst.ImportFrom) else ""
+    if isinstance(node.names, cst.ImportStar):
+        yield "*", module[:-1]
+        return
+    for alias in node.names:
+        name = get_full_name_for_node(alias.name) or ""
+        if alias.asname is not None:
+            yield str(alias.evaluated_alias), module + name
+        elif module:
+            yield name, module + name
+        else:
+            yield name.split(".")[0], name.split(".")[0]
+
+
+def _module_of(node: cst.ImportFrom) -> str:
+    """The module that names are imported from; of a relative import, one that is no other's."""
+    name = get_full_name_for_node(node.module) if node.module is not None else ""
+    return "." * len(node.relative) + (name or "")

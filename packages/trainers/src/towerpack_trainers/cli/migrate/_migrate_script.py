@@ -1,0 +1,175 @@
+"""A script of Tensorpack, rewritten: its new text, a diff, and what is left to a person."""
+
+from __future__ import annotations
+
+import difflib
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import final
+
+import attrs
+import libcst as cst
+from libcst.helpers import get_full_name_for_node
+from libcst.metadata import (
+    Assignment,
+    ClassScope,
+    ImportAssignment,
+    MetadataWrapper,
+    PositionProvider,
+    Scope,
+    ScopeProvider,
+)
+
+from towerpack_callbacks.writing import atomic_write
+
+from ..._errors import MigrationError
+from ._chosen_names import NameChooser
+from ._findings import MARK, Findings
+from ._import_statements import leading_imports
+from ._imported_names import ImportedNames, is_of, walk
+from ._name_table import read_names
+from ._rewriter import Rewriter
+from ._training_launch import Launches
+
+__all__ = ["Migration", "migrate_file", "migrate_source"]
+
+
+@final
+@attrs.frozen
+class Migration:
+    """A script before and after.
+
+    Args:
+        before: the script, as it is in its file.
+        after: the script, rewritten; the same bytes where there is nothing to rewrite.
+        encoding: of both.
+    """
+
+    before: bytes
+    after: bytes
+    encoding: str
+
+    @property
+    def by_hand(self) -> list[tuple[int, str]]:
+        """What is left to a person: the number of each line that says so, from 1, and what it says."""
+        lines = self.after.decode(self.encoding).splitlines()
+        return [
+            (number, line.strip().removeprefix(MARK))
+            for number, line in enumerate(lines, 1)
+            if line.strip().startswith(MARK)
+        ]
+
+    def diff(self, name: str) -> str:
+        """Returns the change as a unified diff of the file `name`; empty if there is none."""
+        texts = [text.decode(self.encoding).splitlines(keepends=True) for text in (self.before, self.after)]
+        lines = difflib.unified_diff(*texts, f"{name} (Tensorpack)", f"{name} (Towerpack)")
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+        )
+
+
+def migrate_file(path: Path, write: bool = False) -> Migration:
+    """Rewrites one file.
+
+    Args:
+        path: the file.
+        write: whether to replace it, whole or not at all, with its permissions kept.
+
+    Raises:
+        MigrationError: it is no script of Python 3; the message names line and column.
+        OSError: it cannot be read or written.
+    """
+    migration = migrate_source(path.read_bytes(), str(path))
+    if write and migration.after != migration.before:
+        target = path.resolve()
+        mode = target.stat().st_mode
+        with atomic_write(target) as new:
+            new.write_bytes(migration.after)
+            new.chmod(stat.S_IMODE(mode))
+    return migration
+
+
+def migrate_source(source: bytes, name: str = "<script>") -> Migration:
+    """Rewrites a script. One that does not import Tensorpack stays as it is.
+
+    Args:
+        source: the script, as it is in its file.
+        name: what the error calls it.
+
+    Raises:
+        MigrationError: it is no script of Python 3; the message names line and column.
+    """
+    try:
+        module = cst.parse_module(source)
+    except cst.ParserSyntaxError as error:
+        raise MigrationError(
+            f"{name}:{error.editor_line}:{error.editor_column}: expected Python 3, received what does not "
+            f"parse: {error.message}. Translate a script of Python 2 first, for example by 2to3."
+        ) from error
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise MigrationError(
+            f"{name}:1:1: expected a text in the encoding that it names; {error}."
+        ) from error
+    after = _rewritten(module).bytes if _imports_tensorpack(module) else source
+    return Migration(source, after, module.encoding)
+
+
+def _imports_tensorpack(module: cst.Module) -> bool:
+    for node in walk(module):
+        if isinstance(node, cst.Import):
+            modules = [get_full_name_for_node(alias.name) or "" for alias in node.names]
+        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+            modules = [get_full_name_for_node(node.module) or ""]
+        else:
+            continue
+        if any(is_of(each, "tensorpack") for each in modules):
+            return True
+    return False
+
+
+def _rewritten(module: cst.Module) -> cst.Module:
+    wrapper = MetadataWrapper(module)
+    scopes: Mapping[cst.CSTNode, Scope | None] = wrapper.resolve(ScopeProvider)
+    positions = wrapper.resolve(PositionProvider)
+    names = ImportedNames(wrapper.module, scopes, read_names())
+    launches = Launches(wrapper.module, names, scopes, positions)
+    chooser = NameChooser(names, read_names(), _taken(scopes), set(_exported(wrapper.module)))
+    found: Findings | None = None
+    for _ in range(2):
+        rewriter = Rewriter(names, chooser, launches, found)
+        rewritten = wrapper.module.visit(rewriter)
+        chooser.need_imported(rewriter.findings)
+        rewriter.findings.merge_imports(leading_imports(wrapper.module, names.statements))
+        found = rewriter.findings
+    return rewritten
+
+
+def _taken(scopes: Mapping[cst.CSTNode, Scope | None]) -> Collection[str]:
+    """The names that a script gives to things of its own, where other names would be hidden by them."""
+    kinds = {scope for scope in scopes.values() if scope is not None and not isinstance(scope, ClassScope)}
+    return {
+        each.name
+        for scope in kinds
+        for each in scope.assignments
+        if isinstance(each, Assignment) and not _is_replaced_import(each)
+    }
+
+
+def _is_replaced_import(assignment: Assignment) -> bool:
+    if not isinstance(assignment, ImportAssignment) or not isinstance(assignment.node, cst.ImportFrom):
+        return False
+    module = assignment.node.module
+    return module is not None and is_of(get_full_name_for_node(module) or "", "tensorpack")
+
+
+def _exported(module: cst.Module) -> Iterator[str]:
+    """The names in the script's `__all__`."""
+    for node in walk(module):
+        if isinstance(node, (cst.Assign, cst.AugAssign)):
+            targets = (
+                [each.target for each in node.targets] if isinstance(node, cst.Assign) else [node.target]
+            )
+            if any(isinstance(each, cst.Name) and each.value == "__all__" for each in targets):
+                texts = [each for each in walk(node.value) if isinstance(each, cst.SimpleString)]
+                yield from (str(each.evaluated_value) for each in texts)

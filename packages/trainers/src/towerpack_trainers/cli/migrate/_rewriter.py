@@ -1,0 +1,233 @@
+"""One walk through a script, which rewrites it from its leaves up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import libcst as cst
+
+from ._call_arguments import change_arguments, with_finite_input
+from ._chosen_names import Choice, NameChooser, chain_of
+from ._class_rules import ClassRules
+from ._findings import Findings
+from ._import_statements import is_replaced, new_imports
+from ._imported_names import ImportedNames
+from ._name_table import read_calls
+from ._training_launch import Launches
+
+__all__ = ["Rewriter"]
+
+_Left = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+_REMOVED_CALLS = ("logger.auto_set_dir", "hvd.init")
+
+
+@final
+class Rewriter(cst.CSTTransformer):
+    """Rewrites names, calls, classes and imports; marks what is work for a person.
+
+    A name's imports stand above it, and which are needed is known behind it. So a script is walked through
+    twice: the imports that the first walk has found are the ones that the second one writes.
+
+    Args:
+        names: what the script's names stand for.
+        chooser: what is written for them.
+        launches: where its trainings start.
+        found_before: what the first walk has found; None in the first walk.
+    """
+
+    def __init__(
+        self,
+        names: ImportedNames,
+        chooser: NameChooser,
+        launches: Launches,
+        found_before: Findings | None = None,
+    ) -> None:
+        super().__init__()
+        self.findings = Findings()
+        self._names = names
+        self._chooser = chooser
+        self._launches = launches
+        self._imports = (found_before or self.findings).imports
+        self._header: Sequence[cst.EmptyLine] = ()
+        self._choices: dict[cst.CSTNode, Choice] = {}
+        self._seen: set[cst.CSTNode] = set()
+        self._classes = ClassRules(self.findings)
+
+    def called(self, node: cst.BaseExpression) -> str:
+        """Returns by which name the table of calls knows an expression; empty if by none."""
+        choice = self._choices.get(node)
+        return choice.called if choice is not None else ""
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Follows the statements, and chooses what is written for names before their parts are left."""
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            self.findings.enter(node)
+        if isinstance(node, (cst.Import, cst.ImportFrom)):
+            return False
+        if self._launches.is_rewritten(node):
+            self._seen.update(chain_of(cst.ensure_type(node, cst.Call).func))
+        if isinstance(node, (cst.Name, cst.Attribute)) and node not in self._seen:
+            chain = list(chain_of(node))
+            self._seen.update(chain)
+            self._choices |= self._chooser.choose(chain, self.findings)
+        self._classes.enter(node, self._bases(node) if isinstance(node, cst.ClassDef) else [])
+        return super().on_visit(node)
+
+    def on_leave(
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
+        """Marks statements when all within them is known."""
+        self._classes.leave(original_node)
+        left = super().on_leave(original_node, updated_node)
+        if isinstance(original_node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            self.findings.leave()
+            return self._marked(left, list(self.findings.marks.get(original_node, ())))
+        return left
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        """Writes what was chosen for a name."""
+        return self._written(original_node, updated_node)
+
+    def leave_Attribute(
+        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    ) -> cst.BaseExpression:
+        """Writes what was chosen for an attribute."""
+        return self._written(original_node, self._classes.attribute(updated_node))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        """Changes the arguments of a call, or the call itself."""
+        name = self.called(original_node.func)
+        if name == "hvd.number":
+            return updated_node.func
+        change = read_calls().get(name)
+        imported = self._names.resolve(original_node.func)
+        call = self._classes.call(updated_node, imported.path if imported is not None else "")
+        if change is not None:
+            call = change_arguments(call, change, name, self.findings)
+        if name == "InferenceRunner":
+            call = with_finite_input(original_node, call, self.called)
+        return self._launches.rewrite(original_node, call)
+
+    def leave_FunctionDef(
+        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+    ) -> cst.FunctionDef:
+        """Renames methods of subclasses."""
+        return self._classes.method(updated_node)
+
+    def leave_Expr(
+        self, original_node: cst.Expr, updated_node: cst.Expr
+    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
+        """Removes calls that are no longer needed."""
+        value = original_node.value
+        if isinstance(value, cst.Call) and self.called(value.func) in _REMOVED_CALLS:
+            return cst.RemoveFromParent()
+        return updated_node
+
+    def leave_AssignTarget(
+        self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget
+    ) -> cst.AssignTarget:
+        """Renames what a class assigns."""
+        return self._classes.assigned(updated_node)
+
+    def leave_SimpleStatementLine(
+        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        """Writes the imports of a line; a line whose statements are all gone is left without any."""
+        imports = [node for node in original_node.body if self._is_replaced(node)]
+        if not imports:
+            return updated_node
+        for node in imports:
+            if self._imports[node].kept:
+                self.findings.mark("what is imported here has no counterpart", "#names")
+        if len(original_node.body) == 1:
+            return self._as_lines(updated_node, self._new(original_node.body[0]))
+        body = [each for old in updated_node.body for each in self._new(old)]
+        return updated_node.with_changes(body=body)
+
+    def leave_IndentedBlock(
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        """Takes out lines that are empty now; a block needs a statement."""
+        body, comments = without_empty_lines(updated_node.body)
+        body = body or [cst.SimpleStatementLine([cst.Pass()])]
+        return updated_node.with_changes(body=body, footer=[*comments, *updated_node.footer])
+
+    def visit_Module(self, node: cst.Module) -> None:
+        """Notes the comments above the first statement, some of which an earlier run may have written."""
+        self._header = node.header
+
+    def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
+        """Takes out lines that are empty now."""
+        body, comments = without_empty_lines(updated_node.body)
+        return updated_node.with_changes(body=body, footer=[*comments, *updated_node.footer])
+
+    def _marked(self, statement: _Left, marks: Sequence[str]) -> _Left:
+        """Returns the statement, or the first of several, below the comments that it lacks."""
+        if not marks or isinstance(statement, cst.RemovalSentinel):
+            return statement
+        if isinstance(statement, cst.FlattenSentinel):
+            first, *others = statement
+            return cst.FlattenSentinel([cst.ensure_type(self._marked(first, marks), cst.CSTNode), *others])
+        there = {line.comment.value for line in [*self._header, *statement.leading_lines] if line.comment}
+        lines = [cst.EmptyLine(comment=cst.Comment(mark)) for mark in marks if mark not in there]
+        return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])
+
+    def _written(self, original: cst.CSTNode, updated: cst.BaseExpression) -> cst.BaseExpression:
+        choice = self._choices.get(original)
+        if choice is None or choice.code is None:
+            return updated
+        new = cst.parse_expression(choice.code)
+        return new.with_changes(lpar=getattr(updated, "lpar", ()), rpar=getattr(updated, "rpar", ()))
+
+    def _bases(self, node: cst.ClassDef) -> list[str]:
+        """The names of a class's bases, as the table of calls knows them."""
+        found = []
+        for base in node.bases:
+            if isinstance(base.value, (cst.Name, cst.Attribute)):
+                imported = self._names.resolve(base.value)
+                found.append(imported.path.rpartition(".")[2] if imported is not None else "")
+        return found
+
+    def _is_replaced(self, node: cst.CSTNode) -> bool:
+        return node in self._names.statements and is_replaced(self._names.statements[node])
+
+    def _new(self, node: cst.BaseSmallStatement) -> Sequence[cst.BaseSmallStatement]:
+        if not isinstance(node, (cst.Import, cst.ImportFrom)) or not self._is_replaced(node):
+            return [node]
+        return new_imports(node, self._names.statements[node], self._imports[node])
+
+    def _as_lines(
+        self, line: cst.SimpleStatementLine, statements: Sequence[cst.BaseSmallStatement]
+    ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
+        if not statements:
+            return line.with_changes(body=[])
+        first = line.with_changes(body=statements[:1])
+        return cst.FlattenSentinel([first, *(cst.SimpleStatementLine([each]) for each in statements[1:])])
+
+
+def without_empty_lines(
+    body: Sequence[cst.BaseStatement],
+) -> tuple[list[cst.BaseStatement], Sequence[cst.EmptyLine]]:
+    """Takes out lines without statements; their comments go to the next statement, or are returned."""
+    left: list[cst.BaseStatement] = []
+    carried: list[cst.EmptyLine] = []
+    for statement in body:
+        if isinstance(statement, cst.SimpleStatementLine) and not statement.body:
+            carried = _joined(carried, statement.leading_lines)
+            if statement.trailing_whitespace.comment is not None:
+                carried.append(cst.EmptyLine(comment=statement.trailing_whitespace.comment))
+        elif carried and hasattr(statement, "leading_lines"):
+            lines = _joined(carried, statement.leading_lines)
+            left.append(statement.with_changes(leading_lines=lines))
+            carried = []
+        else:
+            left.append(statement)
+    return left, [line for line in carried if line.comment is not None]
+
+
+def _joined(before: Sequence[cst.EmptyLine], after: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
+    """Puts lines together; empty ones alone are not added to others."""
+    if after and after[0].comment is None and all(line.comment is None for line in before):
+        return list(after)
+    return [*before, *after]
