@@ -1,6 +1,7 @@
 """A flow on a local Ray cluster: exactly its datapoints, also when actors are killed."""
 
 import itertools
+import json
 import logging
 import os
 import signal
@@ -119,6 +120,59 @@ def test_a_killed_actor_changes_nothing(cluster, caplog):
     assert found == expected
     assert "on Ray is lost, and another one does its work again" in caplog.text
     assert killed != os.getpid() and last != killed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers_after", [0, 1, 3])
+def test_as_they_are_made_they_come_once_also_after_a_stop(cluster, workers_after):
+    def drawn(number, rng):
+        return number, rng.random() + 0 * sum(range(number % 7 * 4000))  # so that they overtake each other
+
+    def make():
+        return MapData(numbers(2000), drawn, rng=True)
+
+    with RayRunner(make(), 2, ordered=False) as flow:
+        flow.seed(1)
+        whole = list(flow)
+        seen = list(itertools.islice(iter(flow), 600))
+        state = json.loads(json.dumps(flow.state_dict()))
+    with RayRunner(make(), workers_after, ordered=False) as resumed:
+        resumed.load_state_dict(state)
+        rest, third = list(resumed), list(resumed)
+    plain = make()
+    plain.seed(1)
+    expected = [sorted(plain) for _ in range(3)]
+    assert [sorted(whole), sorted([*seen, *rest]), sorted(third)] == expected
+    assert len(rest) == 1400
+
+
+@pytest.mark.slow
+def test_as_they_are_made_they_come_once_also_after_a_stop_and_a_loss(cluster):
+    def make():
+        return MapData(numbers(3000), slowly_with_process)
+
+    with RayRunner(make(), 2, ordered=False) as flow:
+        flow.seed(1)
+        seen = list(itertools.islice(iter(flow), 500))
+        state = flow.state_dict()
+    with RayRunner(make(), 2, ordered=False) as resumed:
+        resumed.load_state_dict(state)
+        rest = []
+        for datapoint in resumed:
+            if len(rest) == 300:
+                os.kill(datapoint[1], signal.SIGKILL)
+            rest.append(datapoint)
+    assert sorted(number for number, _ in [*seen, *rest]) == list(range(3000))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_workers_that_the_cluster_has_no_room_for_keep_nothing(cluster):
+    stream = DataFromGenerator(lambda: iter(range(100)))
+    for flow, expected in [(numbers(3000, shuffle=False), range(3000)), (stream, range(100))]:
+        with RayRunner(flow, 5) as runner:
+            assert list(runner) == list(expected)
+            assert list(runner) == list(expected)
 
 
 @pytest.mark.slow

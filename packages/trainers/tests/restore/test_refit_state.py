@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from towerpack_callbacks import Callback, Callbacks, CheckpointError, LoopState, ModelSaver, StopTraining
 from towerpack_dataflow import BatchData, DataFromList, MapData, RepeatedData, ShardData
-from towerpack_inputsource import FeedInput
+from towerpack_inputsource import BatchQueueInput, FeedInput
 from towerpack_trainers import ModelDesc, SimpleTrainer
 from towerpack_trainers.restore import RunState
 
@@ -33,7 +33,7 @@ class Seen(Callback):
 
     def __init__(self, model, stop=None):
         self.model, self.stop = model, stop
-        self.epochs, self.sizes = {}, []
+        self.epochs, self.sizes, self.ended = {}, [], []
 
     def _before_run(self, context):
         return self.model.x
@@ -46,6 +46,9 @@ class Seen(Callback):
     def _trigger_step(self):
         if self.global_step == self.stop:
             raise StopTraining("here")
+
+    def _trigger_epoch(self):
+        self.ended.append((self.epoch_num, self.global_step))
 
 
 class SavedAt(Callback):
@@ -107,12 +110,35 @@ def test_twice_in_an_epoch_and_again_with_the_same(train):
 
 
 def test_behind_an_epoch_the_next_one_is_whole(train):
-    def dropping(size):
-        return BatchData(DataFromList([[float(number)] for number in range(26)]), size)
-
     train(8, flow=dropping(8), max_epoch=1)  # 2 of 26 are left out
     seen = train(2, flow=dropping(2), resume_allow=["batch"], max_epoch=2)
     assert sorted(seen.epochs[2]) == list(range(26)) and list(seen.epochs) == [2]
+
+
+def test_batches_that_are_made_in_the_graph_cannot_be_fitted(train):
+    def queued(size):
+        return BatchQueueInput([[float(number)] for number in range(26)], size)
+
+    train(4, data=queued(4), stop=3)
+    with pytest.raises(
+        CheckpointError, match=r"BatchQueueInput reads none: .* QueueInput over BatchData\(flow"
+    ):
+        train(5, data=queued(5), resume_allow=["batch"])
+
+
+def dropping(size):
+    return BatchData(DataFromList([[float(number)] for number in range(26)]), size)
+
+
+@pytest.mark.parametrize("max_epoch", [1, 2])
+def test_an_epoch_of_which_no_batch_is_left_still_ends(train, caplog, max_epoch):
+    first = train(4, flow=dropping(4), stop=5)  # 20 of 26
+    caplog.set_level(logging.WARNING)
+    second = train(8, flow=dropping(8), resume_allow=["batch"], max_epoch=max_epoch)
+    assert "epoch 1 has 0 steps left" in caplog.text
+    assert first.ended == [] and second.ended == [(1, 5), (2, 8)][:max_epoch]
+    assert second.sizes == [8, 8, 8] * (max_epoch - 1)
+    assert train(8, flow=dropping(8), max_epoch=max_epoch).ended == []
 
 
 def test_epochs_that_are_no_passes_take_as_much_data(train):

@@ -28,7 +28,8 @@ class LoopState:
         steps_per_epoch: steps in an epoch; an epoch is only the default period of callbacks.
         max_epoch: the last epoch to run; None where the loop has no end of its own.
         starting_epoch: the first epoch of this run (1, or where a resumed run goes on).
-        starting_step: the first local step of the first epoch; not 0 when a run resumes inside an epoch.
+        starting_step: the first local step of the first epoch; not 0 when a run resumes inside an epoch. It
+            is `steps_per_epoch` where the epoch has no step left and its triggers are still due.
         epoch_num: the running epoch, from 1.
         local_step: the running step within the epoch, from 0.
         global_step: finished steps since the training began.
@@ -76,17 +77,24 @@ class LoopState:
             "global_step": self.global_step,
             "steps_per_epoch": self.steps_per_epoch,
         }
+        if not begun and self.starting_step >= self.steps_per_epoch:
+            state["triggers_due"] = True
         if self.env_steps:
             state |= {"env_steps": self.env_steps, "observed_env_steps": self.observed_env_steps}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues after the last finished step of the run that made `state`."""
+        """Continues after the last finished step of the run that made `state`.
+
+        With `triggers_due` in it, the epoch has no step left, and ends first.
+        """
         self.global_step = int(state["global_step"])
         self.env_steps = int(state.get("env_steps", 0))
         self.observed_env_steps = int(state.get("observed_env_steps", self.env_steps))
         epoch, next_step = int(state["epoch_num"]), int(state["local_step"]) + 1
-        if next_step >= int(state["steps_per_epoch"]) or next_step >= self.steps_per_epoch:
+        if state.get("triggers_due", False):
+            next_step = self.steps_per_epoch
+        elif next_step >= int(state["steps_per_epoch"]) or next_step >= self.steps_per_epoch:
             epoch, next_step = epoch + 1, 0
         self.starting_epoch, self.starting_step = max(epoch, 1), next_step
         self.epoch_num = self.starting_epoch - 1

@@ -107,7 +107,7 @@ def _takes(state: Mapping[str, Any], size: int | None, steps: int, fitted: Refit
 
 
 def _epoch_is_over(loop: Mapping[str, Any]) -> bool:
-    return int(loop["local_step"]) + 1 >= int(loop["steps_per_epoch"])
+    return int(loop["local_step"]) + 1 >= int(loop["steps_per_epoch"]) and not loop.get("triggers_due")
 
 
 def _at_next_pass(fitted: RefittedState) -> RefittedState:
@@ -120,12 +120,18 @@ def _at_next_pass(fitted: RefittedState) -> RefittedState:
 
 
 def _loop(loop: Mapping[str, Any], steps: int, takes: int | None, fitted: RefittedState) -> dict[str, Any]:
-    """Returns the counters of a loop whose epoch has as many steps left as it has data."""
+    """Returns the counters of a loop whose epoch has as many steps left as it has data.
+
+    An epoch without a step left still ends, with its triggers, unless it has ended before.
+    """
     done = (int(loop["local_step"]) + 1) * fitted.was // fitted.batch
     if takes is not None:
         done = fitted.next_now // takes
-    done = steps if _epoch_is_over(loop) else min(done, steps)
-    return {**loop, "local_step": done - 1, "steps_per_epoch": steps}
+    over = _epoch_is_over(loop)
+    done = steps if over else min(done, steps)
+    due = {"triggers_due": True} if done == steps and not over else {}
+    counters = {key: value for key, value in loop.items() if key != "triggers_due"}
+    return {**counters, **due, "local_step": done - 1, "steps_per_epoch": steps}
 
 
 def _log_where(loop: Mapping[str, Any], was: int, processes: int, fitted: RefittedState) -> None:

@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, CheckpointError, LoopState
 from towerpack_inputsource import InputSource
 
-from ._refit_state import refit_state
+from ._refit_state import WORLD_DIFFERENCES, refit_state
 
 __all__ = ["RunState"]
 
@@ -103,8 +103,10 @@ class RunState:
             return
         differences = list(_differences(data, self._data())) if data else []
         if differences:
+            fits = not set(WORLD_DIFFERENCES) & set(self.allow) or self.source.refit(position) is not None
             raise CheckpointError(
-                f"The data is not that of the checkpoint: {'; '.join(differences)}. {_ADVICE}"
+                f"The data is not that of the checkpoint: {'; '.join(differences)}. "
+                f"{'' if fits else self._why_not_fitted()}{_ADVICE}"
             )
         if position.get("flow", position) is None:
             _log.warning(
@@ -115,6 +117,14 @@ class RunState:
             self.source.load_state_dict(position)
         except ValueError as error:
             raise CheckpointError(f"The position in the data does not fit: {error} {_ADVICE}") from error
+
+    def _why_not_fitted(self) -> str:
+        return (
+            "Other batches are fitted where a BatchData of the flow makes them, and "
+            f"{type(self.source).__name__} reads none: a batch that is made in the graph may reach from one "
+            "pass into the next, so that no position says where it began. Train from the start with QueueInput "
+            "over BatchData(flow, n), whose batches can change. "
+        )
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:

@@ -46,11 +46,12 @@ class RayOptions(NamedTuple):
 
 @final
 class _Worker:
-    """An actor, and the numbers of the passes that it knows."""
+    """An actor, and the numbers of the passes that it knows; `starting` until the cluster has room for it."""
 
     def __init__(self, number: int, actor: Any) -> None:
         self.number = number
         self.actor = actor
+        self.starting: Any = actor.__ray_ready__.remote()
         self.passes: set[int] = set()
 
 
@@ -150,8 +151,6 @@ class RayPool:
 
     def _begin(self, this: ActivePass) -> _Pass:
         this.number = next(self._numbers)
-        if this.pinned is None and not this.spec.addressable:
-            this.pinned = this.number % self._options.num_workers
         return _Pass(this, self._options.num_workers, self._starts)
 
     def _advance(self, ray: Any, this: _Pass) -> None:
@@ -159,6 +158,7 @@ class RayPool:
         self._check(this)
         while self._left:
             self._forget(ray, self._left.popleft())
+        self._note_started(ray)
         if this.tasks:
             tasks = list(this.tasks)
             ready, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0)
@@ -175,11 +175,22 @@ class RayPool:
         if not self.running or this.start != self._starts:
             raise WorkerDiedError("the workers of this pass were ended while it was being read")
 
+    def _note_started(self, ray: Any) -> None:
+        starting = {worker.starting: worker for worker in self._workers if worker.starting is not None}
+        if starting:
+            for reference in ray.wait(list(starting), num_returns=len(starting), timeout=0)[0]:
+                starting[reference].starting = None  # or lost at once, as its first task will show
+
     def _least_busy(self, this: _Pass) -> _Worker | None:
-        pinned = this.active.pinned
-        workers = self._workers if pinned is None else [self._workers[pinned]]
-        worker = min(workers, key=lambda worker: this.loads[worker.number])
-        return worker if this.loads[worker.number] < _TASKS else None
+        active = this.active
+        # What an actor is given before the cluster has room for it would wait with it, possibly for ever.
+        workers = [worker for worker in self._workers if worker.starting is None]
+        if workers and active.pinned is None and not active.spec.addressable:
+            active.pinned = workers[active.number % len(workers)].number
+        if active.pinned is not None:
+            workers = [worker for worker in workers if worker.number == active.pinned]
+        worker = min(workers, key=lambda worker: this.loads[worker.number], default=None)
+        return worker if worker is not None and this.loads[worker.number] < _TASKS else None
 
     def _assign(self, worker: _Worker, this: _Pass, begin: int, end: int) -> None:
         number = this.active.number
@@ -232,17 +243,20 @@ class RayPool:
 
     def _wait(self, ray: Any, this: _Pass) -> None:
         stall = self._options.stall_warning
+        starting = [worker.starting for worker in self._workers if worker.starting is not None]
         ready, _ = this.active.awaited(
-            lambda seconds: ray.wait(list(this.tasks), num_returns=1, timeout=seconds), min(stall, 2**20)
+            lambda seconds: ray.wait([*this.tasks, *starting], num_returns=1, timeout=seconds),
+            min(stall, 2**20),
         )
         if not ready:
             _log.warning(
-                "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d, and %d workers on "
-                "Ray have tasks. `ray status` says whether the cluster has room for all of them",
+                "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d. %d workers on Ray "
+                "have tasks, and %d wait for room in the cluster, of which `ray status` tells",
                 stall,
                 this.active.dispatcher.due,
                 this.active.spec.epoch,
                 sum(map(bool, this.loads)),
+                len(starting),
             )
 
     def _forget(self, ray: Any, left: _Pass) -> None:

@@ -41,7 +41,8 @@ class RayRunner(ParallelRunner):
         on_error: as in `MultiProcessRunner`: "raise", "skip" or "retry".
         stall_warning: seconds without any result after which a warning is logged; `None` for no warning.
         actor_options: options of Ray for each actor, such as `{"num_cpus": 2, "scheduling_strategy":
-            "SPREAD"}`; one processor if not given. Actors that the cluster has no room for wait for it.
+            "SPREAD"}`; one processor if not given. Those that the cluster has no room for wait
+            for it, and the others do the work.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
