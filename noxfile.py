@@ -426,7 +426,7 @@ def docs(session: nox.Session) -> None:
 def site(session: nox.Session) -> None:
     """Builds the site of the documentation and of all docstrings; a warning fails. Not usual: minutes.
 
-    `-- --external` asks instead, over the network, whether the addresses that pages and docstrings name answer.
+    `-- --external` asks instead, over the network, whether addresses in pages and docstrings answer.
     """
     if "--external" in session.posargs:
         session.run("python", "checks/external_links.py")

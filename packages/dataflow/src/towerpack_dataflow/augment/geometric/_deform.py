@@ -74,4 +74,5 @@ def _nearest(mask: Array, x: Array, y: Array) -> Array:
     # OpenCV takes no integers of 32 bits and more, and labels of instances may be such.
     height, width = mask.shape[:2]
     rows = np.rint(y).astype(np.intp).clip(0, height - 1)
-    return mask[rows, np.rint(x).astype(np.intp).clip(0, width - 1)]
+    moved: Array = mask[rows, np.rint(x).astype(np.intp).clip(0, width - 1)]
+    return moved
