@@ -122,8 +122,8 @@ class RunState:
         return (
             "Other batches are fitted where a BatchData of the flow makes them, and "
             f"{type(self.source).__name__} reads none: a batch that is made in the graph may reach from one "
-            "pass into the next, so that no position says where it began. Train from the start with QueueInput "
-            "over BatchData(flow, n), whose batches can change. "
+            "pass into the next, so that no position says where it began. Train from the start with "
+            "QueueInput over BatchData(flow, n), whose batches can change. "
         )
 
 
