@@ -1,15 +1,14 @@
 """Train a small convolutional network on CIFAR-10, or on synthetic pictures of its size.
 
-    python cifar_convnet.py                                    synthetic pictures, no file needed
-    python cifar_convnet.py --data path/to/cifar-10-batches-py the files of CIFAR-10 for Python
-    python cifar_convnet.py --bfloat16                         layers compute in 16 bits
+    python cifar_convnet.py                  synthetic pictures, no file needed
+    python cifar_convnet.py --data FOLDER    of cifar-10-binary.tar.gz, which is downloaded if it is missing
+    python cifar_convnet.py --bfloat16       layers compute in 16 bits
 
 Cropped and mirrored pictures, batch normalisation, dropout, and a learning rate that falls in steps.
 """
 
 import argparse
 import logging
-import pickle
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,8 @@ from towerpack_callbacks import (
     ScheduledHyperParamSetter,
     add_moving_summary,
 )
-from towerpack_dataflow import BatchData, DataFromArrays, MapData
+from towerpack_dataflow import BatchData, DataFlow, DataFromArrays, MapData
+from towerpack_dataflow.datasets import Cifar10
 from towerpack_layers import (
     BNReLU,
     Conv2D,
@@ -86,19 +86,12 @@ class Convnet(ModelDesc):
         return tf.train.AdamOptimizer(rate)
 
 
-def cifar(folder: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Reads images and labels of the training set and of the test set."""
-
-    def read(names):
-        parts = [pickle.loads((folder / name).read_bytes(), encoding="bytes") for name in names]
-        pixels = np.concatenate([part[b"data"] for part in parts]).reshape(-1, 3, 32, 32)
-        labels = np.concatenate([part[b"labels"] for part in parts]).astype(np.int32)
-        return [np.ascontiguousarray(pixels.transpose(0, 2, 3, 1)), labels]
-
-    return read([f"data_batch_{number}" for number in range(1, 6)]), read(["test_batch"])
+def cifar(folder: Path) -> tuple[DataFlow, DataFlow]:
+    """Reads the training set and the test set, whose archive is in the folder, or is downloaded to it."""
+    return Cifar10("train", dir=folder), Cifar10("test", dir=folder)
 
 
-def synthetic() -> tuple[list[np.ndarray], list[np.ndarray]]:
+def synthetic() -> tuple[DataFlow, DataFlow]:
     """Makes noisy pictures of ten patterns, as many as train in a minute."""
     rng = np.random.default_rng(0)
     patterns = rng.integers(0, 256, (10, 8, 8, 3)).repeat(4, 1).repeat(4, 2)
@@ -108,7 +101,7 @@ def synthetic() -> tuple[list[np.ndarray], list[np.ndarray]]:
         pictures = 0.3 * patterns[labels] + 0.7 * rng.integers(0, 256, (count, 32, 32, 3))
         return [pictures.astype(np.uint8), labels]
 
-    return draw(2048), draw(512)
+    return DataFromArrays(draw(2048)), DataFromArrays(draw(512), shuffle=False)
 
 
 def shifted(datapoint: list, rng: np.random.Generator) -> list:
@@ -124,11 +117,11 @@ def train(folder: Path | None, in_16_bits: bool, batch: int, max_epoch: int) -> 
     training, held_out = cifar(folder) if folder else synthetic()
     config = TrainConfig(
         model=Convnet(in_16_bits),
-        dataflow=BatchData(MapData(DataFromArrays(training), shifted, rng=True), batch),
+        dataflow=BatchData(MapData(training, shifted, rng=True), batch),
         callbacks=[
             ModelSaver(keep_last=2),
             InferenceRunner(
-                BatchData(DataFromArrays(held_out, shuffle=False), 128, remainder=True),
+                BatchData(held_out, 128, remainder=True),
                 ScalarStats(["cost", "accuracy"]),
             ),
             MaxSaver("validation_accuracy"),
@@ -145,7 +138,9 @@ def train(folder: Path | None, in_16_bits: bool, batch: int, max_epoch: int) -> 
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="a small network on CIFAR-10")
-    parser.add_argument("--data", type=Path, help="the folder of CIFAR-10 for Python; synthetic without it")
+    parser.add_argument(
+        "--data", type=Path, help="the folder of CIFAR-10's binary archive; synthetic without it"
+    )
     parser.add_argument("--bfloat16", action="store_true", help="compute in 16 bits")
     parser.add_argument("--batch", type=int, default=64, help="pictures in a step")
     parser.add_argument("--epochs", type=int, default=3, help="the last epoch")

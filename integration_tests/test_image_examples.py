@@ -1,7 +1,8 @@
 """The residual networks, and the examples that train on CIFAR-10 without augmentors."""
 
-import pickle
+import io
 import re
+import tarfile
 
 import numpy as np
 import pytest
@@ -39,15 +40,16 @@ def test_the_convnet_learns_synthetic_pictures(run):
 
 
 @pytest.mark.slow
-def test_the_convnet_reads_the_files_of_cifar(run, tmp_path):
-    folder, rng = tmp_path / "cifar-10-batches-py", np.random.default_rng(0)
-    folder.mkdir()
-    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
-        part = {
-            b"data": rng.integers(0, 256, (8, 3072), np.uint8),
-            b"labels": rng.integers(0, 10, 8).tolist(),
-        }
-        (folder / name).write_bytes(pickle.dumps(part))
-    output, errors = run("cifar_convnet.py", "--data", folder, "--batch", 8, "--epochs", 1, "--bfloat16")
+def test_the_convnet_reads_the_archive_of_cifar(run, tmp_path):
+    rng = np.random.default_rng(0)
+    labelled = [rng.integers(0, 10, (8, 1), np.uint8), rng.integers(0, 256, (8, 3072), np.uint8)]
+    batch = np.concatenate(labelled, axis=1).tobytes()
+    names = [*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"]
+    with tarfile.open(tmp_path / "cifar-10-binary.tar.gz", "w:gz") as archive:
+        for name, content in [*((name, batch) for name in names), ("batches.meta.txt", b"cat\ndog\n")]:
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    output, errors = run("cifar_convnet.py", "--data", tmp_path, "--batch", 8, "--epochs", 1, "--bfloat16")
     assert "epoch 1/1, step 5: " in errors
     assert output.startswith("best validation accuracy ")

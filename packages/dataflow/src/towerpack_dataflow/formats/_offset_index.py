@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import struct
 import zlib
@@ -11,11 +10,10 @@ from typing import Final, NamedTuple, final
 import numpy as np
 
 from .._errors import FormatError
-from ..storage import StoredFile, create_file, is_local, open_url
+from ..storage import StoredFile, create_file, is_local
+from ._index_beside import read_index_beside
 
 __all__ = ["INDEX_VERSION", "IndexKind", "load_index", "parse_index", "store_index"]
-
-_log = logging.getLogger("towerpack_dataflow")
 
 INDEX_VERSION: Final = 2
 
@@ -70,9 +68,6 @@ def store_index(file: StoredFile, kind: IndexKind, offsets: np.ndarray) -> None:
 def load_index(file: StoredFile, url: str, kind: IndexKind) -> np.ndarray | None:
     """Returns where each record begins, and the size of the file; `None` if no index says so.
 
-    An index of another version, or of a file that has been replaced since, is left alone, and logged. A file
-    whose URL has a query, as a signed one has, is taken to have none.
-
     Args:
         file: the data file.
         url: of it, with credentials.
@@ -82,26 +77,14 @@ def load_index(file: StoredFile, url: str, kind: IndexKind) -> np.ndarray | None
         FormatError: the index is damaged.
         StorageError: the index cannot be reached.
     """
-    if not is_local(url) and "?" in url:
-        return None
-    try:
-        with open_url(f"{url}.index") as stored:
-            raw = bytes(stored.read())
-    except (FileNotFoundError, PermissionError):
-        return None
-    try:
-        offsets = parse_index(raw, file, kind)
-    except FormatError as error:
-        raise FormatError(f"{file.name}.index: {error}") from error
-    if offsets is None:
-        _log.warning(
-            "%s.index is of another version, or of another file than %s is now; the file is read for it. "
-            "%s writes it again",
-            file.name,
-            os.path.basename(file.name),
-            kind.function,
-        )
-    return offsets
+
+    def parse(stored: StoredFile) -> np.ndarray | None:
+        try:
+            return parse_index(bytes(stored.read()), file, kind)
+        except FormatError as error:
+            raise FormatError(f"{file.name}.index: {error}") from error
+
+    return read_index_beside(file, url, parse, kind.function)
 
 
 def parse_index(raw: bytes, file: StoredFile, kind: IndexKind) -> np.ndarray | None:

@@ -159,6 +159,8 @@ class InputReport(Callback):
         self._earlier = self._source.status()
 
     def _after_epoch(self) -> None:
+        if self.global_step == self._first_step:
+            return  # an epoch of which other batches have left no step tells nothing
         self._note_fill()
         filled = statistics.median(self._fills) if self._fills else None
         spent = self._source.status().since(self._earlier)

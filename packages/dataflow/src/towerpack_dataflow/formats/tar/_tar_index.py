@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-import os
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -16,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import FormatError
-from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local, open_url
+from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local
+from .._index_beside import read_index_beside
 from ..arrays import array_of, members_of
 
 __all__ = ["TarIndex", "load_index", "scan", "store_index"]
-
-_log = logging.getLogger("towerpack_dataflow")
 
 INDEX_VERSION: Final = 2
 _FORMAT: Final = "towerpack-tar-index"
@@ -141,9 +138,6 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
 def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:
     """Returns the members of a file: from the index beside it, else from the file itself.
 
-    An index of another version, or of a file that has been replaced since, is left alone, and logged. A file
-    whose URL has a query, as a signed one has, is taken to have none.
-
     Args:
         file: the tar file.
         url: of it, with credentials.
@@ -153,22 +147,8 @@ def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:
         FormatError: the index is damaged; or there is none, and the file is.
         StorageError: the index cannot be reached.
     """
-    if not is_local(url) and "?" in url:
-        return scan(file)
-    try:
-        with open_url(f"{url}.index", cache) as stored:
-            found = _parsed(stored, file)
-    except (FileNotFoundError, PermissionError):
-        return scan(file)
-    if found is None:
-        _log.warning(
-            "%s.index is of another version, or of another file than %s is now; the file is read for it. "
-            "index_tar(path) writes it again",
-            file.name,
-            os.path.basename(file.name),
-        )
-        return scan(file)
-    return found
+    found = read_index_beside(file, url, lambda stored: _parsed(stored, file), "index_tar(path)", cache)
+    return scan(file) if found is None else found
 
 
 def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
