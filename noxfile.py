@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -282,13 +283,18 @@ def runtimes(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """Looks at the page of curves in headless Chromium, Debian's, which it installs if it is not there."""
+    """Looks at the page of curves in headless Chromium, Debian's, which it installs if it is not there.
+
+    `nox -s site browser` looks at pages of the site, too, and leaves pictures of them in `dist/pictures`.
+    """
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
         session.run("apt-get", "update", "--quiet", external=True)
         packages = ["chromium", "chromium-driver"]
         session.run("apt-get", "install", "--yes", "--no-install-recommends", *packages, external=True)
     install(session, ["callbacks"], *pinned("test", "browser"))
-    run_copied_tests(session, ROOT / "integration_tests", ["test_plot_in_browser.py"])
+    session.env.update(TOWERPACK_SITE=str(DIST / "site"), TOWERPACK_PICTURES=str(DIST / "pictures"))
+    files = ["test_plot_in_browser.py", "test_site_in_browser.py"]
+    run_copied_tests(session, ROOT / "integration_tests", files)
 
 
 @nox.session
@@ -436,6 +442,9 @@ def site(session: nox.Session) -> None:
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site", "tests"))
     shutil.copytree(ROOT / "docs" / "site", pages, dirs_exist_ok=True)
+    (pages / "wheels").mkdir()
+    for path, name in json.loads((pages / "elsewhere.json").read_text(encoding="utf-8")).items():
+        shutil.copy(ROOT / path, pages / f"{name}.md")
     command = ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
     session.run(*command, str(pages), str(DIST / "site"), env={"TF_CPP_MIN_LOG_LEVEL": "3"})
     session.log(f"the site is in {DIST / 'site' / 'index.html'}")

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import runpy
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,3 +160,23 @@ def run(start):
         return output, errors
 
     return to_the_end
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """A browser of its own, which is asked to talk to nobody."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or pytest.fail("Debian's package chromium is missing")
+    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1300,900"]:
+        options.add_argument(f"--{flag}")
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(
+        shutil.which("chromedriver") or pytest.fail("chromium-driver is missing")
+    )
+    driver = webdriver.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()

@@ -3,12 +3,10 @@
 import json
 import math
 import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from selenium import webdriver
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -46,24 +44,6 @@ def page(tmp_path_factory):
         write_picture(Path(run), PICTURES, step, np.full((4, 6, 1), step, np.uint8))
     assert main(["plot", first, second, "-o", str(place / "curves.html")]) == 0
     return place / "curves.html"
-
-
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    """A browser of its own, which is asked to talk to nobody."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or pytest.fail("Debian's package chromium is missing")
-    flags = "headless no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
-    for flag in [*flags.split(), "disable-component-update", "disable-sync", "window-size=1300,900"]:
-        options.add_argument(f"--{flag}")
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('profile')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(
-        shutil.which("chromedriver") or pytest.fail("chromium-driver is missing")
-    )
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

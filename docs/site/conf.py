@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import importlib
+import json
+import posixpath
 import re
+import sys
+import tempfile
 import textwrap
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import inventories
 
 project = "Towerpack"
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
 ]
 html_theme = "furo"
+html_title = "Towerpack"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_copyright = False
+html_copy_source = False
 templates_path = ["_templates"]
 
 # In docstrings a name in backticks is code; it has no role of reStructuredText.
@@ -38,25 +52,49 @@ autodoc_preserve_defaults = True
 # Large, and needed for their names alone.
 autodoc_mock_imports = ["torch", "ray", "mpi4py"]
 myst_heading_anchors = 4
+intersphinx_mapping = inventories.packed(Path(tempfile.mkdtemp()))
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# "```{.python continuation}" goes on from the block before, when the pages' blocks are run.
-_CONTINUATION = re.compile(r"```\s*\{\.(\w+)[^}]*\}")
+# What else stands after the backticks says how a block is run.
+_OPTIONS = re.compile(r"(`{3,})\s*(?:\{\.)?(\w+).*")
 # "`Tower`s": in reStructuredText a name ends at a space.
 _NAME = re.compile(r"(`[^`]+`)(\w?)")
-# Files beside the pages: sources, examples, figures.
-_OUTSIDE = re.compile(r"\[([^\]]+)\]\((?:\.\./)+((?!\w+\.md)[^)#]*|(?:README|CONTRIBUTING)\.md)(?:#[^)]*)?\)")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])+)\]\((?!#)(?![a-z]+:)([^)#\s]*)(#[^)\s]*)?\)")
+# What the site has from elsewhere in the repository, by the names of `noxfile.py`.
+_ELSEWHERE = json.loads((Path(__file__).parent / "elsewhere.json").read_text(encoding="utf-8"))
 
 
 def _pages(app: Any, name: str, source: list[str]) -> None:
-    """Writes the pages' own Markdown as MyST has it."""
-    source[0] = _OUTSIDE.sub(_named, _CONTINUATION.sub(r"```\1", source[0]))
+    """Writes the pages' own Markdown as MyST has it, with links to where the site has their targets."""
+    lines, fence = [], ""
+    for line in source[0].split("\n"):
+        if name == "index" and "*" in line and not any(Path(app.srcdir).glob(f"{line}.md")):
+            continue  # Sphinx warns of patterns that nothing matches
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            fence, line = mark[1], _OPTIONS.sub(r"\1\2", line)
+        elif mark and mark[1].startswith(fence) and not line.strip(" `~"):
+            fence = ""
+        elif not fence:
+            line = _LINK.sub(lambda link: _linked(link, name), line)
+        lines.append(line)
+    source[0] = "\n".join(lines)
 
 
-def _named(link: re.Match[str]) -> str:
-    text, path = link.groups()
-    return text if path.removesuffix("/") in text else f"{text} (`{path}`)"
+def _linked(link: re.Match[str], page: str) -> str:
+    picture, text, path, anchor = link.groups()
+    place = {name: file for file, name in _ELSEWHERE.items()}.get(page, f"docs/{page}.md")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(place), path))
+    known = _ELSEWHERE.get(target, target.removeprefix("docs/").removesuffix(".md"))
+    if picture or not (target in _ELSEWHERE or (target.startswith("docs/") and target.endswith(".md"))):
+        return link[0] if picture else _named(text, target)
+    return f"[{text}]({posixpath.relpath(known, posixpath.dirname(page) or '.')}.md{anchor or ''})"
+
+
+def _named(text: str, path: str) -> str:
+    return text if path in text else f"{text} (`{path}`)"
 
 
 def _docstrings(app: Any, kind: str, name: str, thing: object, options: object, lines: list[str]) -> None:
@@ -86,6 +124,7 @@ def _ended(name: re.Match[str]) -> str:
 
 
 def setup(app: Any) -> None:
-    """Connects what is above, before napoleon."""
+    """Connects what is above, before napoleon, and what looks for names of other libraries."""
     app.connect("source-read", _pages)
     app.connect("autodoc-process-docstring", _docstrings, priority=400)
+    app.connect("missing-reference", inventories.missing, priority=900)  # after intersphinx
