@@ -224,13 +224,16 @@ def promises(session: nox.Session) -> None:
 
 @nox.session(venv_backend="venv")
 def torch(session: nox.Session) -> None:
-    """Puts flows into PyTorch's DataLoader. Not among the usual sessions: PyTorch can be several GB.
+    """Puts flows into PyTorch's DataLoader and JAX. Not among the usual sessions: PyTorch can be several GB.
 
     By pip, which PIP_FIND_LINKS may lead to a build without CUDA.
     """
     build(session)
-    session.install(f"towerpack-dataflow[torch] @ {built('dataflow').as_uri()}", *pinned("test"))
-    run_copied_tests(session, ROOT / "integration_tests", ["test_torch_interop.py"])
+    session.install(
+        f"towerpack-dataflow[datasets,torch] @ {built('dataflow').as_uri()}", "jax", *pinned("test")
+    )
+    files = ["test_torch_interop.py", "test_data_alone_page.py"]
+    run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "docs" / "tutorials"])
 
 
 @nox.session(venv_backend="venv")
