@@ -232,3 +232,55 @@ def test_a_million_points(chromium, tmp_path):
     assert "50" in labels  # the one value that stands out is in the picture
     assert "1M" in labels or "800k" in labels
     assert chromium.get_log("browser") == []
+
+
+@pytest.fixture
+def report(chromium, tmp_path):
+    """The report of a run that was killed and went on, newly opened; all its names are unpleasant."""
+    run = Path(write_run(tmp_path / "<b>run", [(step, {EVIL: step}) for step in range(1, 101)]))
+    start = {"event": "start", "format": 1, "command": [EVIL], "cwd": EVIL, "max_epoch": 2, "epoch": 0}
+    events = [
+        {**start, "time": 0, "step": 0},
+        {"event": "progress", "time": 60, "epoch": 1, "step": 50, "spent": {"wait": 9, "save": 3}},
+        {"event": "progress", "time": 90, "epoch": 2, "step": 75, "spent": {"wait": 12, "save": 3}},
+        {**start, "time": 99, "step": 50},
+        {"event": "end", "time": 160, "epoch": 2, "step": 100},
+    ]
+    (run / "run.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    (run / "explain.txt").write_text(EVIL)
+    write_picture(run, PICTURES, 40, np.full((4, 6, 1), 40, np.uint8))
+    assert main(["report", str(run), "-o", str(tmp_path / "report.html")]) == 0
+    chromium.get((tmp_path / "report.html").as_uri())
+    yield chromium
+    assert chromium.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert chromium.get_log("browser") == []
+
+
+def test_a_report_shows_texts_as_texts_beside_its_curves(report):
+    assert report.title == "Report: <b>run"
+    assert report.find_element(By.CSS_SELECTOR, "#report h1").text == "<b>run"
+    headings = [heading.text for heading in report.find_elements(By.TAG_NAME, "h2")]
+    assert headings == ["Where the time went", "How to resume", "Starts", EVIL, PICTURES]
+    [summary] = [
+        one
+        for one in report.find_elements(By.TAG_NAME, "summary")
+        if one.text.startswith("What the training")
+    ]
+    summary.click()
+    assert EVIL in [text.text for text in report.find_elements(By.TAG_NAME, "pre")]
+
+
+def test_the_bar_of_a_report_is_as_long_as_its_parts(report):
+    bar = report.find_element(By.CSS_SELECTOR, "#report .bar")
+    widths = [part.size["width"] for part in bar.find_elements(By.TAG_NAME, "span")]
+    shares = [seconds / 160 for seconds in (48 + 61, 9, 3, 9, 30)]
+    assert widths == pytest.approx([share * bar.size["width"] for share in shares], abs=1.5)
+
+
+def test_a_report_fits_a_phone(report):
+    report.set_window_size(500, 900)
+    try:
+        inner = report.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
+        assert inner[0] <= inner[1]
+    finally:
+        report.set_window_size(1300, 900)

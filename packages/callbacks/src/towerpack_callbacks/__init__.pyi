@@ -51,7 +51,16 @@ from .loop import (
     explain_callbacks,
     make_predictor,
 )
-from .monitors import CSVWriter, JSONWriter, Monitor, Monitors, ScalarPrinter, TFEventWriter
+from .monitors import (
+    CSVWriter,
+    JSONWriter,
+    LogFile,
+    Monitor,
+    Monitors,
+    RunRecord,
+    ScalarPrinter,
+    TFEventWriter,
+)
 from .nonfinite import TerminateOnNaN
 from .profile import (
     EstimatedTimeLeft,
@@ -126,6 +135,7 @@ __all__ = [
     "Inferencer",
     "JSONWriter",
     "KeepBest",
+    "LogFile",
     "LoopState",
     "MaxSaver",
     "MergeAllSummaries",
@@ -143,6 +153,7 @@ __all__ = [
     "ProgressBar",
     "ProxyCallback",
     "RunOp",
+    "RunRecord",
     "RunUpdateOps",
     "SampleGrid",
     "SamplesError",

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from . import CheckpointError
-from .cli import CommandError, add_checkpoint, add_plot
+from .cli import CommandError, add_checkpoint, add_plot, add_report
 from .plot import RunError
 
 __all__ = ["main"]
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_plot(commands)
     add_checkpoint(commands)
+    add_report(commands)
     options = parser.parse_args(arguments)
     try:
         options.run(options)

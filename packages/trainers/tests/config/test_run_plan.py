@@ -36,8 +36,9 @@ def test_the_directory_is_taken_and_told(configure, tmp_path):
     listener = Listener()
     made = plan(configure, monitors=[listener])
     with made.directory:
-        made.occupy(Callbacks([]))
+        made.occupy(Callbacks([]), "what it is made of")
         assert listener.messages == [f"files of this run: {tmp_path / 'run'}"]
         with pytest.raises(LogDirTakenError):
             plan(configure)
-    assert os.listdir(tmp_path / "run") == []
+    assert sorted(os.listdir(tmp_path / "run")) == ["environment.txt", "explain.txt"]
+    assert (tmp_path / "run" / "explain.txt").read_text() == "what it is made of\n"

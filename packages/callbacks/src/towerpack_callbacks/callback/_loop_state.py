@@ -43,6 +43,8 @@ class LoopState:
             for `_after_triggers`. None if there is none.
         record: takes spans of time of the run: name, category, begin and end in seconds of
             `time.perf_counter()`. None while nothing records them. May be called from any thread.
+        spent: seconds of this run, as far as it was measured, by what they were spent on: "wait" for data,
+            "save" a checkpoint while the steps stand still.
     """
 
     steps_per_epoch: int
@@ -57,6 +59,7 @@ class LoopState:
     observed_env_steps: int = 0
     stop: StopTraining | None = attrs.field(default=None, eq=False)
     record: Callable[[str, str, float, float], None] | None = attrs.field(default=None, eq=False, repr=False)
+    spent: dict[str, float] = attrs.field(factory=dict, eq=False, repr=False)
 
     @property
     def is_last_step(self) -> bool:
@@ -67,6 +70,10 @@ class LoopState:
     def env_steps_passed(self) -> tuple[int, int]:
         """`env_steps` at the triggers of the step before, and now."""
         return self.observed_env_steps, self.env_steps
+
+    def spend(self, what: str, seconds: float) -> None:
+        """Adds to the seconds that were spent on something."""
+        self.spent[what] = self.spent.get(what, 0.0) + seconds
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the counters that a checkpoint keeps, of the step before the next one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -142,11 +143,13 @@ class ModelSaver(Callback):
             self._save(self._writer)
 
     def _save(self, writer: RunWriter) -> None:
+        began = time.monotonic()
         self._note_value()
         step = self._saved_step = self.global_step
         if self._others:
             self._steps = sorted(self._retention.choose([*self._own_steps(), step], self._values))
         writer.save(checkpoint_name(step), lambda path: self._finish(path, step))
+        self.trainer.loop.spend("save", time.monotonic() - began)
 
     def _after_train(self) -> None:
         if self._writer is not None:

@@ -1,8 +1,10 @@
 """Records statistics: in event files, JSON lines, tables and trackers, on the console, or as you like."""
 
 from ._console import ScalarPrinter
+from ._log_file import LogFile
 from ._monitor import Monitor
 from ._monitors import Monitors
+from ._run_record import RunRecord
 from ._scalar_history import ScalarHistory
 from ._tensorboard import TFEventWriter
 from .rows import CSVWriter, JSONWriter
@@ -12,9 +14,11 @@ __all__ = [
     "CSVWriter",
     "CometMonitor",
     "JSONWriter",
+    "LogFile",
     "MLflowMonitor",
     "Monitor",
     "Monitors",
+    "RunRecord",
     "ScalarHistory",
     "ScalarPrinter",
     "TFEventWriter",

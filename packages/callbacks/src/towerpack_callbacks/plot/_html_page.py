@@ -14,12 +14,13 @@ import numpy as np
 
 from ..writing import atomic_write
 from ._chart_style import DASHES, THEMES, Appearance
-from ._read_runs import Run
+from ._read_runs import Picture, Run
 from ._thin_curves import ThinCurve, thin
 
-__all__ = ["write_html"]
+__all__ = ["chart_content", "write_html", "write_page"]
 
 _DATA = "/*DATA*/null"
+_ABOVE = "<!--ABOVE-->"
 # Of one series of one run: they are in the page, and a browser holds all of them.
 _MOST_PICTURES = 50
 
@@ -36,13 +37,26 @@ def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appea
         path: the file to write; it is replaced when the page is complete.
         look: the options with which the page starts.
     """
+    write_page(path, {"title": "Curves", **chart_content(runs, keys, look)})
+
+
+def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
+    """Writes a page of charts.
+
+    Args:
+        path: the file to write; it is replaced when the page is complete.
+        content: what `chart_content` returns, and the "title" of the page.
+        above: what is shown above the charts, as HTML.
+    """
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    page = template.replace(_DATA, _embed(_content(runs, keys, look)))
+    before, after = template.split(_ABOVE)
+    page = f"{before}{above}{after.replace(_DATA, _embed(content))}"
     with atomic_write(path) as aside:
         aside.write_text(page, encoding="utf-8", errors="replace")
 
 
-def _content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) -> dict[str, Any]:
+def chart_content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) -> dict[str, Any]:
+    """Returns what the script of the page draws: curves and pictures, thinned, and the look."""
     return {
         "keys": [key for key in keys if any(key in run.curves for run in runs)],
         "series": [key for key in keys if any(key in run.pictures for run in runs)],
@@ -69,11 +83,11 @@ def _points(curve: ThinCurve) -> dict[str, Any]:
     return points
 
 
-def _pictures(series: Sequence[tuple[int, Path]]) -> list[tuple[int, str]]:
+def _pictures(series: Sequence[tuple[int, Picture]]) -> list[tuple[int, str]]:
     last = len(series) - 1
     places = np.linspace(0, last, min(len(series), _MOST_PICTURES)).round().astype(int).tolist()
     chosen = [series[place] for place in places]
-    return [(step, base64.b64encode(path.read_bytes()).decode()) for step, path in chosen]
+    return [(step, base64.b64encode(picture.read_bytes()).decode()) for step, picture in chosen]
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

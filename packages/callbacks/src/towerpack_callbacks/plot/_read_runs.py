@@ -6,16 +6,16 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import attrs
 import numpy as np
 
 from ..writing import find_pictures
 
-__all__ = ["Curve", "Run", "RunError", "read_runs", "select_keys"]
+__all__ = ["Curve", "Picture", "Run", "RunError", "read_runs", "select_keys"]
 
 _FILE = "stats.jsonl"
 # Of each line, and no statistics.
@@ -24,6 +24,13 @@ _COUNTERS = {"epoch_num", "global_step", "env_steps"}
 
 class RunError(ValueError):
     """There is nothing to plot where a run was expected."""
+
+
+class Picture(Protocol):
+    """An encoded picture on the disk: a file, or a part of one."""
+
+    def read_bytes(self) -> bytes:
+        """Returns its bytes."""
 
 
 @final
@@ -49,13 +56,13 @@ class Run:
         name: distinguishes it from the other runs.
         curves: by name of the statistic.
         unreadable: how many lines were no statistics; a last line that is just being written does not count.
-        pictures: steps and files of the pictures that it has made, by the name of their series.
+        pictures: steps and pictures that it has made, by the name of their series.
     """
 
     name: str
     curves: dict[str, Curve]
     unreadable: int
-    pictures: dict[str, list[tuple[int, Path]]] = attrs.field(factory=dict)
+    pictures: Mapping[str, Sequence[tuple[int, Picture]]] = attrs.field(factory=dict)
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[Run]:

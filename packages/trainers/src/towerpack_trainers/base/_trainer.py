@@ -197,7 +197,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
             steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
             self._session.use()
-            plan.occupy(self.callbacks)
+            plan.occupy(self.callbacks, self.explain())
             _log.info("%s", describe_trainable_variables(self.graph, self._main_cost))
             sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
             with self._session.open(sess):

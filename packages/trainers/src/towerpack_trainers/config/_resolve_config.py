@@ -15,8 +15,10 @@ from towerpack_callbacks import (
     Callbacks,
     HookToCallback,
     JSONWriter,
+    LogFile,
     LoopState,
     Monitors,
+    RunRecord,
     StepCounter,
     TFEventWriter,
 )
@@ -111,7 +113,7 @@ def resolve_monitors(config: TrainConfig, loop: LoopState) -> Monitors:
     monitors = config.monitors
     if monitors is None:
         no_files = config.log_dir is None
-        writers = (TFEventWriter, JSONWriter)
+        writers = (TFEventWriter, JSONWriter, LogFile, RunRecord)
         monitors = [m for m in default_monitors() if not (no_files and isinstance(m, writers))]
     return Monitors(monitors, loop)
 

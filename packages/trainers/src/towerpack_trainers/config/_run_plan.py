@@ -13,6 +13,7 @@ from towerpack_callbacks import Callbacks, LoopState, Monitors
 from towerpack_callbacks.checkpoint import checkpoint_directories
 from towerpack_inputsource import InputSource
 
+from ..reports import record_run
 from ..reports.trace import TrainingTrace
 from ..restore import FreshStart, RunState, StartingPoint
 from ..session import ProcessStrategy, RunDirectory
@@ -78,17 +79,20 @@ class RunPlan:
         """The directory of the run's files."""
         return self.directory.path
 
-    def occupy(self, callbacks: Callbacks) -> None:
-        """Takes the directories of the run, and tells the monitors where its files are.
+    def occupy(self, callbacks: Callbacks, explanation: str) -> None:
+        """Takes the directories of the run, describes the run there, and tells the monitors where that is.
 
         Args:
             callbacks: the callbacks, set up; savers among them may write elsewhere than in the log directory.
+            explanation: what the training is made of.
 
         Raises:
             LogDirTakenError: a run that goes on uses one of them.
             ConfigError: the log directory cannot be one of this run.
         """
         self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
+        if self.log_dir is not None:
+            record_run(self.log_dir, explanation)
         if where := self.directory.describe():
             self.monitors.put_message(where)
 

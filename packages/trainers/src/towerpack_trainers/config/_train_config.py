@@ -16,10 +16,12 @@ from towerpack_callbacks import (
     Callback,
     Callbacks,
     JSONWriter,
+    LogFile,
     MergeAllSummaries,
     Monitor,
     MovingAverageSummary,
     ProgressBar,
+    RunRecord,
     RunUpdateOps,
     ScalarPrinter,
     TFEventWriter,
@@ -50,7 +52,7 @@ def default_callbacks() -> list[Callback]:
 
 def default_monitors() -> list[Monitor]:
     """Returns the monitors that record statistics, unless `TrainConfig(monitors=…)` is given."""
-    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]
+    return [TFEventWriter(), JSONWriter(), LogFile(), RunRecord(), ScalarPrinter()]
 
 
 def _default_log_dir() -> Path:

@@ -163,8 +163,10 @@ class InputReport(Callback):
             return  # an epoch of which other batches have left no step tells nothing
         self._note_fill()
         filled = statistics.median(self._fills) if self._fills else None
-        spent = self._source.status().since(self._earlier)
-        verdict = judge_epoch(spent, self._waited(), filled, len(self._waits))
+        spent, waited = self._source.status().since(self._earlier), self._waited()
+        if waited is not None:
+            self.trainer.loop.spend("wait", waited * (time.monotonic() - self._began))
+        verdict = judge_epoch(spent, waited, filled, len(self._waits))
         if verdict is not None and verdict.slower is not self._told:
             self._told = verdict.slower
             self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {verdict}")

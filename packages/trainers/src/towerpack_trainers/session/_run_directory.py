@@ -20,7 +20,7 @@ from ._directory_lock import LOCK_FILE, DirectoryLock
 __all__ = ["RunDirectory"]
 
 # What the files of a run are called; anything else in the directory is the user's.
-_RUN_FILE = re.compile(r"stats\.(jsonl|csv)|events\.out\.tfevents\..+")
+_RUN_FILE = re.compile(r"stats\.(jsonl|csv)|run\.jsonl|log\.log|events\.out\.tfevents\..+")
 _CHECKPOINT = re.compile(r"(model|max-.+|min-.+)-\d+")
 
 # Why a directory cannot be renamed while its files can: it is a mount point, or the one around it is

@@ -2,6 +2,7 @@ from ._callback_files import add_files, folder_of, key_of
 from ._checkpoint_layout import (
     CALLBACK_FILES,
     LATEST,
+    STATE,
     all_checkpoints,
     checkpoint_name,
     is_complete,
@@ -12,7 +13,7 @@ from ._checkpoint_layout import (
     step_of,
 )
 from ._files_on_disk import disk_usage, files_below, readable_size
-from ._manifest import wrong_file
+from ._manifest import read_json, wrong_file
 from ._publish import discard, point_to
 from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._tensor_file import TensorFile
@@ -27,6 +28,7 @@ from ._write_checkpoint import (
 __all__ = [
     "CALLBACK_FILES",
     "LATEST",
+    "STATE",
     "Checkpoint",
     "TensorFile",
     "add_files",
@@ -46,6 +48,7 @@ __all__ = [
     "load_variables",
     "point_to",
     "read_checkpoint",
+    "read_json",
     "readable_size",
     "remove_unfinished",
     "removed_after_error",

@@ -1,0 +1,65 @@
+"""The line that tells of an epoch, on the console and in the log file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import final
+
+from ..callback import LoopState
+
+__all__ = ["EpochLine"]
+
+# An average that an input adds, and no callback or model of the user's.
+_OF_INPUT = "/queue_size"
+
+
+@final
+class EpochLine:
+    """Gathers the statistics of an epoch, and makes one line of them.
+
+    Args:
+        whitelist: regular expressions; only names in which one is found are shown. None: those that callbacks
+            declare.
+        blacklist: regular expressions; names in which one is found are not shown.
+    """
+
+    def __init__(self, whitelist: Sequence[str] | None = None, blacklist: Sequence[str] = ()) -> None:
+        self._whitelist = None if whitelist is None else [re.compile(regex) for regex in whitelist]
+        self._blacklist = [re.compile(regex) for regex in blacklist]
+        self._places: dict[str, int] = {}
+        self._latest: dict[str, float] = {}
+
+    def expect(self, headlines: Sequence[str]) -> None:
+        """Sets which statistics the callbacks of the run declare, in their order."""
+        names = [name for name in headlines if not name.endswith(_OF_INPUT)]
+        self._places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+
+    def put(self, name: str, value: float) -> None:
+        """Takes the latest value of a statistic."""
+        if self._is_shown(name):
+            self._latest[name] = value
+
+    def take(self, loop: LoopState) -> str:
+        """Returns the line of the epoch that is over, and begins the next one."""
+        end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
+        shown = sorted(self._latest.items(), key=self._place)
+        scalars = "  ".join(f"{name} {value:.5g}" for name, value in shown)
+        acted = f", env_steps {loop.env_steps}" if loop.env_steps else ""
+        self.clear()
+        return f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{': ' if shown else ''}{scalars}"
+
+    def clear(self) -> None:
+        """Forgets the values."""
+        self._latest.clear()
+
+    def _is_shown(self, name: str) -> bool:
+        if any(regex.search(name) for regex in self._blacklist):
+            return False
+        if self._whitelist is None:
+            return name in self._places
+        return any(regex.search(name) for regex in self._whitelist)
+
+    def _place(self, statistic: tuple[str, float]) -> tuple[int, str]:
+        name = statistic[0]
+        return self._places.get(name, len(self._places)), name

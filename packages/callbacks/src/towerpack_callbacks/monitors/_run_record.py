@@ -1,0 +1,95 @@
+"""Records when a run starts, goes on and ends, over all its restarts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, final
+
+import tensorflow.compat.v1 as tf
+
+from ..writing import RUN_RECORD, RUN_RECORD_FORMAT, LineFile, atomic_write, cut_lines_after
+from ._monitor import Monitor
+
+__all__ = ["RunRecord"]
+
+_GRAPH = "graph.meta"
+# Those that TensorFlow can write, and that `tf.train.import_meta_graph` needs; others have Python objects.
+_COLLECTIONS = [
+    tf.GraphKeys.GLOBAL_VARIABLES,
+    tf.GraphKeys.LOCAL_VARIABLES,
+    tf.GraphKeys.TRAINABLE_VARIABLES,
+]
+
+
+@final
+class RunRecord(Monitor):
+    """Appends to `run.jsonl` when the run starts, goes on and ends, and writes the graph to `graph.meta`.
+
+    `python -m towerpack_callbacks report` tells from it where the time has gone. Each line is a JSON object
+    with an `event`, "start", "progress" (after an epoch, and when a checkpoint is made) or "end"; the `time`
+    in seconds since 1970; the counters `epoch` and `step`; and the seconds `spent` since the start
+    (`LoopState.spent`). A start names the `format` of these lines, and the command. Nothing is cut off on a
+    resume, so the steps that were lost are there, too. `tf.train.import_meta_graph` reads `graph.meta`.
+    """
+
+    def __init__(self) -> None:
+        self._file: LineFile[dict[str, Any]] | None = None
+
+    def _setup_graph(self) -> None:
+        self._file = None
+
+    def _before_train(self) -> None:
+        path = self._directory() / RUN_RECORD
+        if path.exists():
+            cut_lines_after(path, _is_whole)
+        self._file = LineFile(path, json.dumps)
+        loop = self.trainer.loop
+        self._note(
+            "start",
+            format=RUN_RECORD_FORMAT,
+            command=sys.orig_argv,
+            cwd=os.getcwd(),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            max_epoch=loop.max_epoch,
+            steps_per_epoch=loop.steps_per_epoch,
+        )
+        _write_graph(self.graph, self._directory() / _GRAPH)
+
+    def _note(self, event: str, **more: Any) -> None:
+        if self._file is not None:
+            loop = self.trainer.loop
+            spent = {name: round(seconds, 3) for name, seconds in loop.spent.items()}
+            counters = {"time": round(time.time(), 3), "epoch": loop.epoch_num, "step": loop.global_step}
+            self._file.append([{"event": event, **counters, "spent": spent, **more}])
+            self._file.close()
+
+    def _trigger(self) -> None:
+        self._note("progress")
+
+    def state_dict(self) -> dict[str, Any]:
+        self._note("progress")
+        return {}
+
+    def _after_train(self) -> None:
+        self._note("end")
+        self._file = None
+
+
+def _is_whole(line: bytes) -> bool:
+    with contextlib.suppress(ValueError):
+        return isinstance(json.loads(line), dict)
+    return False
+
+
+def _write_graph(graph: tf.Graph, path: Path) -> None:
+    with graph.as_default():
+        content = tf.train.export_meta_graph(graph=graph, collection_list=_COLLECTIONS)
+    with atomic_write(path) as aside:
+        aside.write_bytes(content.SerializeToString())

@@ -1,0 +1,173 @@
+"""The parts of a report as HTML. Whatever comes from the run is escaped."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from ._goodput import Goodput, Stretch
+from ._read_record import Segment
+
+__all__ = [
+    "data_position",
+    "folded",
+    "goodput_section",
+    "notes_section",
+    "resume_section",
+    "starts_section",
+    "state_section",
+]
+
+_LONGEST_VALUE = 300
+
+
+def state_section(name: str, log_dir: Path, segments: Sequence[Segment]) -> str:
+    """Says which run it is, and how far it has come."""
+    return _section(
+        f"<h1>{escape(name)}</h1><p>{escape(_state(segments))}</p>{_paragraph(log_dir.resolve())}", "wide"
+    )
+
+
+def _state(segments: Sequence[Segment]) -> str:
+    if not segments:
+        return "This run has no record of its starts."
+    last, facts = segments[-1].events[-1], segments[-1].facts
+    of = "" if facts.get("max_epoch") is None else f" of {facts['max_epoch']}"
+    starts = "once" if len(segments) == 1 else f"{len(segments)} times"
+    where = f"at step {last.step}, in epoch {last.epoch}{of}; started {starts}"
+    if segments[-1].ended:
+        return f"Ended on {_date(last.time)} {where}."
+    return f"Goes on or was killed: its last sign is of {_date(last.time)}, {where}."
+
+
+def notes_section(notes: Sequence[str]) -> str:
+    """Says what could not be read; nothing if all could."""
+    items = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return _section(f"<h2>Not readable</h2>{items}", "wide") if items else ""
+
+
+def goodput_section(goodput: Goodput) -> str:
+    """Shows where the time went, over all starts."""
+    total = sum(goodput.seconds.values())
+    if not total:
+        return _section("<h2>Where the time went</h2><p>No time is recorded.</p>")
+    bar, rows = "", ""
+    for what, seconds in goodput.seconds.items():
+        colour, share = what.split()[0], seconds / total
+        bar += f'<span class="{colour}" style="width:{share:.3%}"></span>' if seconds else ""
+        key = f'<span class="key {colour}"></span>{escape(what)}'
+        rows += _row([key], [_duration(seconds), f"{share:.1%}"])
+    table = f"<table>{rows}{_row(['all'], [_duration(total), '100.0%'])}</table>"
+    head = f"<h2>Where the time went</h2><p>Goodput {goodput.share:.1%}: the share that trained.</p>"
+    return _section(f'{head}<div class="bar">{bar}</div>{table}')
+
+
+def starts_section(goodput: Goodput) -> str:
+    """Shows what the process of each start contributed; nothing without a record."""
+    starts = "".join(_start_row(number, one) for number, one in enumerate(goodput.stretches, start=1))
+    if not starts:
+        return ""
+    names = ["from", "steps", "kept", "trained", "waited", "saved", "lost"]
+    heads = "".join(f'<th class="number">{name}</th>' for name in names)
+    each = f'<div class="scroll"><table><tr><th>start</th>{heads}<th>end</th></tr>{starts}</table></div>'
+    return _section(f"<h2>Starts</h2>{each}", "wide")
+
+
+def _start_row(number: int, one: Stretch) -> str:
+    seconds = map(_duration, (one.training, one.waiting, one.saving, one.lost))
+    cells = [_date(one.start), f"{one.first_step} to {one.last_step}", f"to {one.kept_step}", *seconds]
+    return _row([str(number)], cells, ["ended" if one.ended else "no end"])
+
+
+def _row(left: Sequence[str], numbers: Sequence[str], right: Sequence[str] = ()) -> str:
+    """Returns a row of a table, of cells that are HTML."""
+    cells = [f"<td>{cell}</td>" for cell in left]
+    cells += [f'<td class="number">{cell}</td>' for cell in numbers]
+    cells += [f"<td>{cell}</td>" for cell in right]
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def resume_section(checkpoint: Path | None, segments: Sequence[Segment]) -> str:
+    """Says by which lines the run goes on."""
+    if checkpoint is None:
+        text = (
+            "<p>There is no checkpoint, so it starts anew. <code>ModelSaver()</code> writes checkpoints.</p>"
+        )
+    else:
+        argument = f'resume="auto"  # or resume={str(checkpoint.resolve())!r}'
+        text = (
+            "<p>Give <code>TrainConfig</code> this argument; it may stay, as a run without checkpoint "
+            f"starts anew:</p><pre>{escape(argument)}</pre>"
+        )
+    command = _command(segments)
+    if command is not None:
+        text += f"<p>The command of the last start:</p><pre>{escape(command)}</pre>"
+    return _section(f"<h2>How to resume</h2>{text}")
+
+
+def _command(segments: Sequence[Segment]) -> str | None:
+    facts: Mapping[str, Any] = segments[-1].facts if segments else {}
+    command, cwd = facts.get("command"), facts.get("cwd")
+    if not isinstance(command, list) or not isinstance(cwd, str):
+        return None
+    return f"cd {shlex.quote(cwd)} && {shlex.join(map(str, command))}"
+
+
+def data_position(checkpoint: Path | None, state: Mapping[str, Any]) -> str:
+    """Says where counters and data stand in the newest checkpoint."""
+    if checkpoint is None:
+        return ""
+    parts = {name: state[name] for name in ("loop", "input", "data") if isinstance(state.get(name), dict)}
+    values = {f"{part}.{name}": value for part, its in parts.items() for name, value in _leaves(its)}
+    rows = "".join(_row([escape(name), escape(_short(value))], []) for name, value in values.items())
+    table = f'<div class="scroll"><table>{rows}</table></div>' if rows else "<p>It cannot be read.</p>"
+    return _section(f"<h2>Position of the data</h2>{_paragraph(checkpoint.name)}{table}", "wide")
+
+
+def _leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """Lists the values of objects within objects, by their names with dots."""
+    found: list[tuple[str, Any]] = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found += [(f"{name}.{below}", leaf) for below, leaf in _leaves(value)]
+        else:
+            found.append((name, value))
+    return found
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} letters)"
+
+
+def folded(title: str, text: str | None) -> str:
+    """Shows a text that is folded in at first."""
+    body = "<p>It is not recorded.</p>" if text is None else f"<pre>{escape(text)}</pre>"
+    return _section(f"<details><summary>{escape(title)}</summary>{body}</details>", "wide")
+
+
+def _section(html: str, kind: str = "") -> str:
+    return f'<section class="{kind}">{html}</section>'
+
+
+def _paragraph(text: object) -> str:
+    return f'<p class="note">{escape(str(text))}</p>'
+
+
+def _date(seconds: float) -> str:
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g} s"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{minutes:.1f} min" if minutes < 120 else f"{hours:.1f} h"
