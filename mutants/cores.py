@@ -44,13 +44,17 @@ CORES = (
         "permutation",
         "dataflow",
         "sources/_permutation.py",
-        ("sources/test_permutation.py", "sources/test_from_list.py"),
+        ("sources/test_permutation.py",),
     ),
     Core(
         "seeding",
         "dataflow",
         "flow/_epoch.py",
         ("flow/test_epoch.py",),
+        {
+            "return Epoch(0, int(sequence.generate_state( 2, np.uint64)[0]) >> 16)": "one more word",
+            "return Epoch(0, int(sequence.generate_state(1, np.uint64)[ -1]) >> 16)": "there is one word",
+        },
     ),
     Core(
         "positions",

@@ -43,6 +43,14 @@ def test_a_positive_number_of_seconds(number):
         ("2h", Every(seconds=7200)),
         ("500 env_steps", Every(env_steps=500)),
         ("1env_step", Every(env_steps=1)),
+        ("3 step", Every(steps=3)),
+        ("3 epoch", Every(epochs=3)),
+        ("3 second", Every(seconds=3)),
+        ("3 seconds", Every(seconds=3)),
+        ("3 minute", Every(seconds=180)),
+        ("3 minutes", Every(seconds=180)),
+        ("3 hour", Every(seconds=10800)),
+        ("3 hours", Every(seconds=10800)),
     ],
 )
 def test_periods_as_strings(text, period):

@@ -18,12 +18,6 @@ def draw(place):
     return Epoch(number, seed, path).rng(index).integers(2**62, size=2).tolist()
 
 
-@settings(deadline=None)  # the machine may be busy
-@given(places, places)
-def test_random_numbers_are_a_function_of_the_place_and_differ_elsewhere(one, other):
-    assert (draw(one) == draw(other)) == (one == other)
-
-
 def test_an_epoch_is_an_integer_that_travels():
     epoch = Epoch(3, 5, (0, 1), {"0": [1]})
     assert epoch == 3
@@ -46,6 +40,7 @@ def test_random_numbers_are_the_same_for_good():
     assert place.rng(4).integers(2**32, size=3).tolist() == [1353189835, 2561963923, 149017562]
     assert place.rng(0).integers(2**32, size=3).tolist() == [2855847843, 3675893546, 3113728215]
     assert place.rng().integers(2**32, size=3).tolist() == [982875503, 3783729860, 3048451230]
+    assert Epoch(2**32 + 3, 5).rng().integers(2**32) == 4057491589
     assert Epoch(2**32 - 1, 5).rng().integers(2**32) == 2083948368
 
 
@@ -65,6 +60,7 @@ def test_passes_inside_have_seeds_of_their_own_for_good():
         147572570786459,
         219910437912138,
     ]
+    assert place.inside(0, 5).seed == 232128216670796
     assert {(int(epoch), epoch.path, epoch.outer_epoch) for epoch in inside} == {(0, (), 0)}
 
 
@@ -78,6 +74,7 @@ def test_places_below_and_epochs_after():
     assert Epoch(3).following(0).identity == (0, (), 0, 4)
     assert epoch.following(0).identity == (0, (1,), 7, 3)
     assert epoch.inner().identity == (5, (1,), (7 << 32) + 2, 0)
+    assert Epoch(2**32, outer_epoch=1).inner().outer_epoch == 2**33
     assert epoch.inner().marks is epoch.marks
     assert (epoch.era, epoch.key, epoch.below(3).key) == (7, "1", "1.3")
     assert Epoch(0).identity == (0, (), 0, 0) and Epoch(0).marks == {}
@@ -88,3 +85,9 @@ def test_a_seed_that_is_drawn_has_48_bits():
     drawn = [flow.state_dict()["seed"] for flow in flows if list(flow)]
     assert 2**41 < max(drawn) < 2**48
     assert len(set(drawn)) == 64
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(places, places)
+def test_random_numbers_are_a_function_of_the_place_and_differ_elsewhere(one, other):
+    assert (draw(one) == draw(other)) == (one == other)
