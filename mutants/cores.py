@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,15 +19,19 @@ class Core(NamedTuple):
         wheel: the wheel's short name.
         module: the file, below the wheel's package.
         tests: the files of tests, below the wheel's tests.
-        equivalent: for each line of a mutant that behaves as the original, the reason. A line stands as it is
-            in the mutant, without the white space around it.
     """
 
     name: str
     wheel: str
     module: str
     tests: tuple[str, ...]
-    equivalent: dict[str, str] = {}
+
+    @property
+    def equivalent(self) -> dict[str, str]:
+        """For each line of a mutant that behaves as the original, the reason."""
+        listed = tomllib.loads((ROOT / "mutants" / "equivalent.toml").read_text(encoding="utf-8"))
+        reasons: dict[str, str] = listed.get(self.name, {})
+        return reasons
 
     @property
     def below_sources(self) -> Path:
@@ -51,10 +56,6 @@ CORES = (
         "dataflow",
         "flow/_epoch.py",
         ("flow/test_epoch.py",),
-        {
-            "return Epoch(0, int(sequence.generate_state( 2, np.uint64)[0]) >> 16)": "one more word",
-            "return Epoch(0, int(sequence.generate_state(1, np.uint64)[ -1]) >> 16)": "there is one word",
-        },
     ),
     Core(
         "positions",

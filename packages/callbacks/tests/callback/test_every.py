@@ -120,6 +120,35 @@ def test_due_steps(every, due):
     assert steps == due
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "due"),
+    [
+        (0, 499, False),
+        (0, 500, True),
+        (499, 500, True),
+        (500, 999, False),
+        (500, 500, False),
+        (250, 1750, True),
+        (999, 1000, True),
+        (1000, 1001, False),
+        (1001, 1499, False),
+        (1499, 1500, True),
+    ],
+)
+def test_multiples_of_env_steps_are_passed(before, now, due):
+    assert Every(env_steps=500).due(7, 1, False, env_steps=(before, now)) == due
+
+
+def test_nothing_is_due_of_itself():
+    assert not Every(env_steps=1).due(1, 1, False)
+    assert not Every(steps=2).due(2, 1, False, before=5)  # a loop that begins again
+    with pytest.raises(TypeError):
+        Every(3)
+    with pytest.raises(PeriodError) as caught:
+        Every.parse("100t")
+    assert "might be" not in str(caught.value)
+
+
 @pytest.mark.parametrize("start", [0, 1, 5, 7, 9])
 def test_schedule_agrees_with_asking_each_period_wherever_it_starts(start):
     items = [
