@@ -55,6 +55,9 @@ OF_IMAGES += ("opencv-python-headless>=4.10", "psutil", "scikit-image")
 GAMES = ("ale-py==0.12.1", "minatar==1.0.15", "opencv-python-headless")
 OF_AGENTS = (TORCH, "stable-baselines3==2.9.2", "envpool==1.2.5", *GAMES)
 
+# TensorFlow of the day.
+NIGHTLY = "tf-nightly"
+
 # What metrics of generated samples are compared with.
 OF_SAMPLES = (TORCH, "torch-fidelity==0.4.0", "prdc==0.2", "scipy")
 
@@ -331,6 +334,47 @@ def lowest(session: nox.Session) -> None:
     for wheel in WHEELS:
         run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
     run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])
+
+
+@nox.session
+def newest(session: nox.Session) -> None:
+    """Tests the wheels beside TensorFlow's nightly build, or else pre-releases of all. Not usual: minutes."""
+    install(session, [*(WITH_EXTRAS.get(wheel, wheel) for wheel in WHEELS)], *pinned("test", "stores"))
+    upgrade = ["uv", "pip", "install", "--prerelease", "allow", "--upgrade"]
+    # It has another name, by which the wheels do not require it.
+    found = session.run(*upgrade, "--dry-run", NIGHTLY, success_codes=[0, 1], external=True, silent=True)
+    if "No solution found" in found:
+        session.run(*upgrade, "tensorflow", "keras", "numpy", external=True)
+    else:
+        session.run("uv", "pip", "uninstall", "tensorflow", external=True)
+        session.run(*upgrade, NIGHTLY, external=True)
+    session.run("python", "-c", "import tensorflow as tf; print(tf.__version__)")
+    for wheel in WHEELS:
+        run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
+    run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])
+
+
+@nox.session
+@nox.parametrize("wheel", WHEELS, ids=WHEELS)
+def coverage(session: nox.Session, wheel: str) -> None:
+    """Prints how many branches of a wheel its own tests take, in all processes; under 95 % fails. Minutes."""
+    install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test", "stores", "coverage"))
+    session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()) / "coverage" / "data")
+    shutil.rmtree(Path(session.env["COVERAGE_FILE"]).parent, ignore_errors=True)
+    by = ["coverage", "run", "--rcfile", str(ROOT / "pyproject.toml"), "--source", f"towerpack_{wheel}", "-m"]
+    run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile", by=by)
+    session.chdir(ROOT)
+    session.run("coverage", "combine", "--quiet")
+    session.run("coverage", "report", "--fail-under", "95")
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Changes the pure cores in each small way, and counts how often a test fails; `-- periods` one."""
+    install(session, ["dataflow", "callbacks"], *pinned("mutants"))
+    session.run("uv", "pip", "uninstall", *(f"towerpack-{wheel}" for wheel in WHEELS), external=True)
+    session.run("pytest", "-o", "pythonpath=.", "mutants")
+    session.run("python", "-m", "mutants", *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
 
 @nox.session(python=OTHER_PYTHONS)
@@ -648,6 +692,7 @@ def run_copied_tests(
     files: list[str] | None = None,
     also: list[Path] | None = None,
     spread: str | None = None,
+    by: list[str] | None = None,
 ) -> None:
     """Runs tests from a copy, so that no source of the repository is in reach.
 
@@ -657,6 +702,7 @@ def run_copied_tests(
         files: those of its files to run, or all.
         also: other folders that the tests need beside them.
         spread: how pytest-xdist divides the tests between two processes; all in one, if `None`.
+        by: a program with its arguments that runs pytest as a module.
     """
     place = Path(session.create_tmp()) / "copy"
     shutil.rmtree(place, ignore_errors=True)
@@ -668,7 +714,8 @@ def run_copied_tests(
     session.chdir(place)
     targets = [f"{tests.name}/{file}" for file in files] if files else [tests.name]
     workers = ["-n", "2", "--dist", spread] if spread else []
-    session.run("pytest", *workers, *targets, *session.posargs, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
+    command = [*(by or []), "pytest", *workers, *targets, *session.posargs]
+    session.run(*command, env={"TF_CPP_MIN_LOG_LEVEL": "2"})
 
 
 def check_contents(session: nox.Session, wheel: str) -> None:

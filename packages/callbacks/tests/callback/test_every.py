@@ -43,6 +43,14 @@ def test_a_positive_number_of_seconds(number):
         ("2h", Every(seconds=7200)),
         ("500 env_steps", Every(env_steps=500)),
         ("1env_step", Every(env_steps=1)),
+        ("3 step", Every(steps=3)),
+        ("3 epoch", Every(epochs=3)),
+        ("3 second", Every(seconds=3)),
+        ("3 seconds", Every(seconds=3)),
+        ("3 minute", Every(seconds=180)),
+        ("3 minutes", Every(seconds=180)),
+        ("3 hour", Every(seconds=10800)),
+        ("3 hours", Every(seconds=10800)),
     ],
 )
 def test_periods_as_strings(text, period):
@@ -110,6 +118,35 @@ def test_a_positive_whole_number(number):
 def test_due_steps(every, due):
     steps = [s for s in range(1, 7) if every.due(s, epoch=(s - 1) // 3 + 1, last_step=s % 3 == 0)]
     assert steps == due
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "due"),
+    [
+        (0, 499, False),
+        (0, 500, True),
+        (499, 500, True),
+        (500, 999, False),
+        (500, 500, False),
+        (250, 1750, True),
+        (999, 1000, True),
+        (1000, 1001, False),
+        (1001, 1499, False),
+        (1499, 1500, True),
+    ],
+)
+def test_multiples_of_env_steps_are_passed(before, now, due):
+    assert Every(env_steps=500).due(7, 1, False, env_steps=(before, now)) == due
+
+
+def test_nothing_is_due_of_itself():
+    assert not Every(env_steps=1).due(1, 1, False)
+    assert not Every(steps=2).due(2, 1, False, before=5)  # a loop that begins again
+    with pytest.raises(TypeError):
+        Every(3)
+    with pytest.raises(PeriodError) as caught:
+        Every.parse("100t")
+    assert "might be" not in str(caught.value)
 
 
 @pytest.mark.parametrize("start", [0, 1, 5, 7, 9])

@@ -175,6 +175,16 @@ def test_equal_sets_of_fetches_have_one_plan():
     assert [[tensor.name for tensor in plan.fetches] for plan in plans[:2]] == [[], ["double:0"]]
 
 
+def test_a_plan_keys_a_cache_and_is_made_of_what_is_due_alone():
+    fetch = StepFetch("x:0")
+    one, other = StepPlan((fetch,)), StepPlan((fetch,))
+    assert {one: 1, other: 2} == {one: 1, other: 2} and one != other
+    assert one.fetches == ["x:0"] and one.options is None
+    for made in ("fetches", "options"):
+        with pytest.raises(TypeError, match=made):
+            StepPlan((fetch,), **{made: None})
+
+
 def test_a_plan_delivers_values_to_their_receivers():
     seen = []
     traced = StepFetch("traced", lambda pair: seen.append(("traced", *pair)), options=TRACING)

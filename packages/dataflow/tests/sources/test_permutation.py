@@ -5,6 +5,20 @@ from towerpack_dataflow.sources import _permutation
 from towerpack_dataflow.sources._permutation import Permutation
 
 
+def test_orders_are_the_same_for_good():
+    def parts(size):
+        order = Permutation(size, np.random.default_rng(7))
+        return order.stretch(0, 3) + order.stretch(size // 2, size // 2 + 2) + order.stretch(size - 2, size)
+
+    assert {size: parts(size) for size in (10, 2**16, 2**16 + 1, 100_003, 2**18)} == {
+        10: [8, 0, 7, 6, 2, 5, 9],
+        65536: [37075, 46595, 55481, 58067, 29004, 16809, 19083],
+        65537: [52689, 9057, 32999, 32414, 7051, 22849, 5373],
+        100003: [74034, 74529, 32999, 48957, 62254, 93443, 79334],
+        262144: [30884, 69558, 84858, 194651, 104827, 18712, 201505],
+    }
+
+
 @pytest.mark.parametrize("table", [True, False])
 def test_every_size_is_a_permutation(table, monkeypatch):
     if not table:
@@ -59,3 +73,11 @@ def test_indices_are_parts_of_the_whole(table, monkeypatch):
             for length in (1, 30, 200):
                 wanted = range(start, 1000, step)[:length]
                 assert order.indices(wanted).tolist() == [whole[position] for position in wanted]
+
+
+def test_indices_computed_ahead_are_not_taken_for_others(monkeypatch):
+    monkeypatch.setattr(_permutation, "_TABLE_SIZE", -1)
+    order = Permutation(1000, np.random.default_rng(1))
+    whole = order.stretch(0, 1000)
+    for wanted in (range(0, 700, 7), range(8), range(0, 700, 7), range(100, 200), range(50, 150)):
+        assert order.indices(wanted).tolist() == [whole[position] for position in wanted]
