@@ -200,7 +200,7 @@ def _found(argument: str, wanted: Any) -> _Compared:
         return _accuracy
     found = wanted
     if isinstance(wanted, str):
-        found = getattr(keras.metrics, wanted, None) or getattr(keras.losses, wanted, None)
+        found = getattr(keras.metrics, wanted, None) or _loss_of(wanted)
     if isinstance(found, keras.metrics.Metric) or inspect.isclass(found):
         raise ConfigError(
             f"KerasModel.compile({argument}=...) received {wanted!r}, which has a state; expected a function "
@@ -214,6 +214,15 @@ def _found(argument: str, wanted: Any) -> _Compared:
         )
     function: _Compared = found
     return function
+
+
+def _loss_of(name: str) -> Any:
+    from keras import losses
+
+    try:
+        return losses.get(name)
+    except ValueError:
+        return None
 
 
 def _accuracy(target: Any, output: Any) -> Any:
