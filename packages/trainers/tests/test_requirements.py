@@ -10,7 +10,7 @@ import towerpack_trainers
 
 MODULES = {"pyzmq": "zmq"}  # where the module is called otherwise
 SOURCES = Path(towerpack_trainers.__file__).parent
-WITH_ANOTHER = {"onnx"}  # comes with tf2onnx
+WITH_ANOTHER = {"keras", "onnx"}  # come with tensorflow and tf2onnx
 
 
 def imported():

@@ -26,6 +26,7 @@ from ._errors import (
 )
 from .base import (
     BuilderTrainer,
+    KerasModel,
     NoOpTrainer,
     QueueInputTrainer,
     SimpleTrainer,
@@ -119,6 +120,7 @@ __all__ = [
     "GradientProcessor",
     "Headspace",
     "HookedSession",
+    "KerasModel",
     "LogDirTakenError",
     "MPITrainer",
     "MapGradient",

@@ -1,12 +1,14 @@
 """What all trainers are made of: steps, towers, a builder that places them, and one cost."""
 
 from ._builder_trainer import BuilderTrainer
+from ._keras_model import KerasModel
 from ._single_cost import NoOpTrainer, QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
 
 __all__ = [
     "BuilderTrainer",
+    "KerasModel",
     "NoOpTrainer",
     "QueueInputTrainer",
     "SimpleTrainer",
