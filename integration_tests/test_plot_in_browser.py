@@ -1,4 +1,4 @@
-"""The page of curves in a real browser: headless Chromium, with no network."""
+"""The pages of curves and of a report in a real browser: headless Chromium, with no network."""
 
 import json
 import math
@@ -261,11 +261,8 @@ def test_a_report_shows_texts_as_texts_beside_its_curves(report):
     assert report.find_element(By.CSS_SELECTOR, "#report h1").text == "<b>run"
     headings = [heading.text for heading in report.find_elements(By.TAG_NAME, "h2")]
     assert headings == ["Where the time went", "How to resume", "Starts", EVIL, PICTURES]
-    [summary] = [
-        one
-        for one in report.find_elements(By.TAG_NAME, "summary")
-        if one.text.startswith("What the training")
-    ]
+    summaries = report.find_elements(By.TAG_NAME, "summary")
+    [summary] = [one for one in summaries if one.text.startswith("What the training")]
     summary.click()
     assert EVIL in [text.text for text in report.find_elements(By.TAG_NAME, "pre")]
 
