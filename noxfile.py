@@ -96,7 +96,12 @@ COMBINATIONS = {
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
     "images": (
         ["dataflow[datasets,image]", "trainers"],
-        ["test_image_recipes.py", "test_image_networks.py", "test_detection_example.py"],
+        [
+            "test_image_recipes.py",
+            "test_image_networks.py",
+            "test_detection_example.py",
+            "test_motion_and_detail.py",
+        ],
     ),
     "full": (
         ["dataflow[datasets]", "layers[slim]", "trainers[rl]"],
@@ -125,6 +130,7 @@ EXAMPLE_TESTS = (
     "test_image_recipes.py",
     "test_image_networks.py",
     "test_detection_example.py",
+    "test_motion_and_detail.py",
     "test_picture_trainings.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
