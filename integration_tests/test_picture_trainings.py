@@ -6,6 +6,7 @@ import pytest
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_objects_are_found(run_example_of, tmp_path):
     line = run_example_of("detection", "faster_rcnn.py", "--epochs", 5, "--scenes", 480, "--held-out", 40)
     box, mask = (float(number) for number in re.findall(r"mAP50 (\d\.\d+)", line))
@@ -14,6 +15,7 @@ def test_objects_are_found(run_example_of, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("options", [(), ("--correlation",)])
 def test_motion_is_found(run_image_example, tmp_path, options):
     line = run_image_example("flownet.py", "--epochs", 4, *options)
@@ -24,6 +26,7 @@ def test_motion_is_found(run_image_example, tmp_path, options):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_detail_is_added(run_image_example):
     line = run_image_example("super_resolution.py", "--epochs", 4)
     reached, bicubic = (float(number) for number in re.findall(r"\d+\.\d\d", line))
