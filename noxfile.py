@@ -104,7 +104,7 @@ COMBINATIONS = {
         ],
     ),
     "full": (
-        ["dataflow[datasets]", "layers[slim]", "trainers[rl]"],
+        ["dataflow[datasets]", "layers[slim]", "trainers[migrate,rl]"],
         [
             "test_libraries_in_towers.py",
             "test_own_graph.py",
@@ -119,6 +119,7 @@ COMBINATIONS = {
             "test_rl_examples.py",
             "test_simulators.py",
             "test_golden_checkpoints.py",
+            "test_migrated_scripts.py",
         ],
     ),
 }
@@ -450,6 +451,14 @@ def kills(session: nox.Session) -> None:
     install(session, ["dataflow[datasets,gym]", "layers[slim]", "trainers"], *pinned("test"))
     session.env["KILLS"] = "25"
     run_copied_tests(session, ROOT / "integration_tests", ["test_resume.py"])
+
+
+@nox.session
+def migrated(session: nox.Session) -> None:
+    """Trains what `migrate` makes of scripts for Tensorpack. Not among the usual sessions: minutes."""
+    install(session, ["dataflow[datasets,image]", "trainers[migrate]"], *pinned("test"))
+    files = ["test_migrated_scripts.py", "test_migrated_trainings.py"]
+    run_copied_tests(session, ROOT / "integration_tests", files)
 
 
 @nox.session

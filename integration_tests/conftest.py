@@ -120,6 +120,12 @@ def golden():
     return load(HERE / "golden" / "golden_training.py")
 
 
+@pytest.fixture(scope="session")
+def migration():
+    """The module about the scripts in `migration/`."""
+    return load(HERE / "migration" / "by_hand.py")
+
+
 @pytest.fixture
 def start(tmp_path):
     """Starts a script of ours or an example in a process of its own, in an empty directory."""

@@ -20,7 +20,7 @@ _SOURCES = ("QueueInput", "FeedInput", "TFDatasetInput", "TensorInput")
 
 def code_of(node: cst.CSTNode) -> str:
     """Returns the source of a node."""
-    return cst.Module([]).code_for_node(node)
+    return str(cst.Module([]).code_for_node(node))
 
 
 def keyword(name: str, value: cst.BaseExpression) -> cst.Arg:
@@ -123,7 +123,7 @@ def _changed(
 def _old_name(argument: cst.Arg, place: int, change: CallChange) -> str:
     """The name of an argument in Tensorpack; empty where the table knows of none."""
     if argument.keyword is not None:
-        return argument.keyword.value
+        return str(argument.keyword.value)
     return change.old[place] if not argument.star and place < len(change.old) else ""
 
 

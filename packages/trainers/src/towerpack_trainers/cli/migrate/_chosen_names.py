@@ -158,7 +158,7 @@ class NameChooser:
             below = imported.path[len(package) + 1 :]
             found = written.get(below)
             if isinstance(found, str):
-                findings.mark(f"TensorFlow has no `{below}`", found)
+                findings.mark(f"`tf.{below}` is done in another way", found)
                 return {}
             if found is not None and found.module == "tensorflow":
                 return {part: Choice(below.rpartition(".")[2], f"{_bare(chain[0])}.{found.name}")}
@@ -231,7 +231,7 @@ class NameChooser:
 
 
 def _bare(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)
+    return str(cst.Module([]).code_for_node(node))
 
 
 def chain_of(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

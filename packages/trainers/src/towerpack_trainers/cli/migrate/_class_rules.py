@@ -29,7 +29,7 @@ _OF_RNG = {
 }
 _ATTRIBUTES = {"get_tensors_maybe_in_tower": "trainer.get_tensors", "_chief_only": "chief_only"}
 _CALLBACKS = ("Callback", "Inferencer", "ProxyCallback")
-_SPEC = CallChange(old=("dtype", "shape", "name"), new=("shape",))
+_SPEC = CallChange(old=["dtype", "shape", "name"], new=["shape"])
 
 
 @final

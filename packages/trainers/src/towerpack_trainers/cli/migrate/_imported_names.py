@@ -57,11 +57,12 @@ class ImportedNames:
         self, module: cst.Module, scopes: Mapping[cst.CSTNode, Scope | None], table: NameTable
     ) -> None:
         self._scopes = scopes
+        self._table = table
         self._paths: dict[cst.CSTNode, dict[str, str]] = {}
         self._stars: dict[str, Imported] = {}
         for node in walk(module):
             if isinstance(node, (cst.Import, cst.ImportFrom)):
-                self._paths[node] = dict(_bindings(node))
+                self._paths[node] = {bound: table.full_path(path) for bound, path in _bindings(node)}
             if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
                 self._add_star(node, table)
 
@@ -79,7 +80,8 @@ class ImportedNames:
         """Returns what a name, or an attribute of one, stands for; None for anything else."""
         if isinstance(node, cst.Attribute):
             before = self.resolve(node.value)
-            return before and attrs.evolve(before, path=f"{before.path}.{node.attr.value}")
+            path = f"{before.path}.{node.attr.value}" if before is not None else ""
+            return before and attrs.evolve(before, path=self._table.full_path(path))
         return self._resolve_name(node) if isinstance(node, cst.Name) else None
 
     def _resolve_name(self, node: cst.Name) -> Imported | None:
@@ -94,7 +96,7 @@ class ImportedNames:
         statements = [each.node for each in found if isinstance(each, Assignment)]
         statements.sort(key=list(self._paths).index)
         path = self._paths[statements[0]].get(node.value)
-        return path and Imported(path, tuple(statements), node.value)
+        return Imported(path, tuple(statements), node.value) if path else None
 
     def _add_star(self, node: cst.ImportFrom, table: NameTable) -> None:
         module = _module_of(node)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import stat
+import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import final
@@ -62,8 +64,10 @@ class Migration:
 
     def diff(self, name: str) -> str:
         """Returns the change as a unified diff of the file `name`; empty if there is none."""
-        texts = [text.decode(self.encoding).splitlines(keepends=True) for text in (self.before, self.after)]
-        lines = difflib.unified_diff(*texts, f"{name} (Tensorpack)", f"{name} (Towerpack)")
+        before, after = (
+            text.decode(self.encoding).splitlines(keepends=True) for text in (self.before, self.after)
+        )
+        lines = difflib.unified_diff(before, after, f"{name} (Tensorpack)", f"{name} (Towerpack)")
         return "".join(
             line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
         )
@@ -100,19 +104,35 @@ def migrate_source(source: bytes, name: str = "<script>") -> Migration:
     Raises:
         MigrationError: it is no script of Python 3; the message names line and column.
     """
-    try:
-        module = cst.parse_module(source)
-    except cst.ParserSyntaxError as error:
-        raise MigrationError(
-            f"{name}:{error.editor_line}:{error.editor_column}: expected Python 3, received what does not "
-            f"parse: {error.message}. Translate a script of Python 2 first, for example by 2to3."
-        ) from error
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        raise MigrationError(
-            f"{name}:1:1: expected a text in the encoding that it names; {error}."
-        ) from error
+    module = _parse(source, name)
     after = _rewritten(module).bytes if _imports_tensorpack(module) else source
     return Migration(source, after, module.encoding)
+
+
+def _parse(source: bytes, name: str) -> cst.Module:
+    try:
+        return cst.parse_module(source)
+    except cst.ParserSyntaxError as error:
+        line, column, message = _where(source) or (error.editor_line, error.editor_column, error.message)
+        raise MigrationError(
+            f"{name}:{line}:{column}: expected Python 3, received what does not parse: {message}. "
+            "Translate a script of Python 2 first, for example by 2to3."
+        ) from error
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
+        raise MigrationError(f"{name}:1:1: expected text in the encoding that it names; {error}.") from error
+
+
+def _where(source: bytes) -> tuple[int, int, str] | None:
+    """Line, column and kind of the first error, as Python itself sees it: closer than the parser's."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(source)
+    except SyntaxError as error:
+        return error.lineno or 1, error.offset or 1, error.msg
+    except ValueError as error:  # null bytes
+        return 1, 1, str(error)
+    return None
 
 
 def _imports_tensorpack(module: cst.Module) -> bool:

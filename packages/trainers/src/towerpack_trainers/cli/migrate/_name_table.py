@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, final
@@ -69,6 +69,14 @@ class NameTable:
     star: frozenset[str]
     star_modules: Mapping[str, str]
 
+    def full_path(self, path: str) -> str:
+        """Returns the path of a name by its own module, where it is named by one that has it, too."""
+        package, _, rest = path.partition(".")
+        first, dot, below = rest.partition(".")
+        if package != "tensorpack" or first not in self.star_modules:
+            return path
+        return f"tensorpack.{self.star_modules[first]}{dot}{below}"
+
     def given_by_star(self, module: str) -> Iterator[Entry]:
         """Yields the names that `from <module> import *` gives, such as "tensorpack.dataflow"."""
         below = module.removeprefix("tensorpack").removeprefix(".")
@@ -79,15 +87,19 @@ class NameTable:
                 yield entry
 
 
+def _words(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(values)
+
+
 @final
 @attrs.frozen
 class CallChange:
     """How the arguments of a call change; `calls.toml` says what each field means."""
 
-    old: tuple[str, ...] = attrs.field(default=(), converter=tuple)
-    new: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    old: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    new: tuple[str, ...] = attrs.field(default=(), converter=_words)
     rename: Mapping[str, str] = attrs.Factory(dict)
-    drop: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    drop: tuple[str, ...] = attrs.field(default=(), converter=_words)
     hand: Mapping[str, str] = attrs.Factory(dict)
     wrap: Mapping[str, str] = attrs.Factory(dict)
     add: Mapping[str, str] = attrs.Factory(dict)

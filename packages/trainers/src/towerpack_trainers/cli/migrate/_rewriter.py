@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import TypeAlias, final
 
 import libcst as cst
 
@@ -18,7 +18,9 @@ from ._training_launch import Launches
 
 __all__ = ["Rewriter"]
 
-_Left = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+_Left: TypeAlias = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
+# Stands in a line whose statements are gone: libcst drops a line without any, and its comments with it.
+_GONE = cst.Pass()
 _REMOVED_CALLS = ("logger.auto_set_dir", "hvd.init")
 
 
@@ -72,7 +74,7 @@ class Rewriter(cst.CSTTransformer):
             self._seen.update(chain)
             self._choices |= self._chooser.choose(chain, self.findings)
         self._classes.enter(node, self._bases(node) if isinstance(node, cst.ClassDef) else [])
-        return super().on_visit(node)
+        return bool(super().on_visit(node))
 
     def on_leave(
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
@@ -133,7 +135,9 @@ class Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        """Writes the imports of a line; a line whose statements are all gone is left without any."""
+        """Writes the imports of a line; a line whose statements are all gone goes later."""
+        if not updated_node.body:
+            return updated_node.with_changes(body=[_GONE])
         imports = [node for node in original_node.body if self._is_replaced(node)]
         if not imports:
             return updated_node
@@ -150,7 +154,8 @@ class Rewriter(cst.CSTTransformer):
     ) -> cst.IndentedBlock:
         """Takes out lines that are empty now; a block needs a statement."""
         body, comments = without_empty_lines(updated_node.body)
-        body = body or [cst.SimpleStatementLine([cst.Pass()])]
+        if not body:
+            body, comments = [cst.SimpleStatementLine([cst.Pass()], leading_lines=comments)], []
         return updated_node.with_changes(body=body, footer=[*comments, *updated_node.footer])
 
     def visit_Module(self, node: cst.Module) -> None:
@@ -201,9 +206,16 @@ class Rewriter(cst.CSTTransformer):
         self, line: cst.SimpleStatementLine, statements: Sequence[cst.BaseSmallStatement]
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
         if not statements:
-            return line.with_changes(body=[])
+            return line.with_changes(body=[_GONE])
         first = line.with_changes(body=statements[:1])
-        return cst.FlattenSentinel([first, *(cst.SimpleStatementLine([each]) for each in statements[1:])])
+        others = [cst.SimpleStatementLine([each]) for each in statements[1:]]
+        apart = [each.with_changes(leading_lines=_between(each)) for each in others]
+        return cst.FlattenSentinel([first, *apart])
+
+
+def _between(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
+    """The empty line between imports and what is assigned behind them."""
+    return [cst.EmptyLine(indent=False)] if isinstance(line.body[0], cst.Assign) else []
 
 
 def without_empty_lines(
@@ -213,7 +225,7 @@ def without_empty_lines(
     left: list[cst.BaseStatement] = []
     carried: list[cst.EmptyLine] = []
     for statement in body:
-        if isinstance(statement, cst.SimpleStatementLine) and not statement.body:
+        if isinstance(statement, cst.SimpleStatementLine) and _is_gone(statement):
             carried = _joined(carried, statement.leading_lines)
             if statement.trailing_whitespace.comment is not None:
                 carried.append(cst.EmptyLine(comment=statement.trailing_whitespace.comment))
@@ -224,6 +236,10 @@ def without_empty_lines(
         else:
             left.append(statement)
     return left, [line for line in carried if line.comment is not None]
+
+
+def _is_gone(line: cst.SimpleStatementLine) -> bool:
+    return all(statement is _GONE for statement in line.body)
 
 
 def _joined(before: Sequence[cst.EmptyLine], after: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
