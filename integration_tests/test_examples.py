@@ -79,6 +79,13 @@ def test_slim_inside(run, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("towers", [1, 2])
+def test_a_keras_model(run, towers):
+    output, _ = run("keras_digits.py", "--epochs", 4, "--towers", towers)
+    assert float(re.fullmatch(r"accuracy (0\.\d{3})", output.splitlines()[-1]).group(1)) > 0.6
+
+
+@pytest.mark.slow
 def test_the_own_trainer(run, tmp_path):
     output, _ = run("own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
     found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])

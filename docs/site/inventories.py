@@ -12,12 +12,9 @@ import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sphinx.util import logging
-
 __all__ = ["FOLDER", "Inventory", "missing", "packed", "read"]
 
 FOLDER = Path(__file__).parent / "inventories"
-_log = logging.getLogger(__name__)
 
 
 class Inventory(NamedTuple):
@@ -61,9 +58,13 @@ def missing(app: Any, env: Any, node: Any, content: Any) -> None:
     package = name.partition(".")[0]
     if node.get("refdomain") != "py" or not name:
         return
+    from sphinx.util import logging  # tests read the files where there is no Sphinx
+
     for path in sorted(FOLDER.glob("*.txt")):
         inventory = read(path)
         is_builtin = "builtins" in inventory.packages and hasattr(builtins, name)
         # Sphinx asks for names that intersphinx has found, too.
         if name not in inventory.names and (package in inventory.packages or is_builtin):
-            _log.warning("%s is not in docs/site/inventories/%s", name, path.name, location=node)
+            logging.getLogger(__name__).warning(
+                "%s is not in docs/site/inventories/%s", name, path.name, location=node
+            )

@@ -1,0 +1,84 @@
+"""What the site makes of the pages' Markdown, and the names of other libraries that it links."""
+
+from __future__ import annotations
+
+import importlib
+import pydoc
+import runpy
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+SITE = Path(__file__).parents[1] / "site"
+REPLACED = {"tf": "tensorflow"}
+
+
+@pytest.fixture(scope="module")
+def conf():
+    return runpy.run_path(str(SITE / "conf.py"))
+
+
+@pytest.fixture
+def written(conf, tmp_path):
+    """Returns how the site has a page's text."""
+
+    def written(name, text):
+        (tmp_path / "quick-start.md").touch()
+        source = [text]
+        conf["_pages"](SimpleNamespace(srcdir=tmp_path), name, source)
+        return source[0]
+
+    return written
+
+
+@pytest.mark.parametrize(
+    "page, link, expected",
+    [
+        ("the-loop", "[f](../benchmarks/RESULTS.md#lenet)", "[f](figures.md#lenet)"),
+        ("decisions/01-x", "[a](../architecture.md)", "[a](../architecture.md)"),
+        ("tutorials/01-x", "[f](../../benchmarks/RESULTS.md)", "[f](../figures.md)"),
+        ("figures", "[d](../docs/the-loop.md#a)", "[d](the-loop.md#a)"),
+        ("wheels/layers", "[d](../../docs/layers.md)", "[d](../layers.md)"),
+        ("examples", "[script](gan/dcgan.py)", "script (`examples/gan/dcgan.py`)"),
+        ("trainers", "[`examples/x.py`](../examples/x.py)", "`examples/x.py`"),
+        ("the-loop", "[a](https://a.org/x) [b](#here)", "[a](https://a.org/x) [b](#here)"),
+        ("images", "![two [2]](pictures/a.png)", "![two [2]](pictures/a.png)"),
+    ],
+)
+def test_links_lead_to_where_the_site_has_a_page(written, page, link, expected):
+    assert written(page, f"x {link} y") == f"x {expected} y"
+
+
+def test_code_is_left_alone_and_loses_what_says_how_it_is_run(written):
+    rest = "\n```\n````markdown\n```\n[a](b)\n````\n[a](x.md)"
+    text = f"```{{.python continuation}}\nf[0](x)\n```\n```bash not-run: why{rest}"
+    assert written("page", text) == f"```python\nf[0](x)\n```\n```bash{rest}"
+
+
+def test_the_index_has_no_pattern_that_nothing_matches(written):
+    assert written("index", "quick-start*\nfaq*\nlayers") == "quick-start*\nlayers"
+
+
+def test_pages_from_elsewhere_are_there(conf):
+    assert all((SITE.parents[1] / path).exists() for path in conf["_ELSEWHERE"])
+
+
+def is_there(name):
+    """Whether a name can be imported, or is an attribute of what can be."""
+    module, _, last = name.rpartition(".")
+    try:
+        return hasattr(importlib.import_module(module or "builtins"), last)
+    except ImportError:
+        return pydoc.locate(name) is not None
+
+
+@pytest.mark.parametrize("path", sorted((SITE / "inventories").glob("*.txt")), ids=lambda path: path.stem)
+def test_names_that_the_site_links_exist(conf, path):
+    inventory = conf["inventories"].read(path)
+    lines = path.read_text(encoding="utf-8").splitlines()[2:]
+    assert lines == sorted(lines)
+    for name in inventory.names:
+        top, _, rest = name.partition(".")
+        full = f"{REPLACED.get(top, top)}.{rest}" if rest else name
+        assert full == "None" or is_there(full), name
