@@ -28,7 +28,7 @@ WITH_EXTRAS = {
     "dataflow": "dataflow[datasets,fsspec,gym,hdf5,image,lmdb,parquet,pillow,remote,s3,tfrecord,viz]",
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
-    "callbacks": "callbacks[plot]",
+    "callbacks": "callbacks[optuna,plot]",
     "trainers": "trainers[migrate,rl]",
 }
 
@@ -332,7 +332,7 @@ def lowest(session: nox.Session) -> None:
     """Tests the wheels on the oldest releases that their metadata admit. Not usual: minutes."""
     build(session)
     projects = [arg for wheel in WHEELS for arg in ("-r", f"packages/{wheel}/pyproject.toml")]
-    names = ("datasets", "gym", "lmdb", "plot", "remote", "slim", "tfrecord")
+    names = ("datasets", "gym", "lmdb", "optuna", "plot", "remote", "slim", "tfrecord")
     extras = [arg for name in names for arg in ("--extra", name)]
     # Of the dependencies of ours alone: what those need is not ours to know.
     session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras)

@@ -3,6 +3,7 @@
 import inspect
 import threading
 
+import optuna
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -40,6 +41,7 @@ from towerpack_callbacks import (
     MinSaver,
     ModelSaver,
     MovingAverageSummary,
+    OptunaPruning,
     PeriodicCallback,
     PeriodicTrigger,
     ProcessTensors,
@@ -120,6 +122,7 @@ OURS = {
     "SaveState": lambda: SaveState(history=ScalarHistory()),
     "StopAfter": lambda: StopAfter("9 env_steps"),
     "EarlyStopping": lambda: EarlyStopping("stat", patience=9),
+    "OptunaPruning": lambda: OptunaPruning(optuna.create_study().ask(), "stat"),
     "EnableCallbackIf": lambda: EnableCallbackIf(SimpleMovingAverage(["cost"], 2), lambda gate: True),
     "EstimatedTimeLeft": EstimatedTimeLeft,
     "GPUMemoryTracker": GPUMemoryTracker,

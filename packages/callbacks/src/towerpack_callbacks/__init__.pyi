@@ -74,6 +74,7 @@ from .profile import (
 from .profile._progress_bar import ProgressBar
 from .stopping._collapse_alarm import CollapseAlarm, StopAtCollapse
 from .stopping._early_stopping import EarlyStopping
+from .stopping._optuna_pruning import OptunaPruning
 from .stopping._step_timeout import SessionRunTimeout
 from .stopping._stop_after import StopAfter
 from .summaries import (
@@ -146,6 +147,7 @@ __all__ = [
     "MovingAverageSummary",
     "NonFiniteError",
     "ObjAttrParam",
+    "OptunaPruning",
     "PeriodError",
     "PeriodicCallback",
     "PeriodicTrigger",
