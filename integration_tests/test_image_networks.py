@@ -34,7 +34,7 @@ def test_like_digits_are_neighbours(run_here, tmp_path, cost):
 
 @pytest.mark.slow
 def test_digits_are_read_once_they_are_straightened(run_here):
-    [accuracy] = run_here("spatial_transformer.py")
+    [accuracy] = run_here("spatial_transformer.py", "--epochs", 40)
     assert accuracy > 0.6  # 0.51 to 0.56 with --plain
 
 
@@ -61,7 +61,7 @@ def test_a_folder_without_boxes_is_refused(run_here, tmp_path, script):
 
 @pytest.mark.slow
 def test_few_bits_learn(run_here):
-    [accuracy] = run_here("dorefa.py", "--epochs", 2)
+    [accuracy] = run_here("dorefa.py", "--epochs", 4)
     assert accuracy > 0.3
 
 

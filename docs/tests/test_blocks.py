@@ -56,7 +56,7 @@ def test_a_page_that_is_right(run, capsys):
 
     '''bash
     python -m mine.part
-    ls mine >&2
+    (cd mine && ls *.py) >&2
     '''
 
     '''text output
