@@ -56,6 +56,15 @@ def test_parts_add_up_whatever_the_record(drawn, saved):
         assert parts == pytest.approx(one.end - one.start, abs=1e-3)
 
 
+def test_a_clock_that_is_set_back():
+    back = [
+        segment((0.0, 0, 0, {}), ended=False),
+        segment((1.0, 0, 0, {}), (0.0, 0, 1, {}), (2.0, 0, 2, {}), ended=False),
+    ]
+    one = measure_goodput(back, 1).stretches[1]
+    assert (one.training, one.lost) == (0.0, 1.0)
+
+
 def write(path, *rows):
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     (path / "run.jsonl").write_text("\n".join(lines))

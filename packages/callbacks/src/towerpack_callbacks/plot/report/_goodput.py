@@ -97,12 +97,13 @@ def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
     # Without steps after it, the time up to the last sign counts: the end of the training, and its saving.
     counted = last if kept == last.step else reached
     spent = counted.spent
-    span = max(0.0, counted.time - start.time)
+    until = max(counted.time, start.time)  # the clock may have been set back
+    span = until - start.time
     waiting = min(span, max(0.0, spent.get("wait", 0.0)))
     saving = min(span - waiting, max(0.0, spent.get("save", 0.0)))
     return Stretch(
         start=start.time,
-        end=max(last.time, start.time),
+        end=last.time,
         first_step=start.step,
         last_step=last.step,
         kept_step=kept,
@@ -110,5 +111,5 @@ def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
         training=span - waiting - saving,
         waiting=waiting,
         saving=saving,
-        lost=max(0.0, last.time - counted.time),
+        lost=last.time - until,
     )
