@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
 
 PLACE = Path(os.environ.get("TOWERPACK_SITE", "dist/site"))
 PICTURES = Path(os.environ.get("TOWERPACK_PICTURES", "dist/pictures"))
@@ -60,6 +61,7 @@ def test_a_page(chromium, window, page):
     if window == "phone":  # behind a button
         chromium.find_element(By.CSS_SELECTOR, ".mobile-header label.nav-overlay-icon").click()
     links = navigation.find_elements(By.CSS_SELECTOR, "a.reference")
-    assert len(links) > 20 and links[0].is_displayed()
+    assert len(links) > 20
+    WebDriverWait(chromium, 10).until(lambda _: links[0].is_displayed())  # it slides in
     code = chromium.find_elements(By.CSS_SELECTOR, "article div.highlight pre, article dt.sig")
     assert page in WITHOUT_CODE or (code and code[0].size["width"] > 100)
