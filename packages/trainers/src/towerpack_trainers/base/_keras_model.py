@@ -12,7 +12,7 @@ from towerpack_callbacks import InferenceRunner, ScalarStats, add_moving_summary
 from towerpack_layers import regularize_cost_from_collection
 from towerpack_layers.interop import KerasFunction, use_keras
 
-from .._argument_checks import check_function
+from .._argument_checks import check_function, make_optimizer
 from .._errors import ConfigError, ModelError, TrainerStateError
 from ..config._train_config import TrainConfig
 from ..towers._model_desc import ModelDesc
@@ -132,12 +132,9 @@ class KerasModel:
         """
         if not isinstance(self.model, _CompiledModel):
             raise TrainerStateError("KerasModel.fit() comes after compile(optimizer, loss).")
-        callbacks = list(config.pop("callbacks", ()))
+        trainer: SingleCostTrainer = self._trainer(TrainConfig(model=self.model, dataflow=dataflow, **config))
         if validation_data is not None:
-            callbacks.insert(0, InferenceRunner(validation_data, ScalarStats(self.model.statistics)))
-        trainer: SingleCostTrainer = self._trainer(
-            TrainConfig(model=self.model, dataflow=dataflow, callbacks=callbacks, **config)
-        )
+            trainer.register_callback(InferenceRunner(validation_data, ScalarStats(self.model.statistics)))
         trainer.train()
         return trainer
 
@@ -185,7 +182,7 @@ class _CompiledModel(ModelDesc):
         return cost
 
     def optimizer(self) -> tf.train.Optimizer:
-        return self._optimizer() if callable(self._optimizer) else self._optimizer
+        return make_optimizer(self._optimizer, ConfigError)
 
 
 def _name_of(wanted: Any) -> str:
