@@ -38,6 +38,7 @@ _SMALL = {
     "_container_copies.py": "serves flows and operators; cuts a circle between them",
     "_describe_command.py": "one command, which prints what `reports` describes",
     "_env_command.py": "one command, which prints what `reports` collects",
+    "_file_monitors.py": "what hooks and trainers have by default: four monitors that do not know each other",
     "_progress.py": "serves formats that do not know each other",
     "_run_files.py": "the names that those who write and those who read a run's files agree on",
     "_step_fetch.py": "what a callback declares; loops and trainers know it without knowing callbacks",

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackFailedError, CallbackStateError, StopTraining
 from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol, is_replaced
-from ..monitors import JSONWriter, LogFile, Monitor, Monitors, RunRecord, ScalarPrinter, TFEventWriter
+from ..monitors import Monitor, Monitors, ScalarPrinter, file_monitors
 from ._callbacks import Callbacks
 from ._loop_base import LoopBase
 from ._resume_point import DataPosition, ResumePoint
@@ -134,11 +134,7 @@ def as_session_hooks(
         raise ValueError(f"steps_per_epoch={steps_per_epoch!r}: expected a whole number of at least 1.")
     directory = None if log_dir is None else Path(log_dir)
     if monitors is None:
-        monitors = (
-            []
-            if directory is None
-            else [TFEventWriter(), JSONWriter(), LogFile(), RunRecord(), ScalarPrinter()]
-        )
+        monitors = [] if directory is None else [*file_monitors(), ScalarPrinter()]
     loop = LoopState(steps_per_epoch=steps_per_epoch, max_epoch=max_epoch)
     recorders = Monitors(monitors, loop)
     trainer = _HookLoop([*callbacks, *recorders], recorders, loop, directory)

@@ -1,6 +1,7 @@
 """Records statistics: in event files, JSON lines, tables and trackers, on the console, or as you like."""
 
 from ._console import ScalarPrinter
+from ._file_monitors import file_monitors
 from ._log_file import LogFile
 from ._monitor import Monitor
 from ._monitors import Monitors
@@ -23,4 +24,5 @@ __all__ = [
     "ScalarPrinter",
     "TFEventWriter",
     "WandbMonitor",
+    "file_monitors",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from ..writing import LineFile
+from ..writing import LOG, LineFile
 from ._epoch_line import EpochLine
 from ._monitor import Monitor
 
@@ -32,7 +32,7 @@ class LogFile(Monitor):
         filename: name of the file in the log directory.
     """
 
-    def __init__(self, filename: str = "log.log") -> None:
+    def __init__(self, filename: str = LOG) -> None:
         self._filename = filename
         self._line = EpochLine()
         self._handler: _FileHandler | None = None

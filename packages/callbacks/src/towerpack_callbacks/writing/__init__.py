@@ -6,11 +6,12 @@ from ._background_writer import BackgroundJob, BackgroundWriter, Batches
 from ._line_file import LineFile, cut_lines_after
 from ._pictures import PNG_CHANNELS, cut_pictures_after, encode_png, find_pictures, write_picture
 from ._replace_directory import replace_directory
-from ._run_files import ENVIRONMENT, EXPLANATION, RUN_RECORD, RUN_RECORD_FORMAT
+from ._run_files import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, RUN_RECORD_FORMAT
 
 __all__ = [
     "ENVIRONMENT",
     "EXPLANATION",
+    "LOG",
     "PNG_CHANNELS",
     "RUN_RECORD",
     "RUN_RECORD_FORMAT",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["ENVIRONMENT", "EXPLANATION", "RUN_RECORD", "RUN_RECORD_FORMAT"]
+__all__ = ["ENVIRONMENT", "EXPLANATION", "LOG", "RUN_RECORD", "RUN_RECORD_FORMAT"]
 
 RUN_RECORD = "run.jsonl"
 RUN_RECORD_FORMAT = 1
+LOG = "log.log"
 EXPLANATION = "explain.txt"
 ENVIRONMENT = "environment.txt"

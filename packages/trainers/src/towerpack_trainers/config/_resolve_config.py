@@ -14,13 +14,10 @@ from towerpack_callbacks import (
     Callback,
     Callbacks,
     HookToCallback,
-    JSONWriter,
-    LogFile,
     LoopState,
     Monitors,
-    RunRecord,
+    ScalarPrinter,
     StepCounter,
-    TFEventWriter,
 )
 from towerpack_inputsource import InputSource
 
@@ -109,12 +106,10 @@ def resolve_loop(config: TrainConfig) -> LoopState:
 
 
 def resolve_monitors(config: TrainConfig, loop: LoopState) -> Monitors:
-    """Returns the monitors: by default, without those that write files where there is no directory."""
+    """Returns the monitors: by default, the console's alone where there is no directory for files."""
     monitors = config.monitors
     if monitors is None:
-        no_files = config.log_dir is None
-        writers = (TFEventWriter, JSONWriter, LogFile, RunRecord)
-        monitors = [m for m in default_monitors() if not (no_files and isinstance(m, writers))]
+        monitors = [ScalarPrinter()] if config.log_dir is None else default_monitors()
     return Monitors(monitors, loop)
 
 

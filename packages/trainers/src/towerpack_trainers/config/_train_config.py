@@ -15,17 +15,14 @@ from attrs.validators import optional
 from towerpack_callbacks import (
     Callback,
     Callbacks,
-    JSONWriter,
-    LogFile,
     MergeAllSummaries,
     Monitor,
     MovingAverageSummary,
     ProgressBar,
-    RunRecord,
     RunUpdateOps,
     ScalarPrinter,
-    TFEventWriter,
 )
+from towerpack_callbacks.monitors import file_monitors
 from towerpack_inputsource import InputSource
 
 from .._argument_checks import (
@@ -52,7 +49,7 @@ def default_callbacks() -> list[Callback]:
 
 def default_monitors() -> list[Monitor]:
     """Returns the monitors that record statistics, unless `TrainConfig(monitors=…)` is given."""
-    return [TFEventWriter(), JSONWriter(), LogFile(), RunRecord(), ScalarPrinter()]
+    return [*file_monitors(), ScalarPrinter()]
 
 
 def _default_log_dir() -> Path:

@@ -14,13 +14,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import final
 
+from towerpack_callbacks.writing import LOG, RUN_RECORD
+
 from .._errors import ConfigError, LogDirTakenError
 from ._directory_lock import LOCK_FILE, DirectoryLock
 
 __all__ = ["RunDirectory"]
 
 # What the files of a run are called; anything else in the directory is the user's.
-_RUN_FILE = re.compile(r"stats\.(jsonl|csv)|run\.jsonl|log\.log|events\.out\.tfevents\..+")
+_RUN_FILE = re.compile(
+    rf"stats\.(jsonl|csv)|{re.escape(RUN_RECORD)}|{re.escape(LOG)}|events\.out\.tfevents\..+"
+)
 _CHECKPOINT = re.compile(r"(model|max-.+|min-.+)-\d+")
 
 # Why a directory cannot be renamed while its files can: it is a mount point, or the one around it is

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._errors import CheckpointError
 from ...checkpoint.format import STATE, latest_checkpoint, read_json
-from ...writing import ENVIRONMENT, EXPLANATION, RUN_RECORD, find_pictures
+from ...writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
 from .._chart_style import Appearance
 from .._html_page import chart_content, write_page
 from .._read_runs import Picture, Run, RunError, read_runs, select_keys
@@ -27,7 +27,7 @@ from ._report_sections import (
 
 __all__ = ["write_report"]
 
-_LOG, _LAST_LINES = "log.log", 500
+_LAST_LINES = 500
 
 
 def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
@@ -66,7 +66,7 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
         data_position(checkpoint, state),
         folded("What the training is made of", _text(log_dir / EXPLANATION, notes)),
         folded("Environment", _text(log_dir / ENVIRONMENT, notes)),
-        folded("Log", _text(log_dir / _LOG, notes)),
+        folded("Log", _text(log_dir / LOG, notes)),
     ]
     runs = [run]
     content = {"title": "Report", **chart_content(runs, select_keys(runs, []), look)}
