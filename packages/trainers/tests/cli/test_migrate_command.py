@@ -325,6 +325,14 @@ def test_without_libcst_it_says_what_to_install(monkeypatch, capsys):
     assert 'pip install "towerpack-trainers[migrate]"' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "code", ["(" * 3000 + ")" * 3000, "[" * 150 + "]" * 150, "a" + ".b" * 5000, "1" + "+1" * 20_000]
+)
+def test_what_is_nested_too_deeply_is_an_error(code):
+    with pytest.raises(MigrationError, match=r"^mine\.py:\d+:\d+: expected .* nested"):
+        migrate_source(f"from tensorpack import *\ny = {code}\n".encode(), "mine.py")
+
+
 def test_each_changed_call_is_one_that_ours_takes():
     from importlib import import_module
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 import stat
+import tokenize
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -104,35 +106,41 @@ def migrate_source(source: bytes, name: str = "<script>") -> Migration:
     Raises:
         MigrationError: it is no script of Python 3; the message names line and column.
     """
-    module = _parse(source, name)
-    after = _rewritten(module).bytes if _imports_tensorpack(module) else source
+    try:
+        module = _parse(source, name)
+        after = _rewritten(module).bytes if _imports_tensorpack(module) else source
+    except (RecursionError, MemoryError) as error:
+        raise MigrationError(
+            f"{name}:1:1: expected code that is less deeply nested; {error}. Give long expressions names."
+        ) from error
     return Migration(source, after, module.encoding)
 
 
 def _parse(source: bytes, name: str) -> cst.Module:
     try:
-        return cst.parse_module(source)
-    except cst.ParserSyntaxError as error:
-        line, column, message = _where(source) or (error.editor_line, error.editor_column, error.message)
-        raise MigrationError(
-            f"{name}:{line}:{column}: expected Python 3, received what does not parse: {message}. "
-            "Translate a script of Python 2 first, for example by 2to3."
-        ) from error
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        source.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise MigrationError(f"{name}:1:1: expected text in the encoding that it names; {error}.") from error
-
-
-def _where(source: bytes) -> tuple[int, int, str] | None:
-    """Line, column and kind of the first error, as Python itself sees it: closer than the parser's."""
+    # Python first: it says best where an error is, and bounds the depth, beyond which libcst crashes.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ast.parse(source)
+        return cst.parse_module(source)
     except SyntaxError as error:
-        return error.lineno or 1, error.offset or 1, error.msg
+        raise _no_script(f"{name}:{error.lineno or 1}:{error.offset or 1}", error.msg) from error
+    except cst.ParserSyntaxError as error:
+        raise _no_script(f"{name}:{error.editor_line}:{error.editor_column}", error.message) from error
     except ValueError as error:  # null bytes
-        return 1, 1, str(error)
-    return None
+        raise _no_script(f"{name}:1:1", str(error)) from error
+
+
+def _no_script(where: str, message: str) -> MigrationError:
+    return MigrationError(
+        f"{where}: expected Python 3, received what does not parse: {message}. "
+        "Translate a script of Python 2 first, for example by 2to3."
+    )
 
 
 def _imports_tensorpack(module: cst.Module) -> bool:
