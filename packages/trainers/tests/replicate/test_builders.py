@@ -23,7 +23,7 @@ DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]
 BUILDERS = [SyncMultiGPUParameterServerBuilder, SyncMultiGPUReplicatedBuilder, AsyncMultiGPUBuilder]
 
 
-def train(kit, builder, steps=60, **session):
+def train(kit, builder, steps=150, **session):
     """Trains `Line` in a plain monitored session; returns the towers' slopes, and the last cost."""
     model = kit.Line()
     with tf.Graph().as_default() as graph:
