@@ -90,7 +90,10 @@ LONG_TO_SHOW = ("replication_hosts", "digits", "layers", "images", "startup", "r
 # Which wheels are installed together, and the integration tests that show them at work.
 COMBINATIONS = {
     "dataflow": (["dataflow[datasets]"], ["test_dataflow_alone.py"]),
-    "data": (["dataflow[image,s3]"], ["test_data_examples.py"]),
+    "data": (
+        ["dataflow[datasets,image,lmdb,s3]"],
+        ["test_data_examples.py", "test_sequence_data.py"],
+    ),
     "input": (["dataflow[datasets]", "inputsource"], ["test_dataflow_inputsource.py", "test_zero_copy.py"]),
     "layers": (["layers", "dataflow[datasets]"], ["test_layers_alone.py"]),
     "callbacks": (["callbacks"], ["test_callbacks_alone.py"]),
@@ -133,6 +136,8 @@ EXAMPLE_TESTS = (
     "test_detection_example.py",
     "test_motion_and_detail.py",
     "test_picture_trainings.py",
+    "test_sequence_data.py",
+    "test_sequence_examples.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
     "test_rl_examples.py",
@@ -522,7 +527,7 @@ def demo(session: nox.Session) -> None:
 @nox.session
 def examples(session: nox.Session) -> None:
     """Runs every script of examples/ with small settings. Not among the usual sessions: minutes."""
-    install(session, [*COMBINATIONS["full"][0], "dataflow[image]"], *pinned("test", "examples"))
+    install(session, [*COMBINATIONS["full"][0], "dataflow[image,lmdb]"], *pinned("test", "examples"))
     run_copied_tests(session, ROOT / "integration_tests", list(EXAMPLE_TESTS), also=[ROOT / "examples"])
 
 
