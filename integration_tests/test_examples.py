@@ -1,6 +1,7 @@
 """The examples run as a user runs them."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -222,3 +223,27 @@ def test_two_devices_of_the_own_trainer_are_one_with_their_batches(play):
     for mine, theirs in zip(one, two, strict=True):
         for name in mine:
             np.testing.assert_allclose(theirs[name], mine[name], rtol=1e-6, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.slow
+def test_the_boilerplate(run, tmp_path):
+    output, _ = run("boilerplate.py", "--epochs", 2)
+    assert float(re.fullmatch(r"accuracy (0\.\d{4})", output.splitlines()[-1]).group(1)) > 0.8
+    # The directory of the first run is moved aside by the second one.
+    weights = shutil.copytree(tmp_path / "train_log/boilerplate/max-validation_accuracy", tmp_path / "best")
+    output, _ = run("boilerplate.py", "--epochs", 1, "--load", weights, "--devices", *TWO)
+    assert float(re.fullmatch(r"accuracy (0\.\d{4})", output.splitlines()[-1]).group(1)) > 0.85
+
+
+@pytest.mark.slow
+def test_pictures_of_a_network(run, tmp_path):
+    run("visualizations.py", "--epochs", 2)
+    (events,) = (tmp_path / "train_log" / "visualizations").glob("events.out.tfevents.*")
+    seen = {}
+    for event in tf.train.summary_iterator(str(events)):
+        seen.update({value.tag: value for value in event.summary.value})
+    # 4 columns and rows, 2 pixels between them and around.
+    assert [seen["kernels"].image.width, seen["kernels"].image.height] == [4 * (5 + 2) + 2] * 2
+    assert [seen["findings"].image.width, seen["findings"].image.height] == [4 * (8 + 2) + 2] * 2
+    assert seen["conv0/output/histogram"].histo.num == 32 * 8 * 8 * 16
+    assert {"conv0/W/histogram", "conv1/W-grad/histogram", "conv1/output/sparsity"} < set(seen)

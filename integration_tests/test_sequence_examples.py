@@ -1,8 +1,42 @@
 """The examples of sequences learn; only `examples` runs this."""
 
+import importlib
 import re
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
+
+from towerpack_layers import TowerContext
+
+
+@pytest.fixture
+def word_model(monkeypatch, pytestconfig):
+    """Evaluates the model of words, window by window, with weights that are always the same."""
+    monkeypatch.syspath_prepend(str(pytestconfig.rootpath / "examples" / "sequence"))
+    ptb = importlib.import_module("ptb")
+
+    def costs(times, windows, reset_before=None):
+        monkeypatch.setattr(ptb, "TIMES", times)
+        found = []
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(0)
+            model = ptb.WordModel(50)
+            inputs = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in model.inputs()]
+            with TowerContext("", is_training=False):
+                cost = model.build_graph(*inputs)
+            weights = tf.trainable_variables()
+            session.run(tf.global_variables_initializer())
+            for number, weight in enumerate(weights):
+                drawn = np.random.default_rng(number).normal(0, 0.3, weight.shape.as_list())
+                weight.load(drawn, session)
+            for number, window in enumerate(windows):
+                if number == reset_before:
+                    session.run(ptb.carried_state().initializer)
+                found.append(session.run(cost, dict(zip(inputs, (window[:, :-1], window[:, 1:])))))
+        return found
+
+    return costs
 
 
 @pytest.mark.slow
@@ -20,3 +54,13 @@ def test_words_are_foreseen(run_example_of):
     line = run_example_of("sequence", "ptb.py", "--epochs", 1)
     reached, pairs, words = (float(number) for number in re.findall(r"\d+\.\d", line))
     assert pairs < words and reached < 0.75 * words, line
+
+
+@pytest.mark.slow
+def test_the_state_goes_from_window_to_window(word_model):
+    """Two windows cost what the window of both of them costs, until the state is reset."""
+    words = np.random.default_rng(0).integers(0, 50, (16, 41))
+    (both,) = word_model(40, [words])
+    first, second, again = word_model(20, [words[:, :21], words[:, 20:], words[:, 20:]], reset_before=2)
+    assert (first + second) / 2 == pytest.approx(both, abs=1e-5)
+    assert abs(again - second) > 1e-4

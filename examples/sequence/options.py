@@ -12,7 +12,7 @@ import logging
 from pathlib import Path
 
 from towerpack_callbacks import ModelSaver
-from towerpack_trainers import SyncMultiGPUTrainer, TrainConfig
+from towerpack_trainers import SimpleTrainer, TrainConfig
 
 
 def read_options(description, epochs, data):
@@ -34,7 +34,7 @@ def read_options(description, epochs, data):
 
 
 def train(model, flow, options, callbacks):
-    """Trains on all GPUs, or on the CPU; returns the monitors, which have the statistics."""
+    """Trains on one device; returns the monitors, which have the statistics."""
     config = TrainConfig(
         model=model,
         dataflow=flow,
@@ -43,6 +43,6 @@ def train(model, flow, options, callbacks):
         log_dir=options.log_dir,
         seed=options.seed,
     )
-    trainer = SyncMultiGPUTrainer(config)
+    trainer = SimpleTrainer(config)
     trainer.train()
     return trainer.monitors

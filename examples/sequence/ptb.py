@@ -25,10 +25,11 @@ from towerpack_callbacks import (
     RunOp,
     add_moving_summary,
 )
-from towerpack_layers import RNN, Dropout, LSTMCell, LSTMState
+from towerpack_layers import RNN, Dropout, Embedding, LSTMCell, LSTMState
 from towerpack_trainers import GlobalNormClip, ModelDesc, apply_grad_processors
 
-LAYERS, UNITS, STREAMS, TIMES = 2, 200, 20, 30
+LAYERS, UNITS, STREAMS, TIMES = 2, 200, 16, 20
+DROPPED = 0.25  # of the inputs of each layer
 
 
 class WordModel(ModelDesc):
@@ -41,15 +42,16 @@ class WordModel(ModelDesc):
         return [tf.TensorSpec([STREAMS, TIMES], tf.int32, name) for name in ("word", "following")]
 
     def build_graph(self, word, following):
-        uniform = tf.random_uniform_initializer(-0.1, 0.1)
-        embedding = tf.get_variable("embedding", [self.words, UNITS], initializer=uniform)
-        x, states = tf.nn.embedding_lookup(embedding, word), []
+        x = embedded = Embedding("embedding", word, self.words, UNITS)
+        states = []
         for layer, state in enumerate(tf.unstack(carried_state())):
-            x = RNN(f"rnn{layer}", Dropout(x, rate=0.25), LSTMCell(UNITS), initial_state=LSTMState(*tf.unstack(state)))
+            first = LSTMState(*tf.unstack(state))
+            x = RNN(f"rnn{layer}", Dropout(x, rate=DROPPED), LSTMCell(UNITS), initial_state=first)
             states.append(tf.stack(x.state))
-        x = tf.reshape(Dropout(x, rate=0.25), [-1, UNITS])
+        x = tf.reshape(Dropout(x, rate=DROPPED), [-1, UNITS])
         bias = tf.get_variable("bias", [self.words], initializer=tf.zeros_initializer())
-        logits = tf.matmul(x, embedding, transpose_b=True) + bias
+        # A word is scored by the vector that it is read by: Press and Wolf (2017), arXiv:1608.05859.
+        logits = tf.matmul(x, embedded.variables.W, transpose_b=True) + bias
         labels = tf.reshape(following, [-1])
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         # The window of the next step follows this one.
