@@ -103,18 +103,3 @@ def test_windows_follow_one_another(example):
     flow = example("words").Windows(np.arange(50, dtype=np.int32), streams=2, times=5)
     words, following = (np.concatenate(parts, 1) for parts in zip(*flow))
     assert np.array_equal(words, [range(20), range(20, 40)]) and np.array_equal(following, words + 1)
-
-
-def test_a_text_of_python(example, tmp_path):
-    words = example("words")
-    words.write_text(tmp_path, vocabulary=500)
-    numbers, count = words.read_words(tmp_path)
-    assert count == 500 and len(numbers["train"]) > 100_000
-    for split in ("valid", "test"):
-        text = numbers[split]
-        assert len(text) > 5000 and text.max() < 500
-        pairs, single = (
-            measure(numbers["train"], text, count)
-            for measure in (words.bigram_perplexity, words.unigram_perplexity)
-        )
-        assert 10 < pairs < 0.7 * single < 500

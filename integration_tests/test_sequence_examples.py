@@ -11,10 +11,16 @@ from towerpack_layers import TowerContext
 
 
 @pytest.fixture
-def word_model(monkeypatch, pytestconfig):
-    """Evaluates the model of words, window by window, with weights that are always the same."""
+def example(monkeypatch, pytestconfig):
+    """The modules of the examples of sequences, by name; they import one another."""
     monkeypatch.syspath_prepend(str(pytestconfig.rootpath / "examples" / "sequence"))
-    ptb = importlib.import_module("ptb")
+    return importlib.import_module
+
+
+@pytest.fixture
+def word_model(example, monkeypatch):
+    """Evaluates the model of words, window by window, with weights that are always the same."""
+    ptb = example("ptb")
 
     def costs(times, windows, reset_before=None):
         monkeypatch.setattr(ptb, "TIMES", times)
@@ -64,3 +70,19 @@ def test_the_state_goes_from_window_to_window(word_model):
     first, second, again = word_model(20, [words[:, :21], words[:, 20:], words[:, 20:]], reset_before=2)
     assert (first + second) / 2 == pytest.approx(both, abs=1e-5)
     assert abs(again - second) > 1e-4
+
+
+@pytest.mark.slow
+def test_a_text_of_python(example, tmp_path):
+    words = example("words")
+    words.write_text(tmp_path, vocabulary=500)
+    numbers, count = words.read_words(tmp_path)
+    assert count == 500 and len(numbers["train"]) > 100_000
+    for split in ("valid", "test"):
+        text = numbers[split]
+        assert len(text) > 5000 and text.max() < 500
+        pairs, single = (
+            measure(numbers["train"], text, count)
+            for measure in (words.bigram_perplexity, words.unigram_perplexity)
+        )
+        assert 10 < pairs < 0.7 * single < 500
