@@ -133,6 +133,7 @@ EXAMPLE_TESTS = (
     "test_detection_example.py",
     "test_motion_and_detail.py",
     "test_picture_trainings.py",
+    "test_network_gallery.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
     "test_rl_examples.py",

@@ -145,7 +145,7 @@ class _Conversion:
             return others[0].size if others else weights.shape[0 if layer.kind == "Convolution" else 1]
         if _has_matrix(layer):
             *_, rows, columns = layer.blobs[0].shape
-            return columns if layer.transposed else rows
+            return int(columns if layer.transposed else rows)
         known = [self._channels.get(bottom) for bottom in layer.bottoms]
         if layer.kind == "Concat" and layer.concat_axis == 1:
             return None if None in known else sum(count or 0 for count in known)
