@@ -2,6 +2,7 @@
 
 import re
 
+import cv2
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -78,3 +79,34 @@ def test_files_of_each_kind_predict_the_same(run_image_example):
     line = run_image_example("load_and_predict.py", "--epochs", 3)
     reached = re.fullmatch(r"accuracy ([01]\.\d{4}); the three files predict the same", line)
     assert float(reached[1]) > 0.25
+
+
+@pytest.mark.slow
+def test_joints_are_where_the_maps_are_highest(run_image_example, image_example, tmp_path):
+    pose, width = image_example("pose_machine"), 4
+    with tf.Graph().as_default(), TowerContext("", is_training=False):
+        pose.PoseMachine(width).build_graph(tf.zeros([1, pose.SIZE, pose.SIZE, 3], tf.uint8))
+        shapes = {variable.op.name: variable.shape.as_list() for variable in tf.trainable_variables()}
+    weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    # The place of the person goes through all layers of the last stage as it is: one picture each.
+    last = [f"Mconv{index}_stage6/W" for index in range(1, 8)]
+    weights[last[0]][3, 3, -1, 0] = 1
+    for name in last[1:]:
+        weights[name][shapes[name][0] // 2, shapes[name][0] // 2, 0, :] = 1
+    np.savez(tmp_path / "weights.npz", **weights)
+    cv2.imwrite(str(tmp_path / "person.png"), np.full((60, 40, 3), 200, np.uint8))
+    options = ["--load", tmp_path / "weights.npz", "--width", width]
+    line = run_image_example("pose_machine.py", tmp_path / "person.png", *options)
+    places = np.array([[int(number) for number in place] for place in re.findall(r"(\d+), (\d+)", line)])
+    assert places.shape == (14, 2) and np.abs(places - pose.SIZE / 2).max() <= pose.STRIDE
+    assert cv2.imread(str(tmp_path / "person.joints.png")).shape == (pose.SIZE, pose.SIZE, 3)
+
+
+@pytest.mark.slow
+def test_the_pose_machine_has_the_published_layers(image_example):
+    with tf.Graph().as_default(), TowerContext("", is_training=False):
+        pose = image_example("pose_machine")
+        pose.PoseMachine().build_graph(tf.zeros([1, pose.SIZE, pose.SIZE, 3], tf.uint8))
+        shapes = {variable.op.name: variable.shape.as_list() for variable in tf.trainable_variables()}
+    assert shapes["conv4_7_CPM/W"] == [3, 3, 256, 128] and shapes["conv5_2_CPM/W"] == [1, 1, 512, 15]
+    assert all(shapes[f"Mconv1_stage{stage}/W"] == [7, 7, 15 + 128 + 1, 128] for stage in range(2, 7))
