@@ -46,6 +46,12 @@ def test_inception_reaches_its_figure(run_image_example):
     assert float(line.removeprefix("accuracy ")) > 0.4
 
 
+@pytest.mark.slow
+def test_four_groups_train_on_mixed_images(run_image_example):
+    options = ["--depth", 18, "--width", 4, "--mixup", "--epochs", 1]
+    assert run_image_example("cifar10_resnet.py", *options).startswith("accuracy ")
+
+
 @pytest.fixture
 def one_class_is_certain(image_example, tmp_path):
     """Files of a narrow AlexNet that answers class 3 whatever it sees, by their kinds."""
