@@ -138,6 +138,7 @@ EXAMPLE_TESTS = (
     "test_picture_trainings.py",
     "test_sequence_data.py",
     "test_sequence_examples.py",
+    "test_network_gallery.py",
     "test_gan_examples.py",
     "test_gan_picture_examples.py",
     "test_rl_examples.py",

@@ -1,6 +1,7 @@
-"""Train a residual network on ImageNet, with the augmentation of fb.resnet.torch.
+"""Train a residual network, or another one, on ImageNet, with the augmentation of fb.resnet.torch.
 
     python imagenet_resnet.py           18 narrow layers, on JPEG files of drawn shapes
+    python imagenet_resnet.py --model inception_bn --rate 0.4         another network; --help lists them
     python imagenet_resnet.py --fake    random numbers as images: the figure is how many train in a second
     python imagenet_resnet.py --data FOLDER --depth 50 --width 64 --size 224 --epochs 105 --workers 16
                                         the folders `train` and `val`, with a folder of images for each class;
@@ -15,9 +16,11 @@ import argparse
 from pathlib import Path
 
 import tensorflow.compat.v1 as tf
+from branched_networks import inception_bn, shufflenet_v1, shufflenet_v2
 from classifier import Classifier, train_classifier
 from fbresnet import DEVIATION, MEAN, augmentors_to_evaluate, augmentors_to_train
 from made_files import make_image_folders
+from plain_networks import alexnet, vgg16, vgg16_normalised
 from residual_networks import BLOCKS, resnet
 from running import run, train
 
@@ -31,9 +34,18 @@ from towerpack_dataflow import AugmentImageComponent, BatchData, FakeData, Multi
 from towerpack_dataflow.datasets import ILSVRC12, ImageFolder
 from towerpack_trainers import get_num_gpu
 
+NETWORKS = {
+    "alexnet": alexnet,
+    "vgg16": vgg16,
+    "vgg16_bn": vgg16_normalised,
+    "inception_bn": inception_bn,
+    "shufflenet_v1": shufflenet_v1,
+    "shufflenet_v2": shufflenet_v2,
+}
 
-class ResNet(Classifier):
-    """A residual network of 18 to 152 layers."""
+
+class ImageNetModel(Classifier):
+    """A residual network of 18 to 152 layers, or one of `NETWORKS`."""
 
     def __init__(self, options, classes):
         super().__init__(classes, options.size)
@@ -42,6 +54,8 @@ class ResNet(Classifier):
     def logits(self, image):
         image = (tf.cast(image, tf.float32) / 255 - MEAN) / DEVIATION
         options = self.options
+        if options.model != "resnet":
+            return NETWORKS[options.model](image, self.classes, options.width)
         return resnet(image, options.depth, self.classes, options.preact, options.width)
 
     def wrong(self, logits, label):
@@ -84,7 +98,7 @@ def measure(options):
     domain = [(0, 256), (0, options.classes)]
     fake = FakeData([image, []], 64 * options.batch, False, dtype=["uint8", "int32"], domain=domain)
     throughput = ThroughputTracker(options.batch * max(1, get_num_gpu()))
-    model = ResNet(options, options.classes)
+    model = ImageNetModel(options, options.classes)
     monitors = train(model, BatchData(fake, options.batch), options, [throughput, *schedule(options)])
     return f"{monitors.get_latest('Throughput/samples_per_second'):.0f} images/s"
 
@@ -98,7 +112,7 @@ def train_on(folder, options):
     held_out = images_of(folder, "val", options)
     held_out = batches(held_out, augmentors_to_evaluate(options.size), options, remainder=True)
     callbacks = [*schedule(options), EstimatedTimeLeft()]
-    model = ResNet(options, len(images.get_label_names()))
+    model = ImageNetModel(options, len(images.get_label_names()))
     five = ClassificationError("not_among_five", "validation_error_of_five")
     return train_classifier(model, flow, held_out, options, callbacks, [five])
 
@@ -108,8 +122,9 @@ if __name__ == "__main__":
     parser.add_argument("--fake", action="store_true", help="measure the speed with random numbers")
     parser.add_argument("--classes", type=int, default=1000, help="of random numbers; 1000")
     parser.add_argument("--lists", type=Path, help="the folder of ILSVRC12's val.txt, synsets.txt and so on")
-    parser.add_argument("--depth", type=int, choices=BLOCKS, default=18, help="number of layers; 18")
-    parser.add_argument("--width", type=int, default=16, help="channels of the first group; 16")
+    parser.add_argument("--model", choices=["resnet", *NETWORKS], default="resnet", help="network; resnet")
+    parser.add_argument("--depth", type=int, choices=BLOCKS, default=18, help="layers of resnet; 18")
+    parser.add_argument("--width", type=int, default=16, help="64 for a network as published; 16")
     parser.add_argument("--preact", action="store_true", help="normalise before each convolution")
     parser.add_argument("--size", type=int, default=64, help="height and width of images; 64")
     parser.add_argument("--rate", type=float, default=0.8, help="of learning, for 256 images in a step; 0.8")

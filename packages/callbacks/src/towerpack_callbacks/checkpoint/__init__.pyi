@@ -4,6 +4,7 @@ from ._random_state import random_state, set_random_state
 from ._retention import KeepBest
 from ._save_state import SaveState
 from ._savers import checkpoint_directories, save_now
+from .caffe import load_caffe
 from .format import (
     Checkpoint,
     all_checkpoints,
@@ -26,6 +27,7 @@ __all__ = [
     "checkpoint_directories",
     "initial_feeds",
     "latest_checkpoint",
+    "load_caffe",
     "load_variables",
     "random_state",
     "read_checkpoint",

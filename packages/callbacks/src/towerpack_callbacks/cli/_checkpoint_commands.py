@@ -11,7 +11,7 @@ from ._command_line import regex
 __all__ = ["add_checkpoint"]
 
 _WHERE = "a checkpoint, or a log directory, whose latest one is taken"
-_ANY = f"{_WHERE}; or a checkpoint of TensorFlow, or a .npz file"
+_ANY = f"{_WHERE}; or a checkpoint of TensorFlow, a .npz file, a .caffemodel"
 
 
 def add_checkpoint(commands: Any) -> None:

@@ -28,8 +28,8 @@ def SmartInit(
 
     Args:
         obj: None or "" for nothing; a path (checkpoint, log directory, TensorFlow checkpoint of either kind,
-            `.npz`); a dictionary of arrays; a `tf.train.Checkpoint`, whose variables are taken as they are
-            now, under the names they were made with; or a list of such, applied in turn.
+            `.npz`, `.caffemodel`); a dictionary of arrays; a `tf.train.Checkpoint`, whose variables are taken
+            as they are now, under the names they were made with; or a list of such, applied in turn.
         ignore_mismatch: leave out arrays of another shape or type; the same as "unequal" in `allow`.
         rename: what values are called in this graph: a dictionary of names or of leading scopes, or a
             function from a name to another, or to None for what is to be left out.

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..._errors import CheckpointError
+from ..caffe import load_caffe
 from ._checkpoint_layout import (
     CALLBACK_FILES,
     MANIFEST,
@@ -79,9 +80,9 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
 
     Args:
         path: a checkpoint or log directory of this package, a TensorFlow checkpoint (its prefix, one of its
-            files, or a directory with a `checkpoint` file), or a `.npz` archive. What `tf.train.Checkpoint`
-            wrote comes under the names the variables had, such as "fc0/kernel"; where two share one, under
-            their paths through the objects.
+            files, or a directory with a `checkpoint` file), a `.npz` archive, or a `.caffemodel`, as
+            `load_caffe` reads it. What `tf.train.Checkpoint` wrote comes under the names the variables had,
+            such as "fc0/kernel"; where two share one, under their paths through the objects.
 
     Raises:
         CheckpointError: `path` cannot be read as any of these.
@@ -89,6 +90,8 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
     path = Path(path)
     if path.suffix == ".npz":
         return _read_npz(path)
+    if path.suffix == ".caffemodel":
+        return load_caffe(path)
     if is_complete(path) or latest_checkpoint(path) is not None:
         return read_checkpoint(path).variables
     if path.name == "checkpoint" or path.is_dir():

@@ -1,0 +1,3 @@
+from ._caffe_variables import load_caffe
+
+__all__ = ["load_caffe"]
