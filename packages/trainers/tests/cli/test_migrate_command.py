@@ -353,3 +353,16 @@ def test_each_changed_call_is_one_that_ours_takes():
             if not counterpart.module.startswith("towerpack_layers"):
                 assert list(takes)[: len(order)] == order, name
     assert towerpack_trainers.MigrationError is MigrationError
+
+
+def test_a_keras_model_is_renamed_and_its_function_and_data_are_marked():
+    script = (
+        "from tensorpack.contrib.keras import KerasModel\n"
+        "m = KerasModel(get_model, inputs_desc=a, targets_desc=b, input=data, trainer=t)\n"
+    )
+    migration = migrate_source(script.encode())
+    after = migration.after.decode()
+    assert "from towerpack_trainers import KerasModel\n" in after
+    assert "m = KerasModel(get_model, inputs=a, targets=b, trainer=t)\n" in after
+    assert {text.partition(": ")[2].partition("#")[2] for _, text in migration.by_hand} == {"keras-models"}
+    assert migrate_source(migration.after).after == migration.after
