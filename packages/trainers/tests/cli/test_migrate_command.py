@@ -353,3 +353,41 @@ def test_each_changed_call_is_one_that_ours_takes():
             if not counterpart.module.startswith("towerpack_layers"):
                 assert list(takes)[: len(order)] == order, name
     assert towerpack_trainers.MigrationError is MigrationError
+
+
+def test_a_keras_model_is_renamed_and_its_function_and_data_are_marked():
+    script = (
+        "from tensorpack.contrib.keras import KerasModel\n"
+        "m = KerasModel(get_model, inputs_desc=a, targets_desc=b, input=data, trainer=t)\n"
+    )
+    migration = migrate_source(script.encode())
+    after = migration.after.decode()
+    assert "from towerpack_trainers import KerasModel\n" in after
+    assert "m = KerasModel(get_model, inputs=a, targets=b, trainer=t)\n" in after
+    assert {text.partition(": ")[2].partition("#")[2] for _, text in migration.by_hand} == {"keras-models"}
+    assert migrate_source(migration.after).after == migration.after
+
+
+@pytest.mark.parametrize(
+    ("body", "after"),
+    [
+        ("from tensorpack import *  # why", "if 1:  # why\n    from towerpack_dataflow import BatchData\n"),
+        (
+            "a = 1; from tensorpack import *",
+            "if 1:\n    a = 1\n    from towerpack_dataflow import BatchData\n",
+        ),
+        ("from tensorpack import logger", "if 1:\n    pass\n"),
+    ],
+)
+def test_an_import_on_the_line_of_its_header_is_rewritten(body, after):
+    use = "d = BatchData(x, 4)\n" if "*" in body else ""
+    assert migrate_source(f"if 1: {body}\n{use}".encode()).after.decode() == after + use
+
+
+@pytest.mark.parametrize(
+    "line", ["import tensorflow.contrib.slim as slim", "from tensorflow.contrib import slim"]
+)
+def test_an_import_of_tensorflows_contrib_is_marked_once(line):
+    migration = migrate_source(f"from tensorpack import *\n{line}\nx = slim.conv2d(BatchData, 3)\n".encode())
+    assert ["contrib" in text for _, text in migration.by_hand] == [True]
+    assert migrate_source(migration.after).after == migration.after

@@ -3,6 +3,7 @@
 import sys
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from towerpack_trainers import collect_env_info, get_num_gpu
@@ -21,6 +22,12 @@ def test_it_names_versions_devices_and_settings(monkeypatch, capsys):
     assert "SECRET_TOKEN" not in facts and "hidden" not in str(facts)
     assert main(["env"]) == 0
     assert capsys.readouterr().out.strip() == collect_env_info()
+
+
+@pytest.mark.parametrize("name", ["TOWERPACK_TOKEN", "TF_CONFIG", "TF_MY_PASSWORD", "NCCL_TOKEN"])
+def test_a_variable_that_may_hold_a_secret_is_left_out(name, monkeypatch):
+    monkeypatch.setenv(name, "hidden")
+    assert name not in collect_env_info() and "hidden" not in collect_env_info()
 
 
 def test_gpus_are_those_that_tensorflow_finds():

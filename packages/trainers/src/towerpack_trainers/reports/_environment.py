@@ -25,16 +25,25 @@ _PACKAGES = (
     ),
     *("lmdb", "h5py", "pyarrow", "mpi4py", "ray"),
 )
-# What changes how fast a training is, or what it computes.
-_SETTINGS = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "XLA_FLAGS")
-_OF_SETTINGS = ("TF_", "TOWERPACK_", "NCCL_")
+# What changes how fast a training is, or what it computes. No prefixes: `TOWERPACK_TOKEN` is a secret.
+_SETTINGS = (
+    *("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "XLA_FLAGS"),
+    *("NCCL_ALGO", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_PROTO"),
+    *("NCCL_SHM_DISABLE", "NCCL_SOCKET_IFNAME"),
+    *("TF_CPP_MIN_LOG_LEVEL", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE", "TF_DETERMINISTIC_OPS"),
+    *("TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_ALLOCATOR", "TF_GPU_THREAD_COUNT"),
+    *("TF_GPU_THREAD_MODE", "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE", "TF_NUM_INTEROP_THREADS"),
+    *("TF_NUM_INTRAOP_THREADS", "TF_USE_LEGACY_KERAS", "TF_XLA_FLAGS"),
+    "TOWERPACK_TRACE",
+)
 
 
 def collect_env_info() -> str:
     """Returns the versions, devices and settings of this process, a line for each, for a report of a bug.
 
-    `python -m towerpack_trainers env` prints the same. Of environment variables it has those that say how
-    TensorFlow, NCCL and Towerpack run, and no others.
+    `python -m towerpack_trainers env` prints the same. Of environment variables it has those of a fixed
+    list that say how CUDA, TensorFlow, NCCL and Towerpack run, and no others: neither `TOWERPACK_TOKEN` nor
+    `TF_CONFIG`, nor a variable that merely begins like a listed one.
 
     Example:
         >>> print(collect_env_info())  # doctest: +ELLIPSIS
@@ -81,5 +90,5 @@ def _described(device: tf.config.PhysicalDevice) -> str:
 
 
 def _settings() -> list[tuple[str, str]]:
-    names = sorted(name for name in os.environ if name in _SETTINGS or name.startswith(_OF_SETTINGS))
+    names = sorted(name for name in os.environ if name in _SETTINGS)
     return [(name, os.environ[name]) for name in names]

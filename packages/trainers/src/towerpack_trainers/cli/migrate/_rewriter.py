@@ -12,7 +12,7 @@ from ._chosen_names import Choice, NameChooser, chain_of
 from ._class_rules import ClassRules
 from ._findings import Findings
 from ._import_statements import is_replaced, new_imports
-from ._imported_names import ImportedNames
+from ._imported_names import ImportedNames, is_of
 from ._name_table import read_calls
 from ._training_launch import Launches
 
@@ -144,10 +144,24 @@ class Rewriter(cst.CSTTransformer):
         for node in imports:
             if self._imports[node].kept:
                 self.findings.mark("what is imported here has no counterpart", "#names")
+            if any(is_of(path, "tensorflow.contrib") for path in self._names.statements[node].values()):
+                self.findings.mark("`tensorflow.contrib` is not there", "#what-tensorflow-no-longer-has")
         if len(original_node.body) == 1:
             return self._as_lines(updated_node, self._new(original_node.body[0]))
         body = [each for old in updated_node.body for each in self._new(old)]
         return updated_node.with_changes(body=body)
+
+    def leave_SimpleStatementSuite(
+        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
+    ) -> cst.BaseSuite:
+        """Writes the imports of a body on the line of its header, which becomes a block."""
+        if updated_node.body and not any(self._is_replaced(node) for node in original_node.body):
+            return updated_node
+        body = [each for old in updated_node.body for each in self._new(old)] or [cst.Pass()]
+        lines = [
+            cst.SimpleStatementLine([each.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for each in body
+        ]
+        return cst.IndentedBlock(lines, header=updated_node.trailing_whitespace)
 
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
