@@ -64,7 +64,7 @@ def test_a_model_learns_and_predicts(options, tmp_path):
     assert trainer.monitors.get_latest("validation_accuracy") > 0.9
     more = model.fit(halves(), validation_data=halves(), max_epoch=5, resume="auto", **config)
     assert more.global_step == 40
-    restored = SaverRestore(log_dir / "model-40", ignore=["global_step"])
+    restored = SaverRestore(log_dir / "model-40")
     settings = PredictConfig(
         model=model.model, session_init=restored, input_names=["image"], output_names=["output"]
     )
