@@ -116,6 +116,9 @@ def test_mistakes_are_told_before_the_training():
     model = KerasModel(network, [IMAGE], [LABEL])
     with pytest.raises(TrainerStateError, match="comes after compile"):
         model.fit(halves())
+    for wrong, instead in ({"epochs": 2}, "max_epoch= instead"), ({"batch_size": 2}, r"BatchData\(flow, "):
+        with pytest.raises(TypeError, match=f"received {next(iter(wrong))}=; write {instead}"):
+            compiled().fit(halves(), **wrong)
     surplus = KerasModel(network, [IMAGE], [LABEL, tf.TensorSpec([None], tf.int32, "other")])
     surplus.compile(tf.train.AdamOptimizer(), ["sparse_categorical_crossentropy"] * 2)
     with pytest.raises(ModelError, match=r"has 1 outputs, and .* 2 specs"):
