@@ -96,8 +96,8 @@ def _check_needs_nothing(make: Callable[..., Any]) -> None:
         called = getattr(make, "__qualname__", repr(make))
         raise KerasLayerError(
             f"use_keras received {called}{signature}, which needs arguments; expected a function without any "
-            "that returns a layer or model of Keras, such as lambda: keras.Sequential([...]). Inputs are given "
-            "to what use_keras returns."
+            "that returns a layer or model of Keras, such as lambda: keras.Sequential([...]). Inputs are "
+            "given to what use_keras returns."
         ) from None
 
 
