@@ -161,7 +161,7 @@ def train(units: int, resume: bool, max_epoch: int) -> None:
 
 def sample(units: int, count: int, seed: int) -> str:
     """Lets the trained model write: each character is drawn, and read as the next input."""
-    latest = SaverRestore(LOG_DIR / "latest", ignore=["global_step"])
+    latest = SaverRestore(LOG_DIR / "latest")
     names = {"input_names": ["symbol", "state"], "output_names": ["probabilities", "next_state"]}
     draw, written = np.random.default_rng(seed), ["\n"]
     state = np.zeros([LAYERS, 2, 1, units], np.float32)

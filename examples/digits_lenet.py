@@ -127,7 +127,7 @@ def train(resume: bool, max_epoch: int) -> None:
 
 def predict() -> None:
     """Prints predictions of the best model for some digits it has not seen in training."""
-    best = SaverRestore(LOG_DIR / "max-validation_accuracy", ignore=["global_step"])
+    best = SaverRestore(LOG_DIR / "max-validation_accuracy")
     config = PredictConfig(
         model=LeNet(), session_init=best, input_names=["image"], output_names=["probabilities"]
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 from PIL import Image
 
 from towerpack_callbacks.checkpoint import load_variables
@@ -71,6 +72,21 @@ def test_a_folder_without_pictures(script, run_here, tmp_path):
     (tmp_path / "empty" / "notes.txt").write_text("none here")
     with pytest.raises(SystemExit, match=r"No pictures in .*empty.*Expected files \.bmp, "):
         run_here(script, "--data", tmp_path / "empty")
+
+
+def test_features_are_matched_by_their_means(gan_example):
+    disco = gan_example("cyclegan").DiscoGAN(8)
+    rng = np.random.default_rng(0)
+    real, fake = ([rng.normal(size=(6, 3)).astype(np.float32) for _ in range(3)] for _ in range(2))
+    with tf.Graph().as_default(), tf.Session() as session:
+        costs = disco.costs([tf.constant(part) for part in real], [tf.constant(part) for part in fake])
+        squared = disco.distance(tf.constant(real[0]), tf.constant(fake[0]))
+        found = session.run([costs.generator, costs.discriminator, squared])
+    apart = sum(((real[layer].mean(0) - fake[layer].mean(0)) ** 2).mean() for layer in (0, 1))
+    fooled, told = np.log1p(np.exp(-fake[2])).mean(), np.log1p(np.exp([-real[2], fake[2]])).mean((1, 2)).sum()
+    assert np.allclose(
+        found, [0.1 * fooled + 0.9 * apart, told, ((real[0] - fake[0]) ** 2).mean()], atol=1e-5
+    )
 
 
 def test_a_file_that_is_no_picture(gan_example, tmp_path):

@@ -39,6 +39,37 @@ def test_digits_are_read_once_they_are_straightened(run_here):
 
 
 @pytest.mark.slow
+def test_filters_are_made(run_here, tmp_path):
+    made, fixed = run_here("dynamic_filter.py", "--epochs", 3, "--steps", 40)
+    assert made < 0.05 < 0.3 < fixed  # nothing would be 1
+    assert len(list(tmp_path.rglob("images/filters/*.png"))) == 3
+
+
+def test_filters_are_turned_as_their_paper_says(image_example):
+    steered = image_example("dynamic_filter").steered_filter
+    along, across, both = steered(0), steered(np.pi / 2), steered(np.pi / 4)
+    odd = both - (along + across) / 2
+    assert np.allclose(across, along.T) and np.allclose(steered(np.pi), along, atol=1e-6)
+    for angle in (0.3, 2.0, 5.0):
+        cos, sin = np.cos(angle), np.sin(angle)
+        expected = cos**2 * along + sin**2 * across + 2 * cos * sin * odd
+        assert np.allclose(steered(angle), expected, atol=1e-5)
+
+
+def test_each_picture_has_its_filter(image_example):
+    dynamic = image_example("dynamic_filter")
+    steer, rng = dynamic.Steer(0.8, 1), np.random.default_rng(0)
+    picture = rng.integers(0, 256, (50, 60), np.uint8)
+    parts, angles, wanted = zip(*(steer([picture], rng) for _ in range(5)), strict=True)
+    share = np.array(angles) / (2 * np.pi) * dynamic.SECTORS % 1
+    assert (share >= 0.8 - 1e-4).all()
+    filters = np.stack([dynamic.steered_filter(angle) for angle in angles])
+    with tf.Graph().as_default(), tf.Session() as session:
+        found = session.run(dynamic.apply_filters(tf.constant(np.stack(parts)), tf.constant(filters)))
+    assert np.allclose(found, np.stack(wanted), atol=1e-3)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["similarity.py", "spatial_transformer.py"])
 def test_files_of_digits_are_read(run_here, tmp_path, script):
     write_mnist(tmp_path, train=64, t10k=40)

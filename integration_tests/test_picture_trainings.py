@@ -31,3 +31,10 @@ def test_detail_is_added(run_image_example):
     line = run_image_example("super_resolution.py", "--epochs", 4)
     reached, bicubic = (float(number) for number in re.findall(r"\d+\.\d\d", line))
     assert reached > bicubic + 0.2, line
+
+
+@pytest.mark.slow
+def test_pictures_are_translated_with_the_costs_of_discogan(run_example_of):
+    line = run_example_of("gan", "cyclegan.py", "--disco", "--epochs", 3)
+    fallen = float(re.search(r"(\d+\.\d) times less", line)[1])
+    assert fallen > 2, line

@@ -2,10 +2,12 @@
 
     python cyclegan.py                   white digits on black, and blue ones on yellow
     python cyclegan.py --data FOLDER     pictures in FOLDER/trainA, trainB, testA and testB
+    python cyclegan.py --disco           with the costs of DiscoGAN
     python cyclegan.py --evaluate        how much of a picture comes back, by the checkpoint
 
 After Zhu et al., "Unpaired image-to-image translation using cycle-consistent adversarial networks" (2017),
-arXiv:1703.10593, in the layout of whose data sets FOLDER is.
+arXiv:1703.10593, in the layout of whose data sets FOLDER is; DiscoGAN is that of Kim et al., "Learning to
+discover cross-domain relations with generative adversarial networks" (2017), arXiv:1703.05192.
 """
 
 import numpy as np
@@ -24,12 +26,18 @@ from pictures import (
     read_pictures,
 )
 from sampling import UNTRAINED, KeepUntrained
-from translators import patch_discriminator, residual_translator
+from translators import patch_features, residual_translator
 
 from towerpack_callbacks import ModelSaver, add_moving_summary
 from towerpack_dataflow import BatchData, MapData
 from towerpack_trainers import TrainConfig
-from towerpack_trainers.gan import GANCosts, GANModelDesc, GANTrainer, least_squares_costs
+from towerpack_trainers.gan import (
+    GANCosts,
+    GANModelDesc,
+    GANTrainer,
+    least_squares_costs,
+    non_saturating_costs,
+)
 
 BATCH, ROUNDS, CYCLE = 8, 50, 10
 BLUE, YELLOW = np.array([-0.8, -0.8, 0.2], np.float32), np.array([0.8, 0.7, -0.3], np.float32)
@@ -64,7 +72,8 @@ class CycleGAN(GANModelDesc):
         of_a, of_b = self.judge("a", a, fake_a), self.judge("b", b, fake_b)
         adversarial = of_a.generator + of_b.generator
         add_moving_summary(cycle, of_a.discriminator, of_b.discriminator)
-        return GANCosts(adversarial + 2 * CYCLE * cycle, of_a.discriminator + of_b.discriminator)
+        weighted = CYCLE * (self.distance(back_a, a) + self.distance(back_b, b))
+        return GANCosts(adversarial + weighted, of_a.discriminator + of_b.discriminator)
 
     def translate(self, name, pictures):
         with tf.variable_scope(name):
@@ -74,11 +83,34 @@ class CycleGAN(GANModelDesc):
         outputs = []
         for pictures, reuse in ((real, False), (fake, True)):
             with tf.variable_scope("discrim", reuse=reuse), tf.variable_scope(name):
-                outputs.append(patch_discriminator(pictures))
-        return least_squares_costs(*outputs)
+                outputs.append(patch_features(pictures))
+        return self.costs(*outputs)
+
+    def distance(self, back, pictures):
+        """Returns how far pictures that were translated there and back are from what they were."""
+        return tf.reduce_mean(tf.abs(back - pictures))
+
+    def costs(self, real, fake):
+        """Returns the costs of a discriminator's features of real and generated pictures, logits last."""
+        return least_squares_costs(real[-1], fake[-1])
 
     def optimizers(self):
         return tf.train.AdamOptimizer(1e-3, beta1=0.5), tf.train.AdamOptimizer(5e-4, beta1=0.5)
+
+
+class DiscoGAN(CycleGAN):
+    """The same networks, with squared distances, and generators that match the mean of each feature, too."""
+
+    def distance(self, back, pictures):
+        return tf.reduce_mean(tf.square(back - pictures))
+
+    def costs(self, real, fake):
+        judged = non_saturating_costs(real[-1], fake[-1])
+        apart = [
+            tf.reduce_mean(tf.square(tf.reduce_mean(of_real, 0) - tf.reduce_mean(of_fake, 0)))
+            for of_real, of_fake in zip(real[:-1], fake[:-1], strict=True)
+        ]
+        return GANCosts(0.1 * judged.generator + 0.9 * tf.add_n(apart), judged.discriminator)
 
 
 def coloured(digits: np.ndarray) -> np.ndarray:
@@ -113,7 +145,7 @@ def train(options) -> None:
     (a, b), (test_a, test_b) = load(options)
     keep_held_out(options.log_dir, a=test_a, b=test_b)
     config = TrainConfig(
-        model=CycleGAN(options.size),
+        model=(DiscoGAN if options.disco else CycleGAN)(options.size),
         dataflow=BatchData(unpaired(a, b, (options.size, options.size)), BATCH),
         callbacks=[KeepUntrained(), ModelSaver(keep_last=1)],
         steps_per_epoch=ROUNDS,
@@ -135,10 +167,6 @@ def evaluate(log_dir) -> Verdict:
 
 
 if __name__ == "__main__":
-    run(
-        train,
-        evaluate,
-        __doc__,
-        epochs=12,
-        parser=picture_options("a folder with trainA, trainB, testA, testB", size=16),
-    )
+    parser = picture_options("a folder with trainA, trainB, testA, testB", size=16)
+    parser.add_argument("--disco", action="store_true", help="the costs of DiscoGAN")
+    run(train, evaluate, __doc__, epochs=12, parser=parser)

@@ -38,8 +38,17 @@ def u_net(pictures: tf.Tensor, channels: int = 16) -> tf.Tensor:
     return Conv2D("picture", fine, 3, 3, activation=tf.tanh)
 
 
-def patch_discriminator(pictures: tf.Tensor, channels: int = 16) -> tf.Tensor:
-    """Makes a logit for each patch of 22 x 22 pixels, a quarter of them in each direction: PatchGAN."""
-    x = Conv2D("conv0", pictures, channels, 4, strides=2, activation=tf.nn.leaky_relu)
-    x = Conv2D("conv1", x, 2 * channels, 4, strides=2, activation=norm_leaky)
-    return Conv2D("patches", x, 1, 4)
+def patch_features(pictures: tf.Tensor, channels: int = 16) -> list[tf.Tensor]:
+    """Makes a logit for each patch of 22 x 22 pixels, a quarter of them in each direction: PatchGAN.
+
+    Returns:
+        the features of each layer, the logits last.
+    """
+    fine = Conv2D("conv0", pictures, channels, 4, strides=2, activation=tf.nn.leaky_relu)
+    coarse = Conv2D("conv1", fine, 2 * channels, 4, strides=2, activation=norm_leaky)
+    return [fine, coarse, Conv2D("patches", coarse, 1, 4)]
+
+
+def patch_discriminator(pictures: tf.Tensor) -> tf.Tensor:
+    """Makes the logits of `patch_features`."""
+    return patch_features(pictures)[-1]

@@ -84,7 +84,7 @@ def greedy(model, log_dir):
         model: as trained.
         log_dir: the run's directory.
     """
-    best = SaverRestore(Path(log_dir) / f"max-{STATISTIC}", ignore=["global_step"])
+    best = SaverRestore(Path(log_dir) / f"max-{STATISTIC}")
     return OfflinePredictor(
         PredictConfig(
             model=model, session_init=best, input_names=["observation"], output_names=["greedy_action"]

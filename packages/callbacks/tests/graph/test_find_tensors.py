@@ -31,6 +31,12 @@ def test_close_names_are_listed(graph):
         find_tensors(graph, ["tower0/costs"])
 
 
+def test_what_a_name_begins_with_is_enough_to_be_listed(graph):
+    tf.constant(1.0, name="tower0/head/accuracy")
+    with pytest.raises(TensorNotFoundError, match=r"Close names are: head/accuracy\. Name it"):
+        find_tensors(graph, ["acc"], prefixes=["tower0/"])
+
+
 def test_one_string_is_no_list_of_names(graph):
     message = r"Expected a list of names, received one string: 'cost'\. Write \['cost'\]\."
     with pytest.raises(TypeError, match=message):

@@ -307,6 +307,7 @@ def test_a_value_that_does_not_fit(line, value, error, message):
     ("make", "error", "message"),
     [
         (lambda: schedule(), ValueError, "pairs of .* in increasing order, received"),
+        (lambda: schedule(1, 2), ValueError, r"pairs of .*Write \[\(0, 0.1\)"),
         (lambda: schedule((1, 1), (1, 2)), ValueError, "in increasing order"),
         (lambda: schedule((1, 1), interp="cubic"), ValueError, 'expected None or "linear"'),
         (lambda: ScheduledHyperParamSetter(3, [(1, 1)]), TypeError, "takes a HyperParam or the name"),

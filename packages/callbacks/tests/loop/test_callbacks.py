@@ -248,6 +248,7 @@ def test_after_train_runs_for_all_and_the_first_error_is_raised(line, caplog):
     [
         (3, r"received 3 of type int"),
         (Recorder, r"Did you forget to call it: `\(\)`\?"),
+        (lambda callback: None, r"write CallbackFactory\(trigger=function\)"),
         (tf.train.SessionRunHook(), r"Wrap a session hook: HookToCallback\(hook\)"),
     ],
 )

@@ -128,6 +128,18 @@ def test_size_above_the_length():
     assert len(list(BatchData(images(10), 11, remainder=True))) == 1
 
 
+def test_columns_are_told_from_datapoints():
+    columns = np.zeros((50, 4)), np.zeros(50)
+    with pytest.raises(
+        ValueError, match=r"2 datapoints of a pass, .* give DataFromArrays\(\[images, labels\]"
+    ):
+        BatchData(columns, 32)
+    with pytest.raises(ValueError, match=r"or remainder=True$"):
+        BatchData([[column] for column in columns], 32)
+    with pytest.raises(ValueError, match=r"or remainder=True$"):
+        BatchData(columns[0], 64)
+
+
 def mismatch(*datapoints, **arguments):
     """The message for a pass of batches of 2, after one good batch."""
     good = [datapoints[0], datapoints[0]]

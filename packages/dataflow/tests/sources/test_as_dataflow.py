@@ -26,6 +26,11 @@ def test_other_things_are_refused(wrong):
         MapData(wrong, list)
 
 
+def test_a_function_is_told_from_what_it_makes():
+    with pytest.raises(ArgumentTypeError, match=r"received function\. .* write DataFromGenerator\(it\)$"):
+        MapData(lambda: iter([[1]]), list)
+
+
 def test_a_flow_of_the_tensorpack_kind_is_welcome():
     class Old:
         resets = 0

@@ -1,6 +1,8 @@
 import json
 
+import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from towerpack_dataflow import DataFlowTerminated, DataFromGenerator, DataFromList, RepeatedData
 from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FlowEndError
@@ -230,6 +232,21 @@ def test_as_flow_refuses_what_cannot_be_read_again():
         as_flow(iter([1]))
     with pytest.raises(TypeError, match="reads a DataFlow or another iterable, but received 3"):
         as_flow(3)
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        (lambda: iter([]), r"received <function .*write DataFromGenerator\(it\)"),
+        (np.zeros((4, 2)), r"Received an array of shape \(4, 2\), where .* DataFromArrays\("),
+        ((np.zeros((4, 2)), np.zeros(4)), r"a tuple of 2, the first of them an array of shape \(4, 2\)"),
+        (tf.data.Dataset.range(3), r"_RangeDataset.*TFDatasetInput\(dataset\).* data= instead of dataflow="),
+    ],
+    ids=["function", "array", "arrays", "tf.data"],
+)
+def test_what_looks_like_a_flow_is_refused_before_it_is_read(flow, message):
+    with pytest.raises(TypeError, match=message):
+        as_flow(flow)
 
 
 def test_flow_size():

@@ -303,6 +303,10 @@ def test_what_is_no_model(tower: TowerContext) -> None:
         KerasLayerError, match="received 3; expected a layer or model of Keras, or a function"
     ):
         use_keras(3)
+    with pytest.raises(
+        KerasLayerError, match=r"received .*<lambda>\(x\), which needs arguments; .*without any"
+    ):
+        use_keras(lambda x: layers.Dense(3)(x))
 
 
 def test_another_backend(tower: TowerContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,8 +95,18 @@ def instance_of(kind: type | tuple[type, ...], hint: str) -> _Validator:
         validators.instance_of(kind),
         lambda owner, name, value: (
             f"{owner}({name}=...) received {value!r} of type {type(value).__name__}; expected {hint}."
+            + _remedy(value, kind)
         ),
     )
+
+
+def _remedy(value: Any, kind: type | tuple[type, ...]) -> str:
+    """Says what to write for values that are nearly what is expected."""
+    if isinstance(value, type) and issubclass(value, kind):
+        return f" It is a class: write {value.__name__}()."
+    if hasattr(value, "trainable_variables") and hasattr(value, "call"):
+        return " A Keras model trains by KerasModel, or by use_keras inside a ModelDesc."
+    return ""
 
 
 def one_of(*choices: str) -> _Validator:

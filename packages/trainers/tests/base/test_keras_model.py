@@ -64,7 +64,7 @@ def test_a_model_learns_and_predicts(options, tmp_path):
     assert trainer.monitors.get_latest("validation_accuracy") > 0.9
     more = model.fit(halves(), validation_data=halves(), max_epoch=5, resume="auto", **config)
     assert more.global_step == 40
-    restored = SaverRestore(log_dir / "model-40", ignore=["global_step"])
+    restored = SaverRestore(log_dir / "model-40")
     settings = PredictConfig(
         model=model.model, session_init=restored, input_names=["image"], output_names=["output"]
     )
@@ -116,6 +116,9 @@ def test_mistakes_are_told_before_the_training():
     model = KerasModel(network, [IMAGE], [LABEL])
     with pytest.raises(TrainerStateError, match="comes after compile"):
         model.fit(halves())
+    for wrong, instead in ({"epochs": 2}, "max_epoch= instead"), ({"batch_size": 2}, r"BatchData\(flow, "):
+        with pytest.raises(TypeError, match=f"received {next(iter(wrong))}=; write {instead}"):
+            compiled().fit(halves(), **wrong)
     surplus = KerasModel(network, [IMAGE], [LABEL, tf.TensorSpec([None], tf.int32, "other")])
     surplus.compile(tf.train.AdamOptimizer(), ["sparse_categorical_crossentropy"] * 2)
     with pytest.raises(ModelError, match=r"has 1 outputs, and .* 2 specs"):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, CheckpointError, ModelSaver, TensorNotFoundError
 from towerpack_trainers import (
@@ -66,6 +67,27 @@ def test_what_was_trained_is_what_predicts(kit, configure, tmp_path):
         )
         with OfflinePredictor(config) as predict:
             np.testing.assert_array_equal(predict(kit.net_data()[0][0])[0], keep.logits)
+
+
+def test_a_checkpoint_of_a_training_predicts_though_the_model_counts_steps(kit, configure, tmp_path, caplog):
+    class Counting(kit.Net):
+        def build_graph(self, image, label):
+            cost = super().build_graph(image, label)
+            tf.cast(tf.train.get_or_create_global_step(), tf.float32, name="steps_so_far")
+            return cost
+
+    settings = {"model": Counting(), "dataflow": kit.net_data(), "optimizer": tf.train.AdamOptimizer(0.01)}
+    SimpleTrainer(configure(callbacks=[ModelSaver()], extra_callbacks=None, **settings)).train()
+    caplog.set_level("INFO")
+    for model, output in ((kit.Net(), "logits"), (Counting(), "steps_so_far")):
+        init, wanted = SaverRestore(tmp_path / "run" / "latest"), {"input_names": ["image"]}
+        config = predict_config(kit, model=model, session_init=init, output_names=[output], **wanted)
+        with OfflinePredictor(config) as predict:
+            (found,) = predict(kit.net_data()[0][0])
+    assert found > 0
+    # The state of an optimizer is told briefly, and is no reason for a warning.
+    assert " more" in next(message for message in caplog.messages if "left out: beta1_power" in message)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
 def test_several_predictors_of_a_trainer(kit, configure):

@@ -66,6 +66,9 @@ def test_what_cannot_be_explained(kit, tmp_path):
     stream = BatchData(DataFromGenerator(lambda: iter([[np.zeros(4, np.float32), 1]] * 8)), 4)
     with pytest.raises(TypeError):
         SimpleTrainer(config(kit, tmp_path / "stream", stream)).explain_step(1)
+    plain = list(numbered())
+    with pytest.raises(ConfigError, match=r"received list\. Write DataFromList\(list\)\."):
+        SimpleTrainer(config(kit, tmp_path / "list", plain)).explain_step(1)
     source = TrainConfig(
         model=kit.Net(),
         data=QueueInput(numbered()),

@@ -184,7 +184,7 @@ def test_the_session_says_how_many_threads_there_are_or_a_warning_says_why_not(b
     # One process each: TensorFlow makes its threads once.
     script = TRAINED.format(before=before, within=within)
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    warned = "intra_op_parallelism_threads=3 has no effect" in run.stderr
+    warned = "intra_op_parallelism_threads=3 may have no effect" in run.stderr
     assert run.stdout.endswith(f"threads: {0 if before else 3}\n")
     assert warned == bool(before)
 

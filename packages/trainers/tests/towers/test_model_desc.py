@@ -19,7 +19,7 @@ def spec(name, dtype=tf.float32):
 @pytest.mark.parametrize(
     ("specs", "message"),
     [
-        (None, r"inputs\(\) must return a list of tf.TensorSpec, received None"),
+        (None, r"inputs\(\) must return a list of tf.TensorSpec, received None. Give one for each"),
         (spec("x"), r"inputs\(\) must return a list of tf.TensorSpec, received TensorSpec"),
         (["x", "y"], r"received an element 'x'. Write tf.TensorSpec\(\[None, 28, 28\]"),
         ([spec(None)], r"needs a name without ':', '/' and spaces"),
@@ -38,6 +38,24 @@ def test_inputs_are_named_specs(kit, configure, specs, message):
         SimpleTrainer(configure(model=Model()))
 
 
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x, lambda x, y, z: x, lambda: None, lambda *, x, y: x],
+    ids=["one", "three", "none", "by name"],
+)
+def test_build_graph_takes_each_input(kit, configure, function):
+    model = type("Model", (kit.Line,), {"build_graph": staticmethod(function)})()
+    with pytest.raises(ModelError, match=r"<lambda>\(.*\) cannot take the 2 inputs \['x', 'y'\].*as many"):
+        SimpleTrainer(configure(model=model))
+
+
+def test_build_graph_may_take_more_than_it_must(kit, configure):
+    def build_graph(self, *inputs, scale=1.0):
+        return kit.Line.build_graph(self, *inputs) * scale
+
+    SimpleTrainer(configure(model=type("Model", (kit.Line,), {"build_graph": build_graph})()))
+
+
 def test_inputs_cannot_be_none_at_all(kit, configure):
     class Model(kit.Line):
         def inputs(self):
@@ -52,7 +70,7 @@ def test_inputs_cannot_be_none_at_all(kit, configure):
     [
         (lambda cost: None, r"returned None for a training tower.*Is a `return cost` missing\?"),
         (lambda cost: 0.5, r"must return the cost, a scalar tensor; received 0.5 of type float"),
-        (lambda cost: [cost], r"must return the cost, a scalar tensor; received \[<tf.Tensor"),
+        (lambda cost: [cost], r"must return the cost, a scalar tensor; received \[<tf.Tensor.*tf.identity\("),
         (lambda cost: tf.stack([cost, cost], name="two"), r"received 'two:0' of shape \(2,\). Reduce it"),
         (lambda cost: tf.cast(cost, tf.int32, name="whole"), r"'whole:0' has dtype int32; expected a float"),
         (lambda cost: tf.constant(1.0), r"The cost depends on no trainable variable"),

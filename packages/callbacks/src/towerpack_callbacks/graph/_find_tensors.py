@@ -46,14 +46,21 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
         except (KeyError, ValueError):
             continue
         return _value(graph, tensor) if tensor.dtype == tf.resource else tensor
-    ops = [op.name for op in graph.get_operations()]
-    close = difflib.get_close_matches(name.split(":")[0], ops, n=3)
+    close = _close_names(graph, name.split(":")[0], prefixes)
     tried = ", ".join(repr(prefix + tensor_name) for prefix in prefixes)
     raise TensorNotFoundError(
         f"The graph has no tensor {tried}."
         + (f" Close names are: {', '.join(close)}." if close else "")
         + " Name it in the model, for example tf.identity(x, name=...)."
     )
+
+
+def _close_names(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> list[str]:
+    """Returns names of ops that were perhaps meant, without the prefix that a name may have."""
+    ops = [op.name for op in graph.get_operations()]
+    inside = [op.removeprefix(prefix) for op in ops for prefix in prefixes if op.startswith(prefix)]
+    beginnings = [op for op in inside if op.startswith(name) or op.rsplit("/", 1)[-1].startswith(name)]
+    return list(dict.fromkeys([*difflib.get_close_matches(name, inside, n=3), *beginnings]))[:3]
 
 
 def _value(graph: tf.Graph, handle: tf.Tensor) -> tf.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import logging
 from collections.abc import Sequence
 from typing import Any, Literal, final
@@ -54,12 +55,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         env_step_based: bool = False,
     ) -> None:
         super().__init__(param)
-        self._points = [point for point, _ in schedule]
-        self._values = [float(value) for _, value in schedule]
-        if not self._points or any(a >= b for a, b in zip(self._points, self._points[1:])):
-            raise ValueError(
-                f"{self}: expected pairs of (epoch, value) in increasing order, received {list(schedule)!r}."
-            )
+        self._points, self._values = self._checked(schedule)
         if interp not in {None, "linear"}:
             raise ValueError(f'{self}: interp={interp!r}; expected None or "linear".')
         if step_based and env_step_based:
@@ -70,6 +66,20 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         self._step_based, self._env_step_based = step_based, env_step_based
         self._set_at_beginning = set_at_beginning
         self._held: float | None = None  # the schedule's value when it was last looked at
+
+    def _checked(self, schedule: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
+        try:
+            points = [point for point, _ in schedule]
+            values = [float(value) for _, value in schedule]
+            ordered = bool(points) and all(a < b for a, b in itertools.pairwise(points))
+        except (TypeError, ValueError):  # no pairs, or no numbers
+            ordered = False
+        if not ordered:
+            raise ValueError(
+                f"{self}: expected pairs of (epoch, value) in increasing order, received {schedule!r}. "
+                "Write [(0, 0.1), (10, 0.01)]."
+            )
+        return points, values
 
     def value_at(self, finished: int) -> float | None:
         """Returns the value that holds after a number of epochs (or steps); None before the first."""

@@ -346,4 +346,4 @@ def _hint(item: Any) -> str:
         return " Did you forget to call it: `()`?"
     if isinstance(item, tf.train.SessionRunHook):
         return " Wrap a session hook: HookToCallback(hook)."
-    return ""
+    return " For a function, write CallbackFactory(trigger=function)." if callable(item) else ""

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
@@ -14,6 +16,7 @@ from ..flow._error_location import blame
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
+from ..sources._from_list import DataFromList
 from ._batch_allocator import BatchAllocator
 from ._buffer_pool import BufferPool, freeze
 from ._collate import Collator
@@ -202,6 +205,16 @@ def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:
     if not arguments.flag("remainder", remainder) and length is not None and size > length:
         raise ArgumentError(
             f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
-            "no batch; take a smaller one, or remainder=True"
+            f"no batch; take a smaller one, or remainder=True{_columns_hint(flow)}"
         )
     return size
+
+
+def _columns_hint(flow: Any) -> str:
+    """Says what to write where the flow is a list of arrays, each a column of examples."""
+    columns = flow._lst if isinstance(flow, DataFromList) else ()
+    if not isinstance(columns, (list, tuple)):  # such as a data set of PyTorch, which takes time to read
+        return ""
+    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
+        return ""
+    return ". For arrays of which each row is one example, give DataFromArrays([images, labels])"

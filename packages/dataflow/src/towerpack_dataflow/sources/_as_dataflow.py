@@ -29,6 +29,7 @@ def as_dataflow(ds: Any) -> DataFlow:
         raise ArgumentTypeError(
             "expected a DataFlow, a list, an object with __len__ and __getitem__, or something to iterate "
             f"over again and again; received {type(ds).__name__}"
+            + (". For a function that makes an iterator, write DataFromGenerator(it)" if callable(ds) else "")
         )
     return DataFromIterable(ds)
 

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 __all__ = [
     "as_flow",
     "flow_batch_size",
@@ -28,16 +30,48 @@ def as_flow(flow: Any) -> Iterable[Any]:
     """Checks that a source can read a flow again and again, and returns it.
 
     Raises:
-        TypeError: the flow is no iterable, or gives one pass only.
+        TypeError: the flow is no iterable, gives one pass only, has arrays where datapoints belong, or is a
+            data set of `tf.data`.
     """
     if not hasattr(flow, "__iter__"):
-        raise TypeError(f"An input source reads a DataFlow or another iterable, but received {flow!r}.")
+        raise TypeError(
+            f"An input source reads a DataFlow or another iterable, but received {flow!r}."
+            + (
+                " For a function that makes an iterator, write DataFromGenerator(it)."
+                if callable(flow)
+                else ""
+            )
+        )
+    if hasattr(flow, "element_spec"):  # by its name: nothing here needs TensorFlow
+        raise TypeError(
+            f"Received {flow!r}, which only TensorFlow can iterate over in a graph. Write "
+            "TFDatasetInput(dataset), in a TrainConfig as data= instead of dataflow=."
+        )
+    if _is_columns(flow):
+        raise TypeError(
+            f"Received {_columns(flow)}, where each datapoint is a list of components. Arrays of which each "
+            "row is one example become a flow by DataFromArrays([images, labels]), and batches by "
+            "BatchData(flow, 32)."
+        )
     if hasattr(flow, "__next__"):
         raise TypeError(
             f"Received the iterator {flow!r}, which can be gone through once only. "
             "Pass a list, or a DataFlow such as DataFromGenerator(function)."
         )
     return flow  # type: ignore[no-any-return]
+
+
+def _is_columns(flow: Any) -> bool:
+    """Returns whether arrays stand where datapoints belong, which is known before anything is read."""
+    if isinstance(flow, np.ndarray):
+        return True
+    return isinstance(flow, (list, tuple)) and bool(flow) and isinstance(flow[0], np.ndarray)
+
+
+def _columns(flow: Any) -> str:
+    if isinstance(flow, np.ndarray):
+        return f"an array of shape {flow.shape}"
+    return f"a {type(flow).__name__} of {len(flow)}, the first of them an array of shape {flow[0].shape}"
 
 
 def seed_flow(flow: Any, seed: int) -> None:

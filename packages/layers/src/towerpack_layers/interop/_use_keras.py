@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import weakref
 from collections.abc import Callable
@@ -79,7 +80,25 @@ def use_keras(model: Any) -> KerasFunction:
             f"use_keras received {model!r}; expected a layer or model of Keras, or a function without "
             f"arguments that makes one."
         )
+    if library is None:
+        _check_needs_nothing(model)
     return KerasFunction(model)
+
+
+def _check_needs_nothing(make: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(make, follow_wrapped=False)
+    except (TypeError, ValueError):  # a builtin function has none
+        return
+    try:
+        signature.bind()
+    except TypeError:
+        called = getattr(make, "__qualname__", repr(make))
+        raise KerasLayerError(
+            f"use_keras received {called}{signature}, which needs arguments; expected a function without any "
+            "that returns a layer or model of Keras, such as lambda: keras.Sequential([...]). Inputs are "
+            "given to what use_keras returns."
+        ) from None
 
 
 @final

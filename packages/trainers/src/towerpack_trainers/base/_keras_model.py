@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -24,6 +24,17 @@ __all__ = ["KerasModel"]
 
 _Compared = Callable[[Any, Any], Any]  # of targets and outputs
 _ACCURACIES = {"accuracy", "acc"}
+
+# What Keras's own `fit` takes, and a training here has elsewhere.
+_WRITTEN_INSTEAD = {
+    "epochs": "max_epoch=",
+    "initial_epoch": "starting_epoch=",
+    "batch_size": "BatchData(flow, batch_size)",
+    "validation_batch_size": "BatchData(flow, batch_size, remainder=True) as validation_data=",
+    "shuffle": "DataFromArrays([images, labels], shuffle=True)",
+    "x": "dataflow=",
+    "y": "a flow of inputs and targets, such as DataFromArrays([x, y], shuffle=True), as dataflow=",
+}
 
 
 @final
@@ -129,14 +140,22 @@ class KerasModel:
         Raises:
             ConfigError: see `TrainConfig`.
             TrainerStateError: the model has not been compiled.
+            TypeError: an argument is one of Keras's own `fit`; the message has what is written instead.
         """
         if not isinstance(self.model, _CompiledModel):
             raise TrainerStateError("KerasModel.fit() comes after compile(optimizer, loss).")
+        _check_names(config)
         trainer: SingleCostTrainer = self._trainer(TrainConfig(model=self.model, dataflow=dataflow, **config))
         if validation_data is not None:
             trainer.register_callback(InferenceRunner(validation_data, ScalarStats(self.model.statistics)))
         trainer.train()
         return trainer
+
+
+def _check_names(config: Mapping[str, Any]) -> None:
+    for name in config:
+        if name in _WRITTEN_INSTEAD:
+            raise TypeError(f"KerasModel.fit() received {name}=; write {_WRITTEN_INSTEAD[name]} instead.")
 
 
 @final

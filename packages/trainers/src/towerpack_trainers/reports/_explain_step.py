@@ -30,9 +30,10 @@ def explain_step(flow: Any, global_step: int, takes: int) -> list[Any]:
     if isinstance(global_step, bool) or not isinstance(global_step, int) or global_step < 1:
         raise ConfigError(f"A step is an integer from 1 up; received {global_step!r}.")
     if not hasattr(flow, "trace"):
+        remedy = " Write DataFromList(list)." if isinstance(flow, (list, tuple)) else ""
         raise ConfigError(
             "explain_step needs TrainConfig(dataflow=...) with a flow that has trace(index, epoch), as those "
-            f"of towerpack_dataflow have; received {type(flow).__name__}."
+            f"of towerpack_dataflow have; received {type(flow).__name__}.{remedy}"
         )
     length = len(flow)
     if not length:

@@ -97,7 +97,7 @@ class SaverRestore(SessionInit):
             "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits.",
         )
         if differences.unused:
-            _log.info("Not in this graph, and left out: %s", ", ".join(differences.unused))
+            _log.info("Not in this graph, and left out: %s", differences.some_unused())
         assign_variables(sess, matching_values(wanted, values, differences))
 
 

@@ -88,15 +88,17 @@ class Differences:
         Args:
             brief: one line for all unused values: in a graph without an optimizer there are many.
         """
-        unused = self.unused
-        if brief and len(unused) > _NAMED:
-            unused = [f"{', '.join(unused[:_NAMED])} and {len(unused) - _NAMED} more"]
         lines = {
             "missing": self.missing,
-            "unused": unused,
+            "unused": [self.some_unused()] if brief and self.unused else self.unused,
             "unequal": [f"{name}: {text}" for name, text in self.unequal.items()],
         }
         return "\n".join(f"  {title}: {line}" for kind, title in _KINDS.items() for line in lines[kind])
+
+    def some_unused(self) -> str:
+        """Names the first unused values, and says how many more there are."""
+        more = len(self.unused) - _NAMED
+        return ", ".join(self.unused[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
     def refuse(self, source: str, allow: Collection[str], advice: str) -> None:
         """Raises unless all differences are of allowed kinds.

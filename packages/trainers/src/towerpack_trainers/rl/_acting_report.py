@@ -32,8 +32,8 @@ class ActingReport(Callback):
         return ["mean_return", "episodes", *self._shares.names]
 
     def headlines(self) -> Sequence[str]:
-        """Names those of episodes; the shares have a line of their own."""
-        return ["mean_return", "episodes"]
+        """Names the return; the shares have a line of their own."""
+        return ["mean_return"]
 
     def _trigger_epoch(self) -> None:
         # Episodes may end meanwhile, in the thread of simulators.

@@ -84,10 +84,8 @@ def configure_process(config: tf.ConfigProto) -> None:
 @functools.cache  # once per process, as the threads are made
 def _warn_that_it_is_too_late(name: str, number: int) -> None:
     _log.warning(
-        "An eager op, such as tf.constant() outside of any graph, ran before the trainer was made. If it was "
-        "TensorFlow's first in this process, it has fixed the number of threads, and the session's %s=%d has "
-        "no effect: steps can take twice as long. Make the trainer first, or call "
-        "tf.config.threading.set_%s(%d) at the start.",
+        "An eager op ran before the trainer was made, so that %s=%d may have no effect, and steps can take "
+        "twice as long. Make the trainer first, or begin with tf.config.threading.set_%s(%d).",
         name,
         number,
         name,

@@ -58,7 +58,9 @@ class TrainingLoop:
         signals, threads_failed = requests.signals, requests.coord.should_stop
         end_epoch = callbacks.trigger_all if self.rehearses else callbacks.trigger_epoch
         if loop.starting_epoch > max_epoch:
-            _log.info("Nothing left to train: epoch %d of %d is done.", loop.epoch_num, max_epoch)
+            # Seen without any setting of logging: the script ends at once, and looks as if it had failed.
+            text = "Nothing left to train: epoch %d of %d is done. A larger max_epoch goes on."
+            _log.warning(text, loop.epoch_num, max_epoch)
         for epoch in range(loop.starting_epoch, max_epoch + 1):
             loop.epoch_num = epoch
             callbacks.before_epoch()

@@ -107,7 +107,8 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
     """
     if not tf.is_tensor(cost):
         raise ModelError(
-            f"{owner} the cost, a scalar tensor; received {cost!r} of type {type(cost).__name__}."
+            f"{owner} the cost, a scalar tensor; received {cost!r} of type {type(cost).__name__}. Other "
+            "tensors are found by their names: tf.identity(logits, name=...)."
         )
     if cost.shape.rank != 0:
         raise ModelError(
@@ -115,7 +116,9 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
             "Reduce it, for example by tf.reduce_mean."
         )
     if not cost.dtype.is_floating:
-        raise ModelError(f"The cost {cost.name!r} has dtype {cost.dtype.name}; expected a float.")
+        raise ModelError(
+            f"The cost {cost.name!r} has dtype {cost.dtype.name}; expected a float, which has gradients."
+        )
     if cost.dtype.size < 4:
         raise ModelError(
             f"The cost {cost.name!r} has dtype {cost.dtype.name}, too coarse for sums over a batch. Compute "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -102,11 +103,13 @@ class TowerFunc:
         specs: its inputs.
 
     Raises:
-        ModelError: the specs are not distinct, well-named `tf.TensorSpec`s.
+        ModelError: the specs are not distinct, well-named `tf.TensorSpec`s, or the function takes another
+            number of tensors.
     """
 
     def __init__(self, function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> None:
         self.specs = check_specs(specs)
+        _check_arguments(function, self.specs)
         self._function = function
         self.towers: list[Tower] = []
 
@@ -146,7 +149,10 @@ def check_specs(specs: Sequence[tf.TensorSpec], owner: str = "inputs() must retu
         ModelError: they are not.
     """
     if not isinstance(specs, (list, tuple)):
-        raise ModelError(f"{owner} a list of tf.TensorSpec, received {specs!r}.")
+        raise ModelError(
+            f"{owner} a list of tf.TensorSpec, received {specs!r}. Give one for each component of a "
+            'datapoint, in order: [tf.TensorSpec([None, 28, 28], tf.float32, "image"), ...].'
+        )
     specs = list(specs)
     for spec in specs:
         if not isinstance(spec, tf.TensorSpec):
@@ -162,6 +168,23 @@ def check_specs(specs: Sequence[tf.TensorSpec], owner: str = "inputs() must retu
     if len(set(names)) != len(names):
         raise ModelError(f"{owner} distinct specs: names must be distinct, received {names}.")
     return specs
+
+
+def _check_arguments(function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> None:
+    if not specs:  # the function brings its inputs along
+        return
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):  # a builtin function has none
+        return
+    try:
+        signature.bind(*specs)
+    except TypeError:
+        names, called = [spec.name for spec in specs], getattr(function, "__qualname__", repr(function))
+        raise ModelError(
+            f"{called}{signature} cannot take the {len(names)} inputs {names}. It gets one tensor for each, "
+            "in this order: give it as many arguments, or declare other inputs."
+        ) from None
 
 
 def _not_counted(context: TowerContext) -> Sequence[str]:

@@ -89,6 +89,7 @@ def test_statistics_a_file_and_the_best_weights(config_of, walks, tmp_path):
     assert list(rows[0]) == COLUMNS
     assert [row["seed"] for row in rows] == ["50", "51", "52", "53", "54"] * 3
     last = np.array([float(row["r"]) for row in rows[-5:]])
+    assert evaluator.headlines() == ["evaluation_mean_return"]
     assert trainer.monitors.get_latest("evaluation_std_return") == pytest.approx(last.std())
     assert (returns[-1][1], trainer.monitors.get_latest("evaluation_episodes")) == (last.mean(), 5)
     assert (tmp_path / "log" / "max-evaluation_mean_return").exists()

@@ -119,8 +119,8 @@ class PolicyEvaluator(Callback):
         return [f"{self._name}_{part}" for part in parts]
 
     def headlines(self) -> Sequence[str]:
-        """Names the mean and the standard deviation."""
-        return self.produces()[:2]
+        """Names the mean return, which the evaluation is for."""
+        return self.produces()[:1]
 
     def __str__(self) -> str:
         return f"PolicyEvaluator({self._episodes} episodes, seeds from {self._seed})"
