@@ -263,6 +263,7 @@ class WorkerLoop:
         return patience > 0
 
     def _send(self, result: TaskResult, made: Any) -> None:
+        self._spans.flush()  # a trace may end when this arrives, and shows how it was made
         try:
             with self._spans.span("copy", "copy"):
                 self._channel.send(tuple(result), made or None)
