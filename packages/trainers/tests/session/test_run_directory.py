@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from towerpack_callbacks import JSONWriter, ModelSaver, ScalarPrinter
-from towerpack_trainers import ConfigError, SimpleTrainer
+from towerpack_callbacks import Callback, JSONWriter, ModelSaver, ScalarPrinter
+from towerpack_callbacks.checkpoint import load_variables
+from towerpack_trainers import ConfigError, SaverRestore, SimpleTrainer, SmartInit
 from towerpack_trainers.session import RunDirectory
 
 
@@ -48,6 +49,27 @@ def test_a_run_that_is_resumed_stays(configure, tmp_path):
     train(configure, max_epoch=2, resume="auto")
     train(configure, max_epoch=3, resume=tmp_path / "run" / "model-5")
     assert os.listdir(tmp_path) == ["run"]
+
+
+class Beginning(Callback):
+    """Keeps the slope that a training begins with."""
+
+    def _before_train(self):
+        self.slope = self.trainer.sess.run("slope/Read/ReadVariableOp:0")
+
+
+@pytest.mark.parametrize(
+    ("load", "name"),
+    [(SmartInit, "latest"), (SaverRestore, "model-10"), (lambda path: SmartInit([None, path]), "")],
+)
+def test_weights_of_the_run_that_is_moved_aside(configure, tmp_path, monkeypatch, load, name):
+    monkeypatch.chdir(tmp_path)
+    train(configure, log_dir="run")
+    started = Beginning()
+    init = load(os.path.join("run", name))
+    SimpleTrainer(configure(log_dir="run", session_init=init, callbacks=[started])).train()
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.1"]
+    assert started.slope == load_variables(tmp_path / "run.1")["slope"] != 0
 
 
 def test_a_run_resumed_from_elsewhere_is_not_mixed_with_another(configure, tmp_path):

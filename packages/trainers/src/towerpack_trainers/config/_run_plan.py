@@ -90,7 +90,9 @@ class RunPlan:
             LogDirTakenError: a run that goes on uses one of them.
             ConfigError: the log directory cannot be one of this run.
         """
-        self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
+        aside = self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
+        if self.log_dir is not None and aside is not None:
+            self.start.follow_move(self.log_dir, aside)
         if self.log_dir is not None:
             record_run(self.log_dir, explanation)
         if where := self.directory.describe():

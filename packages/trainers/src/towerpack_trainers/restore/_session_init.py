@@ -43,6 +43,14 @@ class SessionInit(abc.ABC):
     def restore(self, sess: tf.Session) -> None:
         """Assigns values to variables of the session's graph."""
 
+    def follow_move(self, place: Path, aside: Path) -> None:
+        """Learns that the files of an earlier run were moved to make room; by default, ignores it.
+
+        Args:
+            place: the log directory, in which they were.
+            aside: where they are now.
+        """
+
     def averaged(self) -> SessionInit:
         """Returns one that restores the averages of the callback `EMA` in place of the weights.
 
@@ -77,6 +85,9 @@ class SaverRestore(SessionInit):
 
     def averaged(self) -> SessionInit:
         return _averaged(self)
+
+    def follow_move(self, place: Path, aside: Path) -> None:
+        self._path = _moved(self._path, place, aside)
 
     def restore(self, sess: tf.Session) -> None:
         read = load_variables(self._path)
@@ -153,6 +164,11 @@ class MatchingRestore(SessionInit):
     def averaged(self) -> SessionInit:
         return _averaged(self)
 
+    def follow_move(self, place: Path, aside: Path) -> None:
+        if isinstance(self._values, Path):
+            self._values = _moved(self._values, place, aside)
+            self._source = str(self._values)
+
     def restore(self, sess: tf.Session) -> None:
         read = load_variables(self._values) if isinstance(self._values, Path) else self._values
         assert read is not None
@@ -179,6 +195,12 @@ def _averaged(init: _Init) -> _Init:
     changed = copy.copy(init)
     changed._averaged = True
     return changed
+
+
+def _moved(path: Path, place: Path, aside: Path) -> Path:
+    """Returns the path of a file after what was in `place` has moved to `aside`."""
+    whole, around = path.resolve(), place.resolve()
+    return aside / whole.relative_to(around) if whole.is_relative_to(around) else path
 
 
 def _renamed(

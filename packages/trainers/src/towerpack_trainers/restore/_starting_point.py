@@ -84,6 +84,9 @@ class StartingPoint(abc.ABC):
         """Returns what variables begin with instead of their own initial values, by name."""
         return {}
 
+    def follow_move(self, place: Path, aside: Path) -> None:
+        """Learns that what was in a directory is in another now, before anything is restored."""
+
     @abc.abstractmethod
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         """Restores variables, counters, callbacks and the position in the data, in a new session.
@@ -116,6 +119,9 @@ class LoadedStart(StartingPoint):
 
     def __init__(self, init: SessionInit) -> None:
         self._init = init
+
+    def follow_move(self, place: Path, aside: Path) -> None:
+        self._init.follow_move(place, aside)
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         self._init.restore(sess)

@@ -84,12 +84,15 @@ class RunDirectory:
             return None
         return f"files of this run: {self.path}{self._note}"
 
-    def prepare(self, resumed: Path | None = None, others: Iterable[Path] = ()) -> None:
+    def prepare(self, resumed: Path | None = None, others: Iterable[Path] = ()) -> Path | None:
         """Makes the directory and locks it. An earlier run in it is moved to `<log_dir>.1` (or .2, …).
 
         Args:
             resumed: the checkpoint that this run goes on from. A run of which that is one stays in its place.
             others: further directories that this run writes to, which are locked, too.
+
+        Returns:
+            Where the files of an earlier run are now; None if none were moved.
 
         Raises:
             LogDirTakenError: a run that goes on uses one of them.
@@ -99,17 +102,16 @@ class RunDirectory:
         elsewhere = [Path(place) for place in {os.path.realpath(other) for other in others} - {own}]
         for other in elsewhere:  # before anything is moved
             DirectoryLock.check_free(other)
-        if self.path is not None:
-            self._prepare_own(self.path, resumed)
+        aside = None if self.path is None else self._prepare_own(self.path, resumed)
         for other in elsewhere:
             self._hold_other(other)
+        return aside
 
-    def _prepare_own(self, path: Path, resumed: Path | None) -> None:
+    def _prepare_own(self, path: Path, resumed: Path | None) -> Path | None:
         self._hold(path)
         place = path.resolve()
         resuming = resumed is not None and resumed.resolve().is_relative_to(place)
-        if not resuming and _holds_run(place):
-            self._move_aside(place)
+        return None if resuming or not _holds_run(place) else self._move_aside(place)
 
     def _hold(self, directory: Path) -> None:
         _make_writable(directory)
@@ -148,7 +150,7 @@ class RunDirectory:
         self._note = f" ({log_dir} is used by another run)"
         return directory
 
-    def _move_aside(self, place: Path) -> None:
+    def _move_aside(self, place: Path) -> Path:
         if Path.cwd().is_relative_to(place):
             raise ConfigError(
                 f"log_dir={str(self.path)!r} holds an earlier run, which cannot be moved aside: this process "
@@ -169,6 +171,7 @@ class RunDirectory:
             aside = _free_name(place / _EARLIER)
             _move_contents(place, aside)
         self._note = f" (those of an earlier run are now in {aside})"
+        return aside
 
 
 def _make_new(directory: Path) -> bool:
