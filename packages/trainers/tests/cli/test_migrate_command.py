@@ -71,10 +71,27 @@ def rewritten(script):
             "def f():\n    from towerpack_dataflow import BatchData\n    return BatchData\n",
         ),
         ("def f():\n    import tensorpack as tp  # why\n", "def f():\n    # why\n    pass\n"),
+        (
+            "from tensorpack import (\n    # of data\n    BatchData,  # why\n)\nBatchData(f, 2)\n",
+            "# of data\n# why\nfrom towerpack_dataflow import BatchData\nBatchData(f, 2)\n",
+        ),
+        (
+            "if x: from tensorpack import (BatchData, # why\n  MapData)\nBatchData(f, 2)\n",
+            "if x:\n    # why\n    from towerpack_dataflow import BatchData, MapData\nBatchData(f, 2)\n",
+        ),
     ],
 )
 def test_imports_lead_to_the_five_wheels(before, after):
     assert rewritten(before) == after
+
+
+def test_another_star_behind_one_of_tensorpack_is_marked():
+    one, other = "from tensorpack import *\n", "from mine import *\n"
+    after = rewritten(one + other + "BatchData(f, 2)\n")
+    assert f"{MARK}this star may replace names of Tensorpack" in after
+    assert after.index("import BatchData") < after.index(MARK) < after.index(other)
+    assert MARK not in rewritten(other + one + "BatchData(f, 2)\n")
+    assert MARK not in rewritten("from tensorpack import BatchData\n" + other + "BatchData(f, 2)\n")
 
 
 @pytest.mark.parametrize(

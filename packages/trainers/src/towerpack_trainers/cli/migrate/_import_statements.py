@@ -11,7 +11,7 @@ from ._call_arguments import code_of
 from ._findings import NewImports
 from ._imported_names import is_of, walk
 
-__all__ = ["is_replaced", "leading_imports", "new_imports"]
+__all__ = ["comments_within", "is_replaced", "leading_imports", "new_imports"]
 
 _WIDTH = 100
 _REPLACED = ("tensorpack", "tensorflow", "horovod")
@@ -40,6 +40,12 @@ def new_imports(
         *sorted(needed.lines),
     ]
     return [_statement(line) for line in lines]
+
+
+def comments_within(statements: Iterable[cst.CSTNode]) -> list[cst.EmptyLine]:
+    """Returns the comments between the brackets of statements, as lines of their own."""
+    nodes = (node for statement in statements for node in walk(statement))
+    return [cst.EmptyLine(comment=node) for node in nodes if isinstance(node, cst.Comment)]
 
 
 def leading_imports(

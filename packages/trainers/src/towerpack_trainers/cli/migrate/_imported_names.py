@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import final
 
 import attrs
@@ -75,6 +76,17 @@ class ImportedNames:
     def given_by_stars(self) -> Mapping[str, Imported]:
         """The names that stars give, whether they are used or not."""
         return self._stars
+
+    def may_replace(self, node: cst.CSTNode) -> bool:
+        """Returns whether a statement is another module's star, behind one of Tensorpack's."""
+        if not self._stars or not self._is_star(node, own=False):
+            return False
+        earlier = takewhile(lambda each: each is not node, self._paths)
+        return any(self._is_star(each, own=True) for each in earlier)
+
+    def _is_star(self, node: cst.CSTNode, own: bool) -> bool:
+        path = self._paths.get(node, {}).get("*")
+        return path is not None and is_of(path, "tensorpack") is own
 
     def resolve(self, node: cst.BaseExpression) -> Imported | None:
         """Returns what a name, or an attribute of one, stands for; None for anything else."""

@@ -11,7 +11,7 @@ from ._call_arguments import change_arguments, with_finite_input
 from ._chosen_names import Choice, NameChooser, chain_of
 from ._class_rules import ClassRules
 from ._findings import Findings
-from ._import_statements import is_replaced, new_imports
+from ._import_statements import comments_within, is_replaced, new_imports
 from ._imported_names import ImportedNames, is_of
 from ._name_table import read_calls
 from ._training_launch import Launches
@@ -138,9 +138,13 @@ class Rewriter(cst.CSTTransformer):
         """Writes the imports of a line; a line whose statements are all gone goes later."""
         if not updated_node.body:
             return updated_node.with_changes(body=[_GONE])
+        if any(self._names.may_replace(node) for node in original_node.body):
+            self.findings.mark("this star may replace names of Tensorpack that are used below", "#names")
         imports = [node for node in original_node.body if self._is_replaced(node)]
         if not imports:
             return updated_node
+        lines = [*updated_node.leading_lines, *comments_within(imports)]
+        updated_node = updated_node.with_changes(leading_lines=lines)
         for node in imports:
             if self._imports[node].kept:
                 self.findings.mark("what is imported here has no counterpart", "#names")
@@ -161,6 +165,8 @@ class Rewriter(cst.CSTTransformer):
         lines = [
             cst.SimpleStatementLine([each.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for each in body
         ]
+        comments = comments_within(node for node in original_node.body if self._is_replaced(node))
+        lines[0] = lines[0].with_changes(leading_lines=comments)
         return cst.IndentedBlock(lines, header=updated_node.trailing_whitespace)
 
     def leave_IndentedBlock(
