@@ -1,14 +1,16 @@
 """The one door by which a training leaves its loop, and what may ask it to."""
 
+import json
 import logging
 import signal
+from contextlib import nullcontext
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, Callbacks, LoopState, StopTraining
+from towerpack_callbacks import Callback, Callbacks, LoopState, RunRecord, StopTraining
 from towerpack_inputsource import QueueInput
-from towerpack_trainers import EndOfInputError, TrainerStateError
+from towerpack_trainers import EndOfInputError, SimpleTrainer, TrainerStateError
 from towerpack_trainers.session import (
     SingleProcess,
     StopRequests,
@@ -213,3 +215,36 @@ def test_who_saves_nothing_anyway_is_not_warned(caplog):
 def test_a_threads_failure_is_raised_even_amid_triggers():
     with pytest.raises(ValueError, match="mine"):
         follow(amid_triggers=True, failure=ValueError("mine"))
+
+
+@pytest.mark.parametrize(
+    ("failure", "reason"),
+    [
+        (None, None),
+        (StopTraining("accuracy reached"), "accuracy reached"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (ValueError("labels\nin two lines"), "ValueError: labels"),
+    ],
+)
+def test_the_record_of_a_run_says_how_it_ended(configure, tmp_path, failure, reason):
+    class Raise(Callback):
+        def _trigger(self):
+            if failure is not None:
+                raise failure
+
+    trainer = SimpleTrainer(configure(callbacks=[Raise()], monitors=[RunRecord()], max_epoch=1))
+    stopped = failure is None or isinstance(failure, StopTraining)
+    with nullcontext() if stopped else pytest.raises(type(failure)):
+        trainer.train()
+    end = json.loads((tmp_path / "run" / "run.jsonl").read_text().splitlines()[-1])
+    assert (end["event"], end.get("reason", "").startswith(reason or "")) == ("end", True)
+    assert ("in _trigger" in end.get("traceback", "")) is not stopped and ("reason" in end) is bool(reason)
+
+
+def test_the_record_of_a_run_says_that_its_input_ended(configure, kit, tmp_path):
+    source = QueueInput(kit.line_data(3), infinite=False)
+    SimpleTrainer(
+        configure(dataflow=None, data=source, steps_per_epoch=5, monitors=[RunRecord()], max_epoch=9)
+    ).train()
+    end = json.loads((tmp_path / "run" / "run.jsonl").read_text().splitlines()[-1])
+    assert end["reason"] == "its input has ended" and "traceback" not in end

@@ -8,17 +8,20 @@ import os
 import socket
 import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
+from .._errors import StopTraining
 from ..writing import RUN_RECORD, RUN_RECORD_FORMAT, LineFile, atomic_write, cut_lines_after
 from ._monitor import Monitor
 
 __all__ = ["RunRecord"]
 
 _GRAPH = "graph.meta"
+_LONGEST_REASON, _LONGEST_TRACEBACK = 1_000, 50_000  # characters
 # Those that TensorFlow can write, and that `tf.train.import_meta_graph` needs; others have Python objects.
 _COLLECTIONS = [
     tf.GraphKeys.GLOBAL_VARIABLES,
@@ -34,7 +37,8 @@ class RunRecord(Monitor):
     `python -m towerpack_callbacks report` tells from it where the time has gone. Each line is a JSON object
     with an `event`, "start", "progress" (after an epoch, and when a checkpoint is made) or "end"; the `time`
     in seconds since 1970; the counters `epoch` and `step`; and the seconds `spent` since the start
-    (`LoopState.spent`). A start names the `format` of these lines, and the command. Nothing is cut off on a
+    (`LoopState.spent`). A start names the `format` of these lines, and the command; an end has the `reason`,
+    unless all epochs are done, and the `traceback` of an error. Nothing is cut off on a
     resume, so the steps that were lost are there, too. `tf.train.import_meta_graph` reads `graph.meta`.
     """
 
@@ -78,8 +82,20 @@ class RunRecord(Monitor):
         return {}
 
     def _after_train(self) -> None:
-        self._note("end")
+        self._note("end", **_reason(self.trainer.loop.ended_by))
         self._file = None
+
+
+def _reason(ended_by: BaseException | None) -> dict[str, str]:
+    """Returns what is recorded of the end of a training."""
+    if ended_by is None:
+        return {}
+    if isinstance(ended_by, StopTraining):
+        return {"reason": str(ended_by)}
+    whole = "".join(traceback.format_exception(ended_by))
+    # The end says what happened; of a recursion, the beginning is repetition.
+    last = traceback.format_exception_only(ended_by)[0].strip()
+    return {"reason": last[:_LONGEST_REASON], "traceback": whole[-_LONGEST_TRACEBACK:]}
 
 
 def _is_whole(line: bytes) -> bool:

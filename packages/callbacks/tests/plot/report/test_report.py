@@ -1,5 +1,6 @@
 """The page about one run: of real trainings, and of directories that are damaged."""
 
+import json
 import os
 import signal
 import subprocess
@@ -58,6 +59,26 @@ def test_a_page_has_all_parts_and_escapes_them(run, report):
     assert f"resume=&#x27;{run.resolve() / 'model-6'}&#x27;" in page
     assert "<script>alert" not in page and "&lt;script&gt;alert(1)" in page
     assert "http:" not in page.replace("http://www.w3.org/2000/svg", "") and "https:" not in page
+
+
+def test_a_page_says_how_a_run_ended(tmp_path, report):
+    end = {"event": "end", "time": 9, "epoch": 1, "step": 2}
+    start = {**end, "event": "start", "format": 1}
+    error = {"reason": f"ValueError: {EVIL}", "traceback": f"Traceback:\n{EVIL}"}
+    for last, told, untold in (
+        ({**end, **error}, "ValueError: &lt;/script&gt;", "<script>alert"),
+        (
+            {**end, "reason": "accuracy reached"},
+            "step 2, in epoch 1; started once. accuracy reached.",
+            "Traceback",
+        ),
+        (end, "step 2, in epoch 1; started once.", "Traceback"),
+        ({**end, "reason": 5, "traceback": [None]}, "started once. 5.", "NoneType"),
+    ):
+        (tmp_path / "run.jsonl").write_text(f"{json.dumps(start)}\n{json.dumps(last)}\n")
+        status, page, _ = report(tmp_path)
+        assert status == 0 and told in page and untold not in page
+        assert ("<summary>Traceback" in page) is ("traceback" in last)
 
 
 def test_images_are_read_from_event_files(run):

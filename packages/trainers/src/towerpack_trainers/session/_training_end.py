@@ -89,6 +89,7 @@ class TrainingEnd:
     def _translate(self, failure: BaseException) -> BaseException | None:
         failure = self.processes.translate_error(failure, self.coord)
         error = translate_error(failure, self.loop, self.inputs, self.coord)
+        self.loop.ended_by = error or StopTraining(self.inputs.stop_reason(failure))
         if error is not None:
             # At once: what callbacks do at the end may take long.
             self.processes.announce_failure(error)

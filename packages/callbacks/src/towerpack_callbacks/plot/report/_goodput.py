@@ -23,6 +23,7 @@ class Stretch:
         first_step, last_step: finished steps at these moments.
         kept_step: the step from which the run went on, or would go on; what was done after it is lost.
         ended: whether the training came to an end; else it goes on or was killed.
+        reason: why it ended; empty if all epochs are done, or it did not end.
         training, waiting, saving, lost: seconds; they add up to `end - start`.
     """
 
@@ -32,6 +33,7 @@ class Stretch:
     last_step: int
     kept_step: int
     ended: bool
+    reason: str
     training: float
     waiting: float
     saving: float
@@ -108,6 +110,7 @@ def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
         last_step=last.step,
         kept_step=kept,
         ended=segment.ended,
+        reason=segment.reason,
         training=span - waiting - saving,
         waiting=waiting,
         saving=saving,

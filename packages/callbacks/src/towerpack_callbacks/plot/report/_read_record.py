@@ -43,11 +43,15 @@ class Segment:
         events: in order; the first one is the start.
         ended: whether the training came to an end, if by an error; else it goes on or was killed.
         facts: what the start says besides: command, working directory, host, process, last epoch.
+        reason: why it ended; empty if all epochs are done, or it did not end.
+        traceback: where the error that ended it was raised; empty if it was none.
     """
 
     events: tuple[Event, ...]
     ended: bool
     facts: Mapping[str, Any]
+    reason: str = ""
+    traceback: str = ""
 
 
 def read_record(log_dir: Path) -> tuple[list[Segment], int]:
@@ -82,7 +86,9 @@ def read_record(log_dir: Path) -> tuple[list[Segment], int]:
 
 
 def _segment(rows: list[dict[str, Any]]) -> Segment:
-    return Segment(tuple(map(_event, rows)), rows[-1]["event"] == "end", rows[0])
+    end = rows[-1] if rows[-1]["event"] == "end" else None
+    reason, traceback = ("" if end is None else str(end.get(key, "")) for key in ("reason", "traceback"))
+    return Segment(tuple(map(_event, rows)), end is not None, rows[0], reason, traceback)
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

@@ -64,6 +64,7 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
         resume_section(checkpoint, segments),
         starts_section(goodput),
         data_position(checkpoint, state),
+        *(folded("Traceback", one.traceback) for one in segments[-1:] if one.traceback),
         folded("What the training is made of", _text(log_dir / EXPLANATION, notes)),
         folded("Environment", _text(log_dir / ENVIRONMENT, notes)),
         folded("Log", _text(log_dir / LOG, notes)),

@@ -41,7 +41,8 @@ def _state(segments: Sequence[Segment]) -> str:
     starts = "once" if len(segments) == 1 else f"{len(segments)} times"
     where = f"at step {last.step}, in epoch {last.epoch}{of}; started {starts}"
     if segments[-1].ended:
-        return f"Ended on {_date(last.time)} {where}."
+        reason = segments[-1].reason
+        return f"Ended on {_date(last.time)} {where}{f'. {reason}' if reason else ''}."
     return f"Goes on or was killed: its last sign is of {_date(last.time)}, {where}."
 
 
@@ -81,7 +82,7 @@ def starts_section(goodput: Goodput) -> str:
 def _start_row(number: int, one: Stretch) -> str:
     seconds = map(_duration, (one.training, one.waiting, one.saving, one.lost))
     cells = [_date(one.start), f"{one.first_step} to {one.last_step}", f"to {one.kept_step}", *seconds]
-    return _row([str(number)], cells, ["ended" if one.ended else "no end"])
+    return _row([str(number)], cells, [escape(one.reason or ("ended" if one.ended else "no end"))])
 
 
 def _row(left: Sequence[str], numbers: Sequence[str], right: Sequence[str] = ()) -> str:
