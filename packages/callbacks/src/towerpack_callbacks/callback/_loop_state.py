@@ -46,7 +46,7 @@ class LoopState:
         spent: seconds of this run, as far as it was measured, by what they were spent on: "wait" for data,
             "save" a checkpoint while the steps stand still.
         ended_by: what has ended the training, for `_after_train`: an error, or a `StopTraining` that says
-            why. None if all epochs are done, or in a loop that does not say it.
+            why. None at other times, if all epochs are done, and in a loop that does not say it.
     """
 
     steps_per_epoch: int

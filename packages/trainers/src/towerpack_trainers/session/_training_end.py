@@ -73,6 +73,8 @@ class TrainingEnd:
                 raise cause from late
             if late is not error:  # a thread's, which the loop has raised already
                 _log.exception("A callback failed in after_train, after the training had failed")
+        finally:
+            self.loop.ended_by = None  # its traceback would keep alive what failed
         if error is not None:
             raise error
 
