@@ -90,6 +90,7 @@ def test_another_star_behind_one_of_tensorpack_is_marked():
     after = rewritten(one + other + "BatchData(f, 2)\n")
     assert f"{MARK}this star may replace names of Tensorpack" in after
     assert after.index("import BatchData") < after.index(MARK) < after.index(other)
+    assert after.count(MARK) == rewritten(f"{one}if x: {other}BatchData(f, 2)\n").count(MARK) == 1
     assert MARK not in rewritten(other + one + "BatchData(f, 2)\n")
     assert MARK not in rewritten("from tensorpack import BatchData\n" + other + "BatchData(f, 2)\n")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import takewhile
 from typing import final
 
 import attrs
@@ -61,6 +60,7 @@ class ImportedNames:
         self._table = table
         self._paths: dict[cst.CSTNode, dict[str, str]] = {}
         self._stars: dict[str, Imported] = {}
+        self._later_stars: set[cst.CSTNode] = set()
         for node in walk(module):
             if isinstance(node, (cst.Import, cst.ImportFrom)):
                 self._paths[node] = {bound: table.full_path(path) for bound, path in _bindings(node)}
@@ -79,14 +79,7 @@ class ImportedNames:
 
     def may_replace(self, node: cst.CSTNode) -> bool:
         """Returns whether a statement is another module's star, behind one of Tensorpack's."""
-        if not self._stars or not self._is_star(node, own=False):
-            return False
-        earlier = takewhile(lambda each: each is not node, self._paths)
-        return any(self._is_star(each, own=True) for each in earlier)
-
-    def _is_star(self, node: cst.CSTNode, own: bool) -> bool:
-        path = self._paths.get(node, {}).get("*")
-        return path is not None and is_of(path, "tensorpack") is own
+        return node in self._later_stars
 
     def resolve(self, node: cst.BaseExpression) -> Imported | None:
         """Returns what a name, or an attribute of one, stands for; None for anything else."""
@@ -113,6 +106,8 @@ class ImportedNames:
     def _add_star(self, node: cst.ImportFrom, table: NameTable) -> None:
         module = _module_of(node)
         if not is_of(module, "tensorpack"):
+            if self._stars:
+                self._later_stars.add(node)
             return
         given = {
             entry.name: f"tensorpack.{entry.module}.{entry.name}" for entry in table.given_by_star(module)

@@ -138,18 +138,11 @@ class Rewriter(cst.CSTTransformer):
         """Writes the imports of a line; a line whose statements are all gone goes later."""
         if not updated_node.body:
             return updated_node.with_changes(body=[_GONE])
-        if any(self._names.may_replace(node) for node in original_node.body):
-            self.findings.mark("this star may replace names of Tensorpack that are used below", "#names")
-        imports = [node for node in original_node.body if self._is_replaced(node)]
+        imports = self._replaced(original_node.body)
         if not imports:
             return updated_node
         lines = [*updated_node.leading_lines, *comments_within(imports)]
         updated_node = updated_node.with_changes(leading_lines=lines)
-        for node in imports:
-            if self._imports[node].kept:
-                self.findings.mark("what is imported here has no counterpart", "#names")
-            if any(is_of(path, "tensorflow.contrib") for path in self._names.statements[node].values()):
-                self.findings.mark("`tensorflow.contrib` is not there", "#what-tensorflow-no-longer-has")
         if len(original_node.body) == 1:
             return self._as_lines(updated_node, self._new(original_node.body[0]))
         body = [each for old in updated_node.body for each in self._new(old)]
@@ -159,14 +152,14 @@ class Rewriter(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
     ) -> cst.BaseSuite:
         """Writes the imports of a body on the line of its header, which becomes a block."""
-        if updated_node.body and not any(self._is_replaced(node) for node in original_node.body):
+        imports = self._replaced(original_node.body)
+        if updated_node.body and not imports:
             return updated_node
         body = [each for old in updated_node.body for each in self._new(old)] or [cst.Pass()]
         lines = [
             cst.SimpleStatementLine([each.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for each in body
         ]
-        comments = comments_within(node for node in original_node.body if self._is_replaced(node))
-        lines[0] = lines[0].with_changes(leading_lines=comments)
+        lines[0] = lines[0].with_changes(leading_lines=comments_within(imports))
         return cst.IndentedBlock(lines, header=updated_node.trailing_whitespace)
 
     def leave_IndentedBlock(
@@ -213,6 +206,18 @@ class Rewriter(cst.CSTTransformer):
                 imported = self._names.resolve(base.value)
                 found.append(imported.path.rpartition(".")[2] if imported is not None else "")
         return found
+
+    def _replaced(self, statements: Sequence[cst.BaseSmallStatement]) -> list[cst.BaseSmallStatement]:
+        """Returns the imports that are written anew, and marks what is work for a person in any import."""
+        if any(self._names.may_replace(node) for node in statements):
+            self.findings.mark("this star may replace names of Tensorpack that are used below", "#names")
+        imports = [node for node in statements if self._is_replaced(node)]
+        for node in imports:
+            if self._imports[node].kept:
+                self.findings.mark("what is imported here has no counterpart", "#names")
+            if any(is_of(path, "tensorflow.contrib") for path in self._names.statements[node].values()):
+                self.findings.mark("`tensorflow.contrib` is not there", "#what-tensorflow-no-longer-has")
+        return imports
 
     def _is_replaced(self, node: cst.CSTNode) -> bool:
         return node in self._names.statements and is_replaced(self._names.statements[node])
