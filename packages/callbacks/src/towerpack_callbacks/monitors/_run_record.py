@@ -93,8 +93,8 @@ def _reason(ended_by: BaseException | None) -> dict[str, str]:
     if isinstance(ended_by, StopTraining):
         return {"reason": str(ended_by)}
     whole = "".join(traceback.format_exception(ended_by))
-    # The end says what happened; of a recursion, the beginning is repetition.
     last = traceback.format_exception_only(ended_by)[0].strip()
+    # The end says what happened; of a recursion, the beginning is repetition.
     return {"reason": last[:_LONGEST_REASON], "traceback": whole[-_LONGEST_TRACEBACK:]}
 
 

@@ -91,9 +91,9 @@ class RunPlan:
             ConfigError: the log directory cannot be one of this run.
         """
         aside = self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
-        if self.log_dir is not None and aside is not None:
-            self.start.follow_move(self.log_dir, aside)
         if self.log_dir is not None:
+            if aside is not None:
+                self.start.follow_move(self.log_dir, aside)
             record_run(self.log_dir, explanation)
         if where := self.directory.describe():
             self.monitors.put_message(where)

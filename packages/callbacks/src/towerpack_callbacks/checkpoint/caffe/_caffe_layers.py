@@ -119,10 +119,9 @@ def _read_layer(message: MessageFields, form: _Numbering) -> CaffeLayer:
 
 def _read_blob(message: MessageFields) -> np.ndarray:
     """Returns an array of float32, of the shape that the blob has; V1 always has four axes."""
-    values = message.floats(_BLOB_DOUBLES, "<f8") if _BLOB_DOUBLES in message else None
-    if values is None:
-        values = message.floats(_BLOB_FLOATS, "<f4")
-    shape = [message.number(field, 1) for field in _BLOB_SIZES]
+    field, dtype = (_BLOB_DOUBLES, "<f8") if _BLOB_DOUBLES in message else (_BLOB_FLOATS, "<f4")
+    values = message.floats(field, dtype)
+    shape = [message.number(axis, 1) for axis in _BLOB_SIZES]
     if _BLOB_SHAPE in message:
         shape = next(iter(message.messages(_BLOB_SHAPE))).numbers(_SHAPE_SIZES)
     if len(shape) > _MOST_AXES or max(shape, default=1) > _LONGEST_AXIS:
