@@ -9,13 +9,10 @@ classification: labelling unsegmented sequence data with recurrent neural networ
 label error rate of lines of held-out digits: the digits to insert, remove or replace, for each in the lines.
 """
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import tensorflow.compat.v1 as tf
 from handwritten_lines import HEIGHT, make_flows, write_lines
-from options import read_options, train
+from options import run, train
 
 from towerpack_callbacks import (
     Inferencer,
@@ -109,16 +106,5 @@ def train_on(folder, options):
     return f"label error rate {greedy:.4f} by the likeliest columns, {beam:.4f} by beam search"
 
 
-def main():
-    """Runs the command line."""
-    options = read_options(__doc__, epochs=8, data="the folder of lines; they are drawn without it")
-    if options.data is not None:
-        print(train_on(options.data, options))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        write_lines(Path(folder))
-        print(train_on(Path(folder), options))
-
-
 if __name__ == "__main__":
-    main()
+    run(train_on, write_lines, __doc__, epochs=8, data="the folder of lines; they are drawn without it")

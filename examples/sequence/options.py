@@ -9,27 +9,42 @@ The last line that a script prints is its figure.
 
 import argparse
 import logging
+import tempfile
 from pathlib import Path
 
 from towerpack_callbacks import ModelSaver
 from towerpack_trainers import SimpleTrainer, TrainConfig
 
 
-def read_options(description, epochs, data):
-    """Reads the command line, and lets the training say how it goes.
+def run(train_on, make_files, description, epochs, data):
+    """Trains as the command line says, and prints the figure.
 
     Args:
+        train_on: trains on the files in a folder, with the options of the command line; returns the figure.
+        make_files: makes the files of a folder that lasts as long as the training, if the command line has
+            none.
         description: of the script; its first line is printed by `--help`.
         epochs: the last epoch, unless the command line has another.
         data: what `--data` is for.
     """
+    options = read_options(description, epochs, data)
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    if options.data is not None:
+        print(train_on(options.data, options))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        make_files(Path(folder))
+        print(train_on(Path(folder), options))
+
+
+def read_options(description, epochs, data):
+    """Reads the command line."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     directory = Path("train_log") / Path(parser.prog).stem
     parser.add_argument("--data", type=Path, metavar="FOLDER", help=data)
     parser.add_argument("--epochs", type=int, default=epochs, help=f"the last epoch; {epochs} if not given")
     parser.add_argument("--seed", type=int, default=0, help="of the training; 0 if not given")
     parser.add_argument("--log-dir", type=Path, default=directory, help=f"{directory} if not given")
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     return parser.parse_args()
 
 

@@ -9,12 +9,9 @@ reading of a text it is set to zero. With dropout between the layers, after Zare
 text, at the epoch that is best on the validation text, beside those of models that count words and pairs.
 """
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 import tensorflow.compat.v1 as tf
-from options import read_options, train
+from options import run, train
 from words import Windows, bigram_perplexity, read_words, unigram_perplexity, write_text
 
 from towerpack_callbacks import (
@@ -126,16 +123,5 @@ def train_on(folder, options):
     return f"perplexity {test[int(np.argmin(valid))]:.1f} of {count} words; by counting {', '.join(counted)}"
 
 
-def main():
-    """Runs the command line."""
-    options = read_options(__doc__, epochs=6, data="the folder of the files; a text is made without it")
-    if options.data is not None:
-        print(train_on(options.data, options))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        write_text(Path(folder))
-        print(train_on(Path(folder), options))
-
-
 if __name__ == "__main__":
-    main()
+    run(train_on, write_text, __doc__, epochs=6, data="the folder of the files; a text is made without it")
