@@ -14,7 +14,7 @@ import pytest
 def idx(array):
     """Bytes of an array in MNIST's format."""
     sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
-    return gzip.compress(bytes((0, 0, 8, array.ndim)) + sizes + array.tobytes())
+    return gzip.compress(bytes((0, 0, 8, array.ndim)) + sizes + array.tobytes(), mtime=0)
 
 
 def tar(**members):

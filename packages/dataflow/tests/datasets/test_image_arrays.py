@@ -59,6 +59,7 @@ def test_a_missing_file_is_downloaded(server, write_mnist, tmp_path, monkeypatch
         (idx(np.zeros((9, 28, 28), np.uint8)), "has 7 labels, and there are 9 images"),
         (b"", "is no IDX file"),
     ],
+    ids=["cut off", "two axes", "a page of the web", "more images than labels", "empty"],
 )
 def test_a_damaged_file_of_digits_is_named(content, message, write_mnist, tmp_path):
     write_mnist()
