@@ -294,7 +294,7 @@ def test_shared_files_count_once_and_stay_as_long_as_a_checkpoint_has_them(line,
     kept = all_checkpoints(line.log_dir)
     assert [path.name for path in kept] == ["model-9", "model-12"]
     [told] = [text for text in caplog.messages if "on the disk" in text]
-    assert told.startswith(f"The 2 checkpoints in {line.log_dir} hold ")
+    assert told.startswith(f"Checkpoints in {line.log_dir}: 2, together ")
     alone = [disk_usage([path]) for path in kept]
     assert alone[1] < disk_usage(kept) < sum(alone) - 3 * 200_000
     shutil.rmtree(memory.directory)
@@ -306,7 +306,7 @@ def test_shared_files_count_once_and_stay_as_long_as_a_checkpoint_has_them(line,
 def test_what_is_held_is_told_at_the_end_if_nothing_was_removed(line, caplog):
     caplog.set_level("INFO")
     line.run([ModelSaver()])
-    assert [text for text in caplog.messages if "The 2 checkpoints in" in text]
+    assert [text for text in caplog.messages if text.startswith("Checkpoints in ") and ": 2, together" in text]
 
 
 def test_commands_know_files(line, memory, capsys):

@@ -148,6 +148,7 @@ def test_calls_are_written_as_ours(before, after):
         ("logger.set_logger_dir('x')", "#logging-and-directories"),
         ("MinSaver('x', reverse=True)", "#callbacks"),
         ("ModelSaver(*options)", "#arguments-without-a-counterpart"),
+        ("SyncMultiGPUTrainerReplicated(4, gpus=2)", "#arguments-without-a-counterpart"),
         ("MultiThreadRunner(lambda: df, 2, 3)", "#names"),
         ("x = get_tf_version_tuple()", "#names"),
         ("TrainConfig(session_creator=NewSessionCreator())", "#sessions"),

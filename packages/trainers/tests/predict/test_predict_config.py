@@ -24,9 +24,22 @@ def test_a_function_instead_of_a_model(kit):
         np.testing.assert_array_equal(predict(X)[0], 3 * X)
 
 
-def test_without_values_the_initializers_count():
+def test_without_values_the_initializers_count_and_it_warns(caplog):
     with OfflinePredictor(config()) as predict:
         np.testing.assert_array_equal(predict(X)[0], X)
+    assert "no session_init: 1 trainable variables, such as slope, keep their initial values" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"session_init": DictRestore({"slope": np.float32(3)})},
+        {"tower_func": lambda x: tf.add(x, x, name="y")},
+    ],
+)
+def test_trained_values_and_models_without_any_are_not_warned_of(changes, caplog):
+    with OfflinePredictor(config(**changes)):
+        assert not caplog.text
 
 
 def test_inputs_are_returned_as_they_were_fed():

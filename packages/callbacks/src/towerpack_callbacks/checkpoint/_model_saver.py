@@ -180,7 +180,7 @@ class ModelSaver(Callback):
         there = all_checkpoints(self._dir)
         if there and not self._told:
             held = readable_size(disk_usage(there))
-            _log.info("The %d checkpoints in %s hold %s on the disk.", len(there), self._dir, held)
+            _log.info("Checkpoints in %s: %d, together %s on the disk.", self._dir, len(there), held)
             self._told = True
 
     def _steps_there(self, last: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -18,6 +19,8 @@ from ..towers._tower import TowerFunc
 
 __all__ = ["PredictConfig"]
 
+_log = logging.getLogger("towerpack_trainers")
+
 
 @final
 @refuse_assignment
@@ -31,7 +34,7 @@ class PredictConfig:
             `ModelDesc.build_graph`.
         input_signature: the specs of its inputs; `tower_func` needs them.
         session_init: where the variables' values come from, such as `SaverRestore("train_log/run/latest")`;
-            None: from their initializers.
+            None: from their initializers, with a warning if any of them are trainable.
         output_names: names of the tensors to fetch, as the model names them.
         input_names: names of inputs or tensors to feed; None: all inputs.
         return_input: whether a call returns a pair: the arrays that were fed, and the outputs.
@@ -105,3 +108,10 @@ class PredictConfig:
         """
         if self.session_init is not None:
             (self.session_init.averaged() if self.ema else self.session_init).restore(sess)
+        elif untrained := sess.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
+            _log.warning(
+                "PredictConfig received no session_init: %d trainable variables, such as %s, keep their "
+                "initial values, so an untrained model predicts. Give session_init=SaverRestore(path).",
+                len(untrained),
+                untrained[0].op.name,
+            )

@@ -93,8 +93,10 @@ def judge_epoch(
 
 @final
 class InputReport(Callback):
-    """Tells the console whether the data or the model is the slower one, after an epoch that changes it.
+    """Tells the console whether the data or the model is the slower one, first and when it changes.
 
+    A change is told when a second epoch in a row shows it: where both are about as fast, epochs differ by
+    chance.
     How long a step waits for its data is measured in the graph, by two clocks before and behind the first
     tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60. With
     them the fill of the queue is noted; the medians count. A sample may be the single step behind a call of
@@ -118,6 +120,7 @@ class InputReport(Callback):
 
     def _setup_graph(self) -> None:
         self._told: SlowerSide | None = None
+        self._shown: SlowerSide | None = None  # by the epoch before
         if not self._tensors:
             return
         with tf.device("/cpu:0"):
@@ -167,9 +170,15 @@ class InputReport(Callback):
         if waited is not None:
             self.trainer.loop.spend("wait", waited * (time.monotonic() - self._began))
         verdict = judge_epoch(spent, waited, filled, len(self._waits))
-        if verdict is not None and verdict.slower is not self._told:
-            self._told = verdict.slower
+        if verdict is not None and self._is_news(verdict.slower):
             self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {verdict}")
+
+    def _is_news(self, side: SlowerSide) -> bool:
+        news = side is not self._told and (self._told is None or side is self._shown)
+        self._shown = side
+        if news:
+            self._told = side
+        return news
 
     def _waited(self) -> float | None:
         """Returns the share of a step's time that it waited, as the median; None without a sample."""

@@ -61,9 +61,12 @@ def change_arguments(call: cst.Call, change: CallChange, name: str, findings: Fi
         return call
     # Names that are written now may stand before arguments without one.
     changed = sorted(_changed(call.args, change, name, findings), key=lambda each: each.keyword is not None)
-    present = {each.keyword.value for each in changed if each.keyword is not None}
+    written = [each.keyword.value for each in changed if each.keyword is not None]
+    if len(set(written)) < len(written):  # a call that Tensorpack refuses, too
+        findings.mark(f"`{name}` takes other arguments", "#arguments-without-a-counterpart")
+        return call
     added = [
-        keyword(key, cst.parse_expression(value)) for key, value in change.add.items() if key not in present
+        keyword(key, cst.parse_expression(value)) for key, value in change.add.items() if key not in written
     ]
     if not added and len(changed) == len(call.args):
         return call.with_changes(args=changed)
