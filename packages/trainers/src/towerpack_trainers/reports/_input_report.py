@@ -97,6 +97,7 @@ class InputReport(Callback):
 
     A change is told when a second epoch in a row shows it: where both are about as fast, epochs differ by
     chance.
+
     How long a step waits for its data is measured in the graph, by two clocks before and behind the first
     tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60. With
     them the fill of the queue is noted; the medians count. A sample may be the single step behind a call of
