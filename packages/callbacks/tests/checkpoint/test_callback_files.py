@@ -306,7 +306,8 @@ def test_shared_files_count_once_and_stay_as_long_as_a_checkpoint_has_them(line,
 def test_what_is_held_is_told_at_the_end_if_nothing_was_removed(line, caplog):
     caplog.set_level("INFO")
     line.run([ModelSaver()])
-    assert [text for text in caplog.messages if text.startswith("Checkpoints in ") and ": 2, together" in text]
+    [told] = [text for text in caplog.messages if "on the disk" in text]
+    assert told.startswith(f"Checkpoints in {line.log_dir}: 2, together ")
 
 
 def test_commands_know_files(line, memory, capsys):
