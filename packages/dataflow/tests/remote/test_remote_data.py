@@ -64,6 +64,9 @@ def sending(df, addr=ANY, passes=None, **options):
         thread.start()
         try:
             yield sender.address
+        except BaseException:  # nobody receives the rest: what failed is to be told, not to be waited for
+            sender.close()
+            raise
         finally:
             if passes is None:
                 sender.close()

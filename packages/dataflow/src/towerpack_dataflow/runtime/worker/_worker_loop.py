@@ -1,17 +1,13 @@
-"""The life of a worker: a loop that does tasks, and for a process a guard that ends it with its parent."""
+"""The life of a worker: how a process prepares, and the loop that does tasks."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import fcntl
 import logging
 import os
-import select
 import signal
 import socket
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
@@ -31,6 +27,7 @@ from ..transport import (
     pack_error,
     restore_environment,
 )
+from ._process_end import die_with, leave
 from ._single_sends import SingleSends
 from ._task_handler import TaskHandler, WorkerService
 from ._task_messages import PassSpec, TaskResult
@@ -39,8 +36,6 @@ from ._worker_thread import InProcessMessage, ThreadChannel
 
 __all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]
 
-_GRACE = 0.2  # seconds that a worker may take to leave by itself once its parent is gone
-_PR_SET_PDEATHSIG = 1
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MOST_FROM_HEAP = 2**25  # the most that glibc accepts
 
@@ -69,7 +64,7 @@ def main(
     restore_environment(tunables)
     _keep_freed_memory()
     end = socket.socket(fileno=connection)
-    _die_with(parent, end, lifeline)
+    die_with(parent, end, lifeline)
     channel = Channel(end, slots=SlotPool(CopyThread()))
     info = WorkerInfo(number, total)
 
@@ -84,7 +79,7 @@ def main_forked(end: socket.socket, parent: int, lifeline: int, start: WorkerSta
     """Runs a worker in a copy of the parent."""
     _ignore_interrupts()
     _open_standard_streams()
-    _die_with(parent, end, lifeline)
+    die_with(parent, end, lifeline)
     _run(Channel(end, slots=SlotPool(CopyThread())), lambda: start)
 
 
@@ -105,7 +100,7 @@ def _run(channel: Channel, arrive: Callable[[], WorkerStart]) -> None:
         sys.excepthook(*sys.exc_info())
         code = 1
     finally:
-        _leave(code)
+        leave(code)
 
 
 def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandler | WorkerService:
@@ -294,35 +289,6 @@ def _open_standard_streams() -> None:
     os.close(descriptor)
 
 
-def _die_with(parent: int, end: socket.socket, lifeline: int) -> None:
-    """Ends this process when the parent is gone, even in the middle of a datapoint.
-
-    The kernel's own signal works even inside C code that never returns, but it is sent when the *thread*
-    ends that started this process; so it is requested only if that was the main thread. Else the end of a
-    pipe, whose other end only the parent has, sends the same signal.
-    """
-    if lifeline >= 0:
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-    elif sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-    threading.Thread(target=_watch, args=(parent, end.fileno()), daemon=True, name="parent watch").start()
-
-
-def _watch(parent: int, connection: int) -> None:
-    poll = select.poll()
-    poll.register(connection, 0)  # reports only that the other end is closed
-    # On an old kernel, or another system, the connection alone shows the parent's end.
-    with contextlib.suppress(AttributeError, OSError):
-        poll.register(os.pidfd_open(parent), select.POLLIN)
-    poll.poll()
-    threading.Event().wait(_GRACE)
-    os._exit(1)
-
-
 def _keep_freed_memory() -> None:
     """Has malloc keep freed blocks, which serve the next datapoint while still warm.
 
@@ -339,12 +305,3 @@ def _one_thread_for_opencv() -> None:
     opencv = sys.modules.get("cv2")
     if opencv is not None:
         opencv.setNumThreads(0)
-
-
-def _leave(code: int) -> None:
-    # As multiprocessing does: without the interpreter's long shutdown, and without hooks that a fork
-    # inherited. Workers of this worker end by themselves.
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):
-            stream.flush()
-    os._exit(code)
