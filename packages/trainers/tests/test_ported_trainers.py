@@ -17,6 +17,7 @@ from towerpack_trainers import (
     TowerTrainer,
     TrainConfig,
     Trainer,
+    UnknownArgumentError,
     default_session_config,
 )
 from towerpack_trainers.testing import FinalVariables
@@ -38,6 +39,24 @@ def test_an_argument_that_is_assigned_later(name, configure):
 def test_an_argument_that_does_not_exist_is_assigned(configure):
     with pytest.raises(FrozenConfigError, match=r"no argument 'steps_per_epoc'.*steps_per_epoch"):
         configure().steps_per_epoc = 3
+
+
+@pytest.mark.parametrize(
+    "wrong, right", [("max_epochs", "max_epoch"), ("epochs", "max_epoch"), ("logdir", "log_dir")]
+)
+def test_an_argument_by_a_name_of_elsewhere(wrong, right):
+    with pytest.raises(
+        UnknownArgumentError, match=f"{wrong!r}. Is {right}= meant[?] It has: model,"
+    ) as caught:
+        TrainConfig(**{wrong: 1})
+    assert isinstance(caught.value, ConfigError) and isinstance(caught.value, TypeError)
+
+
+def test_an_argument_that_is_like_no_other_or_has_no_name(configure):
+    with pytest.raises(UnknownArgumentError, match=r"no argument 'zzz'\. It has: model, dataflow,"):
+        attrs.evolve(configure(), zzz=1)
+    with pytest.raises(UnknownArgumentError, match=r"TrainConfig received 5 without a name; .*name=value"):
+        TrainConfig(5)
 
 
 def test_a_configuration_can_still_be_changed_by_a_copy(configure):

@@ -23,6 +23,7 @@ from ._errors import (
     TowerRuleError,
     TraceError,
     TrainerStateError,
+    UnknownArgumentError,
 )
 from .base import (
     BuilderTrainer,
@@ -165,6 +166,7 @@ __all__ = [
     "TrainConfig",
     "Trainer",
     "TrainerStateError",
+    "UnknownArgumentError",
     "VariableAssignmentOptimizer",
     "apply_grad_processors",
     "collect_env_info",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import numbers
 import re
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 from attrs import validators
 
-from ._errors import ConfigError, FrozenConfigError
+from ._errors import ConfigError, FrozenConfigError, UnknownArgumentError
 
 __all__ = [
     "as_int",
@@ -20,13 +22,13 @@ __all__ = [
     "check_number",
     "check_optimizer",
     "compile_regex",
+    "explain_misuse",
     "instance_of",
     "list_of",
     "make_optimizer",
     "matcher",
     "one_of",
     "positive_number",
-    "refuse_assignment",
     "whole_number",
 ]
 
@@ -48,22 +50,35 @@ _Config = TypeVar("_Config")
 # ---- attrs classes, their validators and converters
 
 
-def refuse_assignment(kind: type[_Config]) -> type[_Config]:
-    """Lets a frozen attrs class say, where one of its arguments is assigned, what to write instead."""
+def explain_misuse(kind: type[_Config]) -> type[_Config]:
+    """Lets a frozen attrs class say what to write instead of a wrong argument, or of an assignment."""
     name, arguments = kind.__name__, [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]
+    has = f"It has: {', '.join(arguments)}."
+    make: Callable[..., None] = kind.__init__
+
+    @functools.wraps(make)
+    def make_of_known(config: _Config, *unnamed: Any, **named: Any) -> None:
+        if unnamed:
+            raise UnknownArgumentError(
+                f"{name} received {unnamed[0]!r} without a name; write {name}(name=value). {has}"
+            )
+        for argument in named:
+            if argument not in arguments:
+                alike = difflib.get_close_matches(argument, arguments, n=1)
+                meant = f" Is {alike[0]}= meant?" if alike else ""
+                raise UnknownArgumentError(f"{name} has no argument {argument!r}.{meant} {has}")
+        make(config, **named)
 
     def refuse(config: _Config, attribute: str, value: Any) -> None:
         if attribute not in arguments:
-            raise FrozenConfigError(
-                f"{name} has no argument {attribute!r}, so it cannot be assigned. "
-                f"It has: {', '.join(arguments)}."
-            )
+            raise FrozenConfigError(f"{name} has no argument {attribute!r}, so it cannot be assigned. {has}")
         raise FrozenConfigError(
             f"{name}.{attribute} was assigned, but a {name} does not change once it is made. Give it when "
             f"it is made: {name}(..., {attribute}=...). Or make a changed one: "
             f"config = attrs.evolve(config, {attribute}=...)."
         )
 
+    kind.__init__ = make_of_known  # type: ignore[method-assign,assignment]
     kind.__setattr__ = refuse  # type: ignore[method-assign,assignment]
     return kind
 

@@ -10,6 +10,7 @@ RuntimeError
 ValueError
 ├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
 │   ├── LogDirTakenError  … as another run uses the directory
+│   ├── UnknownArgumentError … and a TypeError: there is none of that name, or it came without its name
 │   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
@@ -37,6 +38,7 @@ __all__ = [
     "TowerRuleError",
     "TraceError",
     "TrainerStateError",
+    "UnknownArgumentError",
 ]
 
 
@@ -70,6 +72,10 @@ class LogDirTakenError(ConfigError):
 
 class FrozenConfigError(ConfigError, AttributeError):
     """An argument of a configuration was assigned once the configuration was made."""
+
+
+class UnknownArgumentError(ConfigError, TypeError):
+    """A configuration was made with an argument that it has not, or with one that was not named."""
 
 
 class ModelError(ValueError):

@@ -27,7 +27,7 @@ def test_a_function_instead_of_a_model(kit):
 def test_without_values_the_initializers_count_and_it_warns(caplog):
     with OfflinePredictor(config()) as predict:
         np.testing.assert_array_equal(predict(X)[0], X)
-    assert "no session_init: 1 trainable variables, such as slope, keep their initial values" in caplog.text
+    assert "no session_init: the trainable variables (1, such as slope) keep their initial" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,12 @@ from towerpack_inputsource import InputSource
 
 from .._argument_checks import (
     as_int,
+    explain_misuse,
     instance_of,
     list_of,
     make_optimizer,
     one_of,
     positive_number,
-    refuse_assignment,
     whole_number,
 )
 from .._errors import ConfigError
@@ -67,7 +67,7 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
 
 
 @final
-@refuse_assignment
+@explain_misuse
 @attrs.frozen(kw_only=True)
 class TrainConfig:
     """The arguments of a training. It does not change; `attrs.evolve(config, max_epoch=5)` makes another one.

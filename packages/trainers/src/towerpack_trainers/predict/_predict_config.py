@@ -10,7 +10,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 from attrs.validators import optional
 
-from .._argument_checks import instance_of, refuse_assignment
+from .._argument_checks import explain_misuse, instance_of
 from .._errors import ConfigError
 from ..restore import SessionInit
 from ..session import default_session_config
@@ -23,7 +23,7 @@ _log = logging.getLogger("towerpack_trainers")
 
 
 @final
-@refuse_assignment
+@explain_misuse
 @attrs.frozen(kw_only=True)
 class PredictConfig:
     """The model, the values and the tensors of a predictor that needs no trainer.
@@ -110,7 +110,7 @@ class PredictConfig:
             (self.session_init.averaged() if self.ema else self.session_init).restore(sess)
         elif untrained := sess.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
             _log.warning(
-                "PredictConfig received no session_init: %d trainable variables, such as %s, keep their "
+                "PredictConfig received no session_init: the trainable variables (%d, such as %s) keep their "
                 "initial values, so an untrained model predicts. Give session_init=SaverRestore(path).",
                 len(untrained),
                 untrained[0].op.name,
