@@ -7,9 +7,7 @@ import socket
 import struct
 from typing import Any, final
 
-import cloudpickle
-
-from ..runtime.transport import PeerGoneError
+from ..runtime.transport import PeerGoneError, dump_by_value
 
 __all__ = ["WorkerLink"]
 
@@ -49,7 +47,7 @@ class WorkerLink:
             PeerGoneError: the other end is closed.
             pickle.PicklingError, TypeError, AttributeError: `value` cannot be pickled; nothing was sent.
         """
-        pickled = cloudpickle.dumps(value, 5)
+        pickled = dump_by_value(value)
         self._sent(_HEADER.pack(len(pickled)) + pickled)
 
     def receive(self) -> list[Any]:

@@ -12,6 +12,7 @@ from ._large_copies import (
     restore_environment,
 )
 from ._out_of_band_pickle import dump_out_of_band
+from ._pickle_by_value import dump_by_value
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
@@ -36,6 +37,7 @@ __all__ = [
     "WorkerTraceback",
     "bypass_environment",
     "caches_are_bypassed",
+    "dump_by_value",
     "dump_out_of_band",
     "dump_payload",
     "environment_before",

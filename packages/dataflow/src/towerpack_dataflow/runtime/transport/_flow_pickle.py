@@ -18,6 +18,7 @@ from ...flow._flow import DataFlow
 from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
 from ._mapped_files import mapped_array
 from ._out_of_band_pickle import dump_out_of_band
+from ._pickle_by_value import value_pickler
 
 __all__ = ["WorkerPayload", "dump_payload", "load_payload"]
 
@@ -109,7 +110,7 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
     """
     import cloudpickle
 
-    class Pickler(cloudpickle.Pickler):
+    class Pickler(value_pickler()):  # type: ignore[misc]  # a class that is made when it is needed
         """Sends modules by value that the other side would not find, and mapped files by name."""
 
         def reducer_override(self, obj: Any) -> Any:

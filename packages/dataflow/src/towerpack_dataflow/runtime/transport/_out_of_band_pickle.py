@@ -6,6 +6,8 @@ import io
 import pickle
 from typing import Any
 
+from ._pickle_by_value import dump_by_value
+
 __all__ = ["dump_out_of_band"]
 
 _INLINE_ARRAY = 2**12  # bytes; below, a copy in the pickle is cheaper than a lease
@@ -17,8 +19,8 @@ def dump_out_of_band(
 ) -> bytes:
     """Pickles `value`, and appends its large buffers to `raws` in place of pickling them.
 
-    What pickle cannot send by name, such as an object whose class the user defined in a function, cloudpickle
-    sends by value.
+    What pickle cannot send by name, such as an object whose class the user defined in a function, is sent
+    by value.
 
     Args:
         value: what to pickle.
@@ -44,8 +46,5 @@ def dump_out_of_band(
             return pickled
     except (pickle.PicklingError, AttributeError, TypeError):
         pass
-    import cloudpickle
-
     raws.clear()
-    by_cloudpickle: bytes = cloudpickle.dumps(value, 5, buffer_callback=keep_in_band)
-    return by_cloudpickle
+    return dump_by_value(value, keep_in_band)
