@@ -1,6 +1,7 @@
 """Predictions in several processes, which may die."""
 
 import os
+import re
 import signal
 import threading
 
@@ -82,6 +83,17 @@ def test_an_error_in_the_making_of_a_model_has_its_type(tmp_path):
     with predictor, pytest.raises(CheckpointError, match="cannot be read") as caught:
         predictor.get_all_result()
     assert "Process 0 of 1 raised this while it built the model" in caught.value.__notes__[0]
+
+
+@pytest.mark.slow
+def test_an_error_in_a_function_of_the_script_shows_its_line():
+    def faulty(x):
+        raise KeyError("no such layer")
+
+    predictor = MultiProcessDatasetPredictor(config(tower_func=faulty), FLOW, processes=1)
+    with predictor, pytest.raises(KeyError) as caught:
+        predictor.get_all_result()
+    assert re.search(rf'File "{__file__}", line .*\n *raise KeyError\("no', caught.value.__notes__[0])
 
 
 def test_a_config_that_cannot_be_sent():
