@@ -372,7 +372,7 @@ def newest(session: nox.Session) -> None:
 def coverage(session: nox.Session, wheel: str) -> None:
     """Prints how many branches of a wheel its own tests take, in all processes; under 95 % fails. Minutes."""
     install(session, [WITH_EXTRAS.get(wheel, wheel)], *pinned("test", "stores", "coverage"))
-    session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()) / "coverage" / "data")
+    session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()).resolve() / "coverage" / "data")
     shutil.rmtree(Path(session.env["COVERAGE_FILE"]).parent, ignore_errors=True)
     by = ["coverage", "run", "--rcfile", str(ROOT / "pyproject.toml"), "--source", f"towerpack_{wheel}", "-m"]
     run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile", by=by)
