@@ -34,6 +34,8 @@ def value_pickler() -> type[Any]:
     import cloudpickle
 
     class ValuePickler(cloudpickle.Pickler):
+        """Pickles the name of its file beside what cloudpickle makes of code."""
+
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, types.CodeType):
                 make, arguments = self.dispatch_table[types.CodeType](obj)
