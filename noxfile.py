@@ -338,12 +338,13 @@ def lowest(session: nox.Session) -> None:
     """Tests the wheels on the oldest releases that their metadata admit. Not usual: minutes."""
     build(session)
     projects = [arg for wheel in WHEELS for arg in ("-r", f"packages/{wheel}/pyproject.toml")]
-    names = ("datasets", "gym", "lmdb", "optuna", "plot", "remote", "slim", "tfrecord")
-    extras = [arg for name in names for arg in ("--extra", name)]
+    lists = [each.rstrip("]").partition("[")[2].split(",") for each in WITH_EXTRAS.values()]
+    asked = {name for names in lists for name in names}
+    extras = [arg for name in sorted(asked) for arg in ("--extra", name)]
     # Of the dependencies of ours alone: what those need is not ours to know.
     session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras)
     session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
-    session.install(*GROUPS["test"], *as_installed(session))
+    session.install(*GROUPS["test"], *GROUPS["stores"], *as_installed(session))
     for wheel in WHEELS:
         run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
     run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])

@@ -91,7 +91,7 @@ class PaddedBuilder(ComponentBuilder):
         try:
             row[...] = self._fill
             kept = row.dtype.kind not in "biu" or bool(row.dtype.type(self._fill) == self._fill)
-        except (OverflowError, TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError, DeprecationWarning):  # NumPy 1 warns where 2 raises
             kept = False
         if not kept:
             raise BatchError(

@@ -2,6 +2,7 @@
 
 from ._aligned_memory import aligned_memory, aligned_size
 from ._atomic_file import create_file, create_path
+from ._npz_file import write_npz
 from ._open_url import local_path, open_url
 from ._printable_url import URL, as_url, is_local, printable
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
@@ -31,4 +32,5 @@ __all__ = [
     "open_url",
     "printable",
     "snapshot",
+    "write_npz",
 ]

@@ -15,7 +15,7 @@ from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
 from ...sources._from_arrays import DataFromArrays
 from ...sources._from_list import DataFromList
-from ...storage import URL, StoredFile, create_file, open_url
+from ...storage import URL, StoredFile, create_file, open_url, write_npz
 from .._opened_records import open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow, Records
@@ -68,7 +68,7 @@ class NumpySerializer:
         head = {"format": "towerpack-datapoints", "version": _VERSION, "count": len(datapoints), **head}
         text = np.frombuffer(json.dumps(head).encode(), np.uint8)
         with create_file(path) as file:
-            np.savez(file, allow_pickle=False, **{_HEAD: text, **arrays})
+            write_npz(file, {_HEAD: text, **arrays})
 
     @staticmethod
     def load(path: URL, shuffle: bool = True, *, allow_pickle: bool = False) -> DataFlow:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import FormatError
-from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local
+from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local, write_npz
 from .._index_beside import read_index_beside
 from ..arrays import array_of, members_of
 
@@ -126,13 +126,12 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
     head = {"format": _FORMAT, "version": INDEX_VERSION, "size": file.size, "of": file.version}
     names = "\0".join(index.names).encode("utf-8", "surrogateescape")
     with create_file(f"{file.name}.index") as out:
-        np.savez(
-            out,
-            allow_pickle=False,
-            head=np.frombuffer(json.dumps(head).encode(), np.uint8),
-            names=np.frombuffer(names, np.uint8),
-            places=index.places,
-        )
+        arrays: dict[str, Any] = {
+            "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
+            "names": np.frombuffer(names, np.uint8),
+            "places": index.places,
+        }
+        write_npz(out, arrays)
 
 
 def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:

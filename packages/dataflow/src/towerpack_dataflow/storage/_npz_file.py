@@ -1,0 +1,40 @@
+"""Archives of arrays that hold no pickles, whatever the version of NumPy."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+
+__all__ = ["write_npz"]
+
+
+def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Writes an archive that `numpy.load` reads.
+
+    Unlike `numpy.savez` it takes any name, and refuses objects before NumPy 2.1, too, which knew no
+    `allow_pickle=False`: it wrote an array of that name.
+
+    Args:
+        file: open for writing.
+        arrays: of any shape, by name.
+
+    Raises:
+        ValueError: an array holds Python objects.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> write_npz(file, {"file": np.arange(3)})
+        >>> file.seek(0)
+        0
+        >>> np.load(file)["file"]
+        array([0, 1, 2])
+    """
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            # Its size is not known to the archive before it is written, and may be above 4 GB.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

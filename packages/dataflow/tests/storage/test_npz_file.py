@@ -1,0 +1,29 @@
+"""Archives of arrays, beside those that NumPy writes."""
+
+import io
+
+import numpy as np
+import pytest
+
+from towerpack_dataflow.storage import write_npz
+
+
+def test_numpy_reads_what_is_written():
+    arrays = {
+        "file": np.arange(6.0).reshape(2, 3).T,
+        "allow_pickle": np.array("text"),
+        "scope/nothing": np.zeros((0, 3), "u1"),
+    }
+    file = io.BytesIO()
+    write_npz(file, arrays)
+    file.seek(0)
+    with np.load(file) as loaded:
+        assert loaded.files == list(arrays)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(loaded[name], array)
+            assert loaded[name].dtype == array.dtype
+
+
+def test_objects_are_refused():
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        write_npz(io.BytesIO(), {"a": np.array([{}, None])})
