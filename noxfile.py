@@ -342,7 +342,9 @@ def lowest(session: nox.Session) -> None:
     asked = {name for names in lists for name in names}
     extras = [arg for name in sorted(asked) for arg in ("--extra", name)]
     # Of the dependencies of ours alone: what those need is not ours to know.
-    session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras)
+    # A server of the tests does not bear the dateutil that matplotlib would bring.
+    dateutil = "python-dateutil>=2.9,<3"
+    session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras, dateutil)
     session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
     session.install(*GROUPS["test"], *GROUPS["stores"], *as_installed(session))
     for wheel in WHEELS:
