@@ -50,7 +50,7 @@ def test_steps_go_on_while_it_writes_and_it_has_the_values_of_its_moment(line, h
     class Release(Callback):
         def _trigger_step(self):
             if self.global_step == 5:
-                assert hold.begun.is_set()
+                assert hold.begun.wait(60)
                 assert not list(all_checkpoints(line.log_dir))
                 hold.may_end.set()
 
