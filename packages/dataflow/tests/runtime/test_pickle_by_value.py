@@ -1,12 +1,20 @@
 """Tests of pickles of definitions, whatever the version of cloudpickle does with the names of files."""
 
+import os
 import pickle
 import subprocess
 import sys
 
 import numpy as np
 
-from towerpack_dataflow.runtime.transport import dump_by_value
+from towerpack_dataflow import DataFromList
+from towerpack_dataflow.runtime.transport import (
+    WorkerPayload,
+    dump_by_value,
+    load_payload,
+    pack_error,
+    unpack_error,
+)
 
 SCRIPT = """
 from towerpack_dataflow import DataFromList, MapData, MultiProcessRunner
@@ -47,3 +55,27 @@ def test_the_traceback_from_a_worker_shows_the_line_of_the_script(tmp_path):
     script.write_text(SCRIPT)
     ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert f'File "{script}", line 6, in fails_here\n    raise KeyError("no such word")' in ended.stderr
+
+
+def test_members_of_a_packed_list_keep_the_file_of_their_class():
+    class Record:
+        def __init__(self, number):
+            self.record = bytes([number % 256]) * 5000
+
+        def read(self):
+            return self.record[0]
+
+    payload = WorkerPayload(DataFromList([Record(number) for number in range(2000)], shuffle=False), {})
+    flow = load_payload(os.dup(payload.descriptor))
+    payload.close()
+    assert type(flow._lst).__name__ == "PackedList"
+    assert next(iter(flow)).read.__code__.co_filename == __file__
+
+
+def test_an_error_of_a_local_class_keeps_its_file():
+    class StrangeError(ValueError):
+        def told(self):
+            return self.args
+
+    error = unpack_error(pack_error(StrangeError(3)))
+    assert error.told.__code__.co_filename == __file__ and error.args == (3,)

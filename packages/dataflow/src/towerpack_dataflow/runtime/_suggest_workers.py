@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from itertools import islice
 from math import ceil
 from time import perf_counter, thread_time
@@ -13,6 +14,7 @@ from ..flow._datapoint_size import datapoint_size, duration
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..storage import SharedListPickle
+from .transport import dump_by_value, value_pickler
 
 __all__ = ["Suggestion", "autotune", "available_cpus", "suggest_workers"]
 
@@ -128,12 +130,10 @@ def autotune(
 
 def _copy(flow: DataFlow) -> DataFlow:
     """Copies a flow, so that files may be opened and datapoints read without a trace in the original."""
-    import cloudpickle
-
-    lists = SharedListPickle()
+    lists = SharedListPickle(value_pickler())
     try:
         with lists.packing():
-            copied: DataFlow = cloudpickle.loads(cloudpickle.dumps(flow))
+            copied: DataFlow = pickle.loads(dump_by_value(flow))
     except Exception as error:  # whatever pickling a user's objects raises
         raise _CannotCopyError from error
     finally:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from ..runtime.transport import dump_by_value
 from ._compared_values import ConformanceError, same, shortened
 
 __all__ = ["check_dataflow"]
@@ -77,10 +79,8 @@ def _maker(flow: Any) -> Make:
     if _is_factory(flow):
         build = flow
     else:
-        import cloudpickle
-
         try:
-            pickled = cloudpickle.dumps(flow)
+            pickled = dump_by_value(flow)
         except Exception as error:
             raise ConformanceError(
                 f"the flow cannot be copied by cloudpickle ({error}), so no worker process could run it; "
@@ -88,7 +88,7 @@ def _maker(flow: Any) -> Make:
             ) from error
 
         def build() -> Any:
-            return cloudpickle.loads(pickled)
+            return pickle.loads(pickled)
 
     def make() -> Any:
         made = build()
@@ -236,13 +236,11 @@ def _check_random_access(make: Make, expected: Passes) -> None:
 
 
 def _check_copy_in_mid_pass(make: Make, expected: Passes, limit: int) -> None:
-    import cloudpickle
-
     flow = make()
     iterator = iter(flow)
     half = len(expected[0]) // 2
     _read(iterator, half)
-    copied = cloudpickle.loads(cloudpickle.dumps(flow))
+    copied = pickle.loads(dump_by_value(flow))
     what = "the rest of a pass, read from a copy made in the middle of it"
     why = "A pickled flow keeps seed and position."
     _expect(_read(iter(copied), len(expected[0]) - half), expected[0][half:], what, why)

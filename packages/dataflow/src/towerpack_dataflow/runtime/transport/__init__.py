@@ -12,7 +12,7 @@ from ._large_copies import (
     restore_environment,
 )
 from ._out_of_band_pickle import dump_out_of_band
-from ._pickle_by_value import dump_by_value
+from ._pickle_by_value import dump_by_value, value_pickler
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
@@ -47,4 +47,5 @@ __all__ = [
     "restore_environment",
     "to_table",
     "unpack_error",
+    "value_pickler",
 ]

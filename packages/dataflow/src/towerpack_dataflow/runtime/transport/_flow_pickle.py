@@ -44,7 +44,7 @@ class WorkerPayload:
         Raises:
             SendError: a part of `value` cannot be pickled; the text names it.
         """
-        self._lists = SharedListPickle()
+        self._lists = SharedListPickle(value_pickler())
         pickled, raws = _dump(value, contents, self._lists.packing(), _BY_FORK)
         raws.append(memoryview(pickled))
         # How many parts there are, and their sizes: a command line has no room for those of many arrays.

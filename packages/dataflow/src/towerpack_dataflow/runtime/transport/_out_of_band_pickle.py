@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from typing import Any
 
@@ -37,9 +36,7 @@ def dump_out_of_band(
         return False
 
     if pickler is not None:
-        file = io.BytesIO()
-        pickler(file, 5, buffer_callback=keep_in_band).dump(value)
-        return file.getvalue()
+        return dump_by_value(value, keep_in_band, pickler)
     try:
         pickled = pickle.dumps(value, 5, buffer_callback=keep_in_band)
         if not by_value or _MAIN not in pickled:

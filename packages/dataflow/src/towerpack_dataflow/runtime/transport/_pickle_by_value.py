@@ -12,15 +12,18 @@ from typing import Any
 __all__ = ["dump_by_value", "value_pickler"]
 
 
-def dump_by_value(value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> bytes:
+def dump_by_value(
+    value: Any, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None, pickler: Any = None
+) -> bytes:
     """Pickles `value`; definitions that another process cannot import, such as those of `__main__`, by value.
 
     Args:
         value: what to pickle.
         buffer_callback: takes the buffers that are to travel beside the pickle, as of `pickle.dumps`.
+        pickler: a class of picklers to use in place of `value_pickler()`.
     """
     file = io.BytesIO()
-    value_pickler()(file, 5, buffer_callback=buffer_callback).dump(value)
+    (pickler or value_pickler())(file, 5, buffer_callback=buffer_callback).dump(value)
     return file.getvalue()
 
 

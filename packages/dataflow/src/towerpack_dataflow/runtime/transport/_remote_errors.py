@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, final
 from ..._errors import WorkerError
 from ...flow._error_location import blame, blamed_place
 from ...flow._flow import DataFlow
+from ._pickle_by_value import dump_by_value
 
 __all__ = ["Failure", "WorkerTraceback", "pack_error", "unpack_error"]
 
@@ -112,10 +113,7 @@ def _dumps(error: Any) -> bytes:
     try:
         return pickle.dumps(error, 5)
     except Exception:
-        import cloudpickle
-
-        pickled: bytes = cloudpickle.dumps(error, 5)
-        return pickled
+        return dump_by_value(error)
 
 
 def _rebuilt(failure: Failure) -> BaseException:
