@@ -71,7 +71,17 @@ CORES = (
         ("callback/test_every.py", "callback/test_env_steps.py"),
     ),
     Core("schedules", "callbacks", "hyperparam/schedules.py", ("hyperparam/test_schedules.py",)),
-    Core("plans", "dataflow", "batch/planners/_plan.py", ("batch/planners/test_planned_batches.py",)),
-    Core("mixtures", "dataflow", "batch/planners/_mixture.py", ("batch/planners/test_mix_and_skip.py",)),
+    Core(
+        "plans",
+        "dataflow",
+        "batch/planners/_plan.py",
+        ("batch/planners/test_plan.py", "batch/planners/test_planned_batches.py"),
+    ),
+    Core(
+        "mixtures",
+        "dataflow",
+        "batch/planners/_mixture.py",
+        ("batch/planners/test_mixture.py", "batch/planners/test_mix_and_skip.py"),
+    ),
     Core("step-plans", "callbacks", "loop/_step_plan.py", ("loop/test_step_runner.py",)),
 )

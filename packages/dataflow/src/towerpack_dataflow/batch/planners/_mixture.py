@@ -63,7 +63,8 @@ class Mixture:
 
     def used(self) -> list[int]:
         """Lists the flows that have a share in some phase."""
-        return [flow for flow in range(len(self._given[0])) if any(shares[flow] for shares in self.shares)]
+        used: list[int] = np.flatnonzero(np.any(self.shares, axis=0)).tolist()
+        return used
 
     def __repr__(self) -> str:
         """Shows the shares as whole numbers, by phase."""

@@ -26,12 +26,16 @@ class Plan:
         starts: the first slot of each class, ascending from 0.
         slots: the slots of all groups, one group after the other.
         offsets: where each group begins in `slots`, and the end of the last: one more than there are groups.
+
+    Attributes:
+        bounds: `starts`, and the end of the last class.
     """
 
     def __init__(self, order: np.ndarray, starts: np.ndarray, slots: np.ndarray, offsets: np.ndarray) -> None:
         """Keeps the arrays."""
         self.order = order
         self.starts = starts
+        self.bounds = np.append(starts, len(order))
         self.slots = slots
         self.offsets = offsets
 
@@ -92,20 +96,16 @@ class EpochPlan:
         return members
 
     def _exchanged(self, slots: np.ndarray) -> np.ndarray:
-        starts = self._plan.starts
-        classes = np.searchsorted(starts, slots, "right") - 1
-        firsts = starts[classes]
-        ends = self._ends(classes)
+        bounds = self._plan.bounds
+        classes = np.searchsorted(bounds, slots, "right") - 1
+        firsts = bounds[classes]
+        sizes = bounds[classes + 1] - firsts
         exchanged = slots.copy()
-        for place in np.flatnonzero(ends - firsts > 1).tolist():
+        for place in np.flatnonzero(sizes > 1).tolist():
             first = int(firsts[place])
-            order = self._order(int(classes[place]), int(ends[place]) - first)
+            order = self._order(int(classes[place]), int(sizes[place]))
             exchanged[place] = first + order.at(int(slots[place]) - first)
         return exchanged
-
-    def _ends(self, classes: np.ndarray) -> np.ndarray:
-        starts, size = self._plan.starts, len(self._plan.order)
-        return np.where(classes + 1 < len(starts), starts[np.minimum(classes + 1, len(starts) - 1)], size)
 
     def _order(self, number: int, size: int) -> Permutation:
         order = self._members.get(number)
