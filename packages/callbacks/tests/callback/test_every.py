@@ -1,20 +1,9 @@
-"""Periods, and what is due when."""
+"""Periods by themselves."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from towerpack_callbacks import Every, PeriodError
-from towerpack_callbacks.callback import EVERY_EPOCH, EVERY_STEP, DueSchedule, Ticker, as_every
-
-
-class Clock:
-    """A clock that is moved by hand."""
-
-    now = 100.0
-
-    def __call__(self):
-        return self.now
+from towerpack_callbacks.callback import as_every
 
 
 @pytest.mark.parametrize("arguments", [{}, {"steps": 1, "epochs": 1}, {"steps": 1, "seconds": 1}])
@@ -86,17 +75,6 @@ def test_seconds_need_a_memory():
         Every(seconds=1).due(1, 1, False)
 
 
-def test_seconds_count_from_when_it_last_was_due():
-    clock = Clock()
-    ticker = Ticker(Every(seconds=10), clock)
-    due = []
-    for step, clock.now in enumerate([105.0, 109.9, 110.0, 119.0, 125.0, 134.0, 136.0], 1):
-        answer = ticker.due(step, 1, False)
-        assert ticker.due(step, 1, False) == answer  # asked twice at one step
-        due.append(answer)
-    assert due == [False, False, True, False, True, False, True]
-
-
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "3"])
 def test_a_positive_whole_number(number):
     for unit in ("steps", "epochs", "env_steps"):
@@ -147,99 +125,3 @@ def test_nothing_is_due_of_itself():
     with pytest.raises(PeriodError) as caught:
         Every.parse("100t")
     assert "might be" not in str(caught.value)
-
-
-@pytest.mark.parametrize("start", [0, 1, 5, 7, 9])
-def test_schedule_agrees_with_asking_each_period_wherever_it_starts(start):
-    items = [
-        ("a", EVERY_STEP),
-        ("b", Every(steps=5)),
-        ("c", EVERY_EPOCH),
-        ("d", Every(epochs=3)),
-        ("e", Every(steps=2)),
-    ]
-    schedule = DueSchedule(items)
-    for step in range(start + 1, 60):
-        epoch, last = (step - 1) // 7 + 1, step % 7 == 0
-        expected = tuple(name for name, every in items if every.due(step, epoch, last))
-        assert schedule.due(step, epoch, last) == expected
-
-
-@given(
-    st.lists(
-        st.sampled_from([EVERY_STEP, EVERY_EPOCH, *(Every(steps=k) for k in (2, 3, 7, 20))]), max_size=4
-    ),
-    st.integers(0, 50),
-    st.integers(1, 9),
-)
-def test_nothing_is_due_in_unobserved_steps(periods, start, steps_per_epoch):
-    schedule = DueSchedule(list(enumerate(periods)))
-    assert schedule.unobserved_steps(start) == 0  # unknown before the first answer
-    step = start
-    while step < start + 60:
-        step += 1
-        schedule.due(step, 1 + step // steps_per_epoch, step % steps_per_epoch == 0)
-        idle = min(schedule.unobserved_steps(step), 60)
-        for skipped in range(step + 1, int(step + idle) + 1):
-            due = {every for every in periods if every.due(skipped, 1, last_step=False)}
-            assert due <= {EVERY_STEP}
-        step += int(idle)
-
-
-def test_no_step_is_idle_once_a_time_has_come():
-    clock = Clock()
-    schedule = DueSchedule([("a", Every(seconds=10))], clock)
-    clock.now = 101.0
-    schedule.due(1, 1, False)
-    assert schedule.unobserved_steps(1) == float("inf")
-    clock.now = 111.0
-    assert schedule.unobserved_steps(1) == 0
-    schedule.due(2, 1, False)
-    assert schedule.unobserved_steps(2) == float("inf")
-
-
-@given(st.integers(1, 30), st.integers(0, 50), st.lists(st.integers(1, 12), min_size=1, max_size=30))
-def test_a_loop_that_makes_several_steps_passes_over_no_multiple(period, start, jumps):
-    schedule = DueSchedule([("a", Every(steps=period)), ("b", Every(steps=period + 1))])
-    schedule.start(start)
-    step = start
-    for jump in jumps:
-        passed = range(step + 1, step + jump + 1)
-        step += jump
-        expected = tuple(
-            name for name, k in (("a", period), ("b", period + 1)) if any(each % k == 0 for each in passed)
-        )
-        assert schedule.due(step, 1, False) == expected
-
-
-def test_equal_sets_are_the_same_object():
-    schedule = DueSchedule([("a", EVERY_STEP), ("b", Every(steps=2))])
-    due = [schedule.due(step, 1, False) for step in range(1, 7)]
-    assert due[0] is due[2] is schedule.always
-    assert due[1] is due[3]
-
-
-def test_due_is_always_when_nothing_is_periodic():
-    schedule = DueSchedule([("a", EVERY_STEP)])
-    assert all(schedule.due(step, 1, step % 3 == 0) is schedule.always for step in range(1, 9))
-
-
-def test_a_schedule_with_seconds():
-    clock = Clock()
-    schedule = DueSchedule([("a", EVERY_STEP), ("b", Every(seconds=10)), ("c", Every(steps=3))], clock)
-    seen = []
-    for step, clock.now in enumerate([101.0, 110.0, 111.0, 119.0, 120.0, 121.0], 1):
-        seen.append(schedule.due(step, 1, False))
-    always, timed, counted = ("a",), ("a", "b"), ("a", "c")
-    assert seen == [always, timed, counted, always, timed, counted]
-    assert seen[0] is seen[3] and seen[1] is seen[4]
-
-
-def test_seconds_begin_with_the_training():
-    clock = Clock()
-    schedule = DueSchedule([("a", Every(seconds=10))], clock)
-    clock.now = 150.0
-    schedule.start(0)
-    assert schedule.due(1, 1, False) == ()
-    clock.now = 160.0
-    assert schedule.due(2, 1, False) == ("a",)

@@ -45,21 +45,52 @@ def test_the_peak_of_a_cycle():
     assert cycle(0.4) == pytest.approx(2.0) and cycle(0.2) == pytest.approx((2.0 + 2.0 / 25) / 2)
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: polynomial(1, power=0),
-        lambda: exponential(1, 0),
-        lambda: warm_up(cosine(1), 1.0),
-        lambda: one_cycle(1, warm_up_fraction=0),
-        lambda: over(cosine(1), 0),
-    ],
-)
-def test_what_is_refused(make):
-    with pytest.raises(ValueError, match="expected"):
-        make()
+def test_values_between():
+    warm = warm_up(lambda progress: 5 + progress, 0.5, start=1.0)  # one that looks at what it is given
+    assert [warm(progress) for progress in (0, 0.125, 0.25, 0.5, 0.75, 1)] == [1.0, 2.0, 3.0, 5.0, 5.5, 6.0]
+    cycle = one_cycle(2.0, warm_up_fraction=0.4)
+    assert cycle(0.7) == pytest.approx((2.0 + 2.0 / 25 / 1e4) / 2, rel=1e-12)
+    assert cycle(0.55) == pytest.approx(2.0 * 0.8535533905932737, rel=1e-4)
+
+
+def test_defaults():
+    assert cosine(1.0)(1.0) == polynomial(1.0)(1.0) == 0.0
+    assert polynomial(1.0)(0.25) == 0.75
+    assert warm_up(cosine(1.0), 0)(0.0) == 1.0 and warm_up(cosine(1.0), 0.5)(0.0) == 0.0
+    cycle = one_cycle(1.0)
+    assert cycle(0.0) == pytest.approx(1 / 25, rel=1e-12) and cycle(0.3) == 1.0
+    assert cycle(1.0) == pytest.approx(1 / 25 / 1e4, rel=1e-12)
+
+
+@pytest.mark.parametrize("number", [0, -1, float("nan")])
+def test_numbers_that_are_not_above_zero(number):
+    makers = [
+        lambda: polynomial(1, power=number),
+        lambda: exponential(1, number),
+        lambda: exponential(number, 1),
+        lambda: over(cosine(1), number),
+    ]
+    for make in makers:
+        with pytest.raises(
+            ValueError, match=r"expected (a positive number|a number above 0|numbers above 0)"
+        ):
+            make()
+
+
+@pytest.mark.parametrize("fraction", [-0.5, 1, 1.0, 1.5, float("nan")])
+def test_fractions_out_of_range(fraction):
+    with pytest.raises(ValueError, match="expected a number with 0 <= fraction < 1"):
+        warm_up(cosine(1), fraction)
+    with pytest.raises(ValueError, match="expected a number between 0 and 1"):
+        one_cycle(1, warm_up_fraction=fraction)
+
+
+def test_a_cycle_rises_first():
+    with pytest.raises(ValueError, match="expected a number between 0 and 1"):
+        one_cycle(1, warm_up_fraction=0)
 
 
 def test_over_goes_through_it_once():
     func = over(polynomial(1.0), total=4)
     assert [func(finished, None) for finished in range(6)] == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    assert over(polynomial(1.0), total=1)(1, None) == 0.0

@@ -26,7 +26,7 @@ class Ticker:
         self.every = every
         self._clock = clock
         self._step: int | None = None
-        self._is_due = False
+        self._due_step: int | None = None
         self.deadline = float("inf") if every.seconds is None else clock() + every.seconds
 
     def due(
@@ -42,10 +42,10 @@ class Ticker:
             return self.every.due(step, epoch, last_step, before, env_steps)
         if step != self._step:
             now = self._clock()
-            self._step, self._is_due = step, now >= self.deadline
-            if self._is_due:
-                self.deadline = now + self.every.seconds
-        return self._is_due
+            self._step = step
+            if now >= self.deadline:
+                self._due_step, self.deadline = step, now + self.every.seconds
+        return step == self._due_step
 
     def restart(self) -> None:
         """Counts seconds from now on."""
@@ -84,7 +84,7 @@ class DueSchedule(Generic[T]):
         self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
         # 0: the first call looks at all items, wherever the run starts (it may be resumed).
         self._next_step: float = 0
-        self._next_env_step: float | None = 0 if self._env_periods else None
+        self._next_env_step: int | None = None
         self._looked_at: int | None = None
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
