@@ -79,6 +79,8 @@ def test_denominators_up_to_ten_thousand(weights, shares):
         [0.3141592, 0.2718281, 0.1234567],
         [3.141592, 2.718281, 1.234567, 1.732050],
         [1 / 997, 996 / 997, 1 / 991, 990 / 991],  # short fractions, whose sum is 1, but a long period
+        [0.39999, 0.499998, 0.100012],  # near 2/5, 1/2 and 833/8329, whose sum is more than 1
+        [1_000_045, 6_000_027, 1_999_928],  # near 1/9, 2/3 and 2221/9995, whose sum is less
     ],
 )
 def test_other_weights_are_rounded_by_largest_remainder(weights):
