@@ -240,6 +240,22 @@ def test_a_training_that_is_well_is_not_disturbed(straight_line, tmp_path):
     assert last[0].weight == last[1].weight != 0
 
 
+def test_text_and_short_floats_come_back_as_they_were(tmp_path):
+    def make_cost(batch, weight, step):
+        scale = tf.get_variable("file", [], tf.bfloat16, tf.ones_initializer(), trainable=False)
+        queue = tf.queue.FIFOQueue(10, [tf.string, tf.bfloat16], [[2], []])
+        record = np.array([1.5, 0.0], np.float32).tobytes()  # ends with zeros
+        enqueue = queue.enqueue([tf.constant([record, record + record]), tf.constant(1.5, tf.bfloat16)])
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [enqueue]))
+        records, factor = queue.dequeue(name="take")
+        data = tf.io.decode_raw(records[:1], tf.float32) + tf.cast(scale * factor, tf.float32)
+        return tf.reduce_mean(tf.log(data * weight * (2.5 - step), name="the_log"))
+
+    _, error = Model(make_cost, tmp_path).train()
+    assert "'the_log' (Log)" in str(error)
+    assert replay(tmp_path / "nonfinite-4").op == "the_log"
+
+
 def test_a_batch_from_a_queue_is_the_one_that_failed(tmp_path):
     """What counts the takes makes the batch wait for the queue, which must not be asked again."""
 

@@ -33,6 +33,19 @@ def test_dump_tensors(line):
         np.testing.assert_allclose(arrays["conv0/map"], np.full([2, 3], 5 / 6), rtol=1e-6)
 
 
+def test_any_name_and_type_of_numbers_is_dumped(line):
+    with line.graph.as_default():
+        tf.constant([1.5, 2.0], tf.bfloat16, name="file")
+        tf.constant([b"text"], name="words")
+    line.run([DumpTensors(["file", "cost"], every="6 steps")])
+    with np.load(line.log_dir / "DumpTensor-6.npz") as arrays:
+        assert arrays["file"].tolist() == [1.5, 2.0]
+    with pytest.raises(
+        TypeError, match=r"writes tensors of numbers, received words:0 of text.*ProcessTensors"
+    ):
+        line.run([DumpTensors(["words"])])
+
+
 def test_dumping_every_step_starts_with_the_first(line):
     line.run([DumpTensors(["cost"])], steps_per_epoch=2, max_epoch=1)
     assert len(list(line.log_dir.glob("DumpTensor-[12].npz"))) == 2

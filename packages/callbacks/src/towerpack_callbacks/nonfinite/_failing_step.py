@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.core.framework.tensor_pb2 import TensorProto
 
+from ..writing import write_archive
 from ._find_origin import Origin, find_origin
 
 __all__ = ["replay", "write_folder"]
 
 _GRAPH, _STEP, _REPORT = "graph.pb", "step.json", "report.txt"
 _VARIABLES, _BATCH = "variables.npz", "batch.npz"
+_TEXT = ".tensor_proto"  # ends the names of arrays that hold text as TensorFlow writes it
 
 
 def write_folder(
@@ -32,8 +35,8 @@ def write_folder(
         # In the calling thread: it may be one of the session's own.
         options = tf.RunOptions(inter_op_thread_pool=-1)
         values = sess.run([sess.graph.as_graph_element(v) for v in variables], options=options)
-    np.savez(folder / _VARIABLES, **{v.op.name: value for v, value in zip(variables, values)})
-    np.savez(folder / _BATCH, **batch)
+    _write_values(folder / _VARIABLES, {v.op.name: value for v, value in zip(variables, values)})
+    _write_values(folder / _BATCH, batch)
     step = {
         "targets": [tensor.name for tensor in targets],
         # An initializer assigns its second input, so feeding that assigns anything.
@@ -62,10 +65,27 @@ def replay(folder: str | Path) -> Origin | None:
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(definition, name="")
         config = tf.ConfigProto(allow_soft_placement=True)
-        with tf.Session(config=config) as sess, np.load(folder / _VARIABLES) as variables:
+        with tf.Session(config=config) as sess:
+            variables = _read_values(folder / _VARIABLES)
             for name, (initializer, value) in step["initializers"].items():
                 sess.run(graph.get_operation_by_name(initializer), {value: variables[name]})
-            with np.load(folder / _BATCH) as batch:
-                values = dict(batch)
             targets = [graph.get_tensor_by_name(name) for name in step["targets"]]
-            return find_origin(sess, targets, values)
+            return find_origin(sess, targets, _read_values(folder / _BATCH))
+
+
+def _write_values(path: Path, values: Mapping[str, Any]) -> None:
+    arrays = {name: np.asarray(value) for name, value in values.items()}
+    for name in [name for name, array in arrays.items() if array.dtype.kind in "OS"]:
+        # NumPy would pickle texts of several lengths, and lose zero bytes at the end of those of one.
+        proto = tf.make_tensor_proto(arrays.pop(name), tf.string)
+        arrays[name + _TEXT] = np.frombuffer(proto.SerializeToString(), np.uint8)
+    write_archive(path, arrays)
+
+
+def _read_values(path: Path) -> dict[str, Any]:
+    with np.load(path) as arrays:
+        values: dict[str, Any] = dict(arrays)
+    for name in [name for name in values if name.endswith(_TEXT)]:
+        proto = TensorProto.FromString(values.pop(name).tobytes())
+        values[name.removesuffix(_TEXT)] = tf.make_ndarray(proto)
+    return values

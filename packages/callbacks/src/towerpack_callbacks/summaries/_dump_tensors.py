@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every, output_directory
 from ..graph import as_names
+from ..writing import write_archive
 
 __all__ = ["DumpTensorAsImage", "DumpTensors", "ProcessTensors"]
 
@@ -53,12 +55,15 @@ class ProcessTensors(Callback):
 class DumpTensors(Callback):
     """Writes the values that tensors have in a step to `DumpTensor-<global_step>.npz` in the log directory.
 
+    Types that NumPy does not have, such as bfloat16, become float32.
+
     Args:
-        names: names of the tensors; each is the key of its array.
+        names: names of the tensors, of numbers; each is the key of its array.
         every: at which steps. Writes one file per step: choose a long period.
 
     Raises:
         ValueError: (at set-up) the run has no log directory.
+        TypeError: (at set-up) a tensor holds text.
     """
 
     def __init__(self, names: Sequence[str], every: Every | str = EVERY_STEP) -> None:
@@ -68,14 +73,20 @@ class DumpTensors(Callback):
     def _setup_graph(self) -> None:
         self._dir = output_directory(self)
         self._tensors = self.trainer.get_tensors(self._names)
+        texts = [tensor.name for tensor in self._tensors if tensor.dtype.base_dtype == tf.string]
+        if texts:
+            raise TypeError(
+                f"DumpTensors writes tensors of numbers, received {', '.join(texts)} of text. Write them by "
+                "ProcessTensors and a function of yours."
+            )
 
     def step_fetches(self) -> Sequence[StepFetch]:
         return [StepFetch(self._tensors, self._write, self._every)]
 
     def _write(self, values: list[Any]) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, Any] = dict(zip(self._names, values))
-        np.savez(self._dir / f"DumpTensor-{self.global_step}.npz", **arrays)
+        arrays = {name: np.asarray(value) for name, value in zip(self._names, values)}
+        write_archive(self._dir / f"DumpTensor-{self.global_step}.npz", arrays)
 
 
 @final
