@@ -23,10 +23,13 @@ class Keep(Monitor):
     """Keeps what is put."""
 
     def __init__(self):
-        self.scalars, self.summaries = [], []
+        self.scalars, self.summaries, self.messages = [], [], []
 
     def process_scalar(self, name, value, global_step):
         self.scalars.append((name, value, global_step))
+
+    def process_message(self, text):
+        self.messages.append(text)
 
     def process_summary(self, summary, global_step):
         self.summaries.append((sorted(value.tag for value in summary.value), global_step))
@@ -94,6 +97,10 @@ def test_a_value_that_is_not_finite_shows(line):
     keep = Keep()
     line.run([MovingAverageSummary()], monitors=[keep])
     assert [value for _, value, _ in keep.scalars] == [np.inf, np.inf]
+    (message,) = keep.messages  # in the first epoch, and not again
+    assert message.startswith(
+        "epoch 1: not finite, ratio. The callback TerminateOnNaN() would stop at the first"
+    )
 
 
 @pytest.mark.parametrize("decay", [1, -0.1, 2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -19,7 +20,8 @@ class MovingAverageSummary(Callback):
     """Keeps the moving averages that `add_moving_summary` declared, and puts them once per epoch.
 
     They are kept in the graph, in one local variable, and include every step. They start unbiased (the
-    weights of the values seen so far add up to one) and survive a restart.
+    weights of the values seen so far add up to one) and survive a restart. A message tells of the first that
+    are not finite, once in a training.
 
     Args:
         decay: how much of the old average each step keeps, in [0, 1).
@@ -38,6 +40,7 @@ class MovingAverageSummary(Callback):
         self._read: Callable[[], np.ndarray] | None = None
 
     def _setup_graph(self) -> None:
+        self._told_non_finite = False
         scalars = self.graph.get_collection(self._collection)
         self._tags = [summary_tag(scalar.name) for scalar in scalars]
         # One sum of weighted values per scalar and, in the last place, the sum of the weights.
@@ -66,6 +69,15 @@ class MovingAverageSummary(Callback):
         if weight:
             for tag, value in zip(self._tags, sums):
                 self.trainer.monitors.put_scalar(tag, value / weight)
+            self._tell_non_finite([tag for tag, value in zip(self._tags, sums) if not math.isfinite(value)])
+
+    def _tell_non_finite(self, tags: Sequence[str]) -> None:
+        if tags and not self._told_non_finite:
+            self._told_non_finite = True
+            self.trainer.monitors.put_message(
+                f"epoch {self.epoch_num}: not finite, {', '.join(tags)}. The callback TerminateOnNaN() would "
+                "stop at the first step with such a gradient or cost, and say where it comes from."
+            )
 
     def _after_train(self) -> None:
         self._read = None  # the session may be broken
