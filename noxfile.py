@@ -20,6 +20,7 @@ DIST = ROOT / "dist"
 WHEELS = ("dataflow", "layers", "inputsource", "callbacks", "trainers")
 # The versions of all tools that the checks were seen to pass with; `nox -s pin` moves them, on purpose.
 PINNED = ROOT / "tools.txt"
+PUBLISHES = ".github/workflows/release.yml"
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 
@@ -603,6 +604,9 @@ def train_agents(session: nox.Session, *arguments: str) -> None:
 def make_release(session: nox.Session, *arguments: str) -> None:
     """Lets `release/` do it, which is tested."""
     session.install(*pinned("release", "distribute"))
+    # What publishes cannot run here; its form and its known weaknesses can be looked at.
+    session.run("check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", PUBLISHES)
+    session.run("zizmor", "--quiet", "--offline", "--persona=auditor", PUBLISHES)
     # uv makes environments of its own for builds, and one for the list of what an installation consists of.
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None, "PYTHONDONTWRITEBYTECODE": None}
     session.run("python", "-m", "release.make", *arguments, env=env)
