@@ -27,6 +27,14 @@ def test_passes_repeat():
         assert [session.run(n) for _ in range(5)] == [0, 1, 0, 1, 0]
 
 
+def test_another_op_may_have_the_name():
+    tf.constant(7, name="n")
+    source, n = build([[0], [1]])
+    assert n.op.name == "n_1"
+    with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+        assert [session.run(n) for _ in range(3)] == [0, 1, 0]
+
+
 def test_one_pass_raises_exactly_out_of_range():
     source, n = build([[0]], infinite=False)
     session = tf.train.MonitoredTrainingSession(hooks=source.hooks())

@@ -16,7 +16,8 @@ def test_it_names_versions_devices_and_settings(monkeypatch, capsys):
     facts = dict(
         line.split(maxsplit=1) for line in collect_env_info().replace("cpu cores", "cores").splitlines()
     )
-    assert facts["tensorflow"] == tf.__version__ and facts["numpy"] == np.__version__
+    installed = facts["tensorflow"].split(" (tf-nightly)")[0].replace(".dev", "-dev")
+    assert installed == tf.__version__ and facts["numpy"] == np.__version__
     assert sys.version.split()[0] in facts["python"]
     assert "CPU:0" in facts["devices"] and facts["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
     assert "SECRET_TOKEN" not in facts and "hidden" not in str(facts)

@@ -27,7 +27,7 @@ from ..prefetch import (
     unread_state,
 )
 from ..specs import compile_check, component_of
-from ._placeholder_input import placeholder_for
+from ._placeholder_input import fed_placeholder
 
 __all__ = ["FeedInput"]
 
@@ -101,7 +101,7 @@ class FeedInput(InputSource):
         return refit_position(self._flow, state)
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
-        self._placeholders = [placeholder_for(spec) for spec in specs]
+        self._placeholders = [fed_placeholder(spec) for spec in specs]
         check = compile_check([component_of(spec) for spec in specs])
         self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
 

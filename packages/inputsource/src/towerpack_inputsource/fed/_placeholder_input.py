@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import SpecError
 from .._source import InputSource
 
-__all__ = ["PlaceholderInput", "placeholder_for"]
+__all__ = ["PlaceholderInput", "placeholder_for", "fed_placeholder"]
 
 
 @final
@@ -44,16 +44,27 @@ def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
     Raises:
         SpecError: another op has the name, or the placeholder's dtype or shape is not the declared one.
     """
-    try:
-        found = tf.get_default_graph().get_operation_by_name(spec.name)
-    except KeyError:
-        with tf.name_scope(None), tf.control_dependencies(None):
-            return tf.placeholder(spec.dtype, spec.shape, spec.name)
-    if found.type != "Placeholder":
+    found = _op_named(spec.name)
+    if found is not None and found.type != "Placeholder":
         raise SpecError(
             f"The name {spec.name!r} of {spec!r} is taken in this graph by an op of type {found.type}. "
             "Set the source up before the model, or rename one of them."
         )
+    return fed_placeholder(spec)
+
+
+def fed_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
+    """Does what `placeholder_for` does, but makes one of another name where another op has that of the spec.
+
+    It is for whom feeds by the tensor: from 2.23 on, TensorFlow calls constants `x` and `y` in `tf.multiply`.
+
+    Raises:
+        SpecError: the placeholder's dtype or shape is not the declared one.
+    """
+    found = _op_named(spec.name)
+    if found is None or found.type != "Placeholder":
+        with tf.name_scope(None), tf.control_dependencies(None):
+            return tf.placeholder(spec.dtype, spec.shape, spec.name)
     [tensor] = found.outputs
     # Compared as text: to TensorShape itself, an unknown dimension equals nothing.
     if tensor.dtype != spec.dtype or str(tensor.shape) != str(spec.shape):
@@ -63,3 +74,10 @@ def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
             "Declare the same, or another name."
         )
     return tensor
+
+
+def _op_named(name: str) -> tf.Operation | None:
+    try:
+        return tf.get_default_graph().get_operation_by_name(name)
+    except KeyError:
+        return None

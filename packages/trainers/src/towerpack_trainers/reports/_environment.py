@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import sys
@@ -25,6 +26,12 @@ _PACKAGES = (
     ),
     *("lmdb", "h5py", "pyarrow", "mpi4py", "ray"),
 )
+# Other distributions of the same package.
+_OTHER_NAMES = {
+    "tensorflow": ("tf-nightly",),
+    "keras": ("keras-nightly",),
+    "opencv-python-headless": ("opencv-python", "opencv-contrib-python"),
+}
 # What changes how fast a training is, or what it computes. No prefixes: `TOWERPACK_TOKEN` is a secret.
 _SETTINGS = (
     *("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "XLA_FLAGS"),
@@ -69,10 +76,10 @@ def _versions() -> list[tuple[str, str]]:
 
 
 def _version(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "not installed"
+    for name in (package, *_OTHER_NAMES.get(package, ())):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name) + (f" ({name})" if name != package else "")
+    return "not installed"
 
 
 def _build() -> list[tuple[str, str]]:
