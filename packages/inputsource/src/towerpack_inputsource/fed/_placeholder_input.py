@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import SpecError
 from .._source import InputSource
 
-__all__ = ["PlaceholderInput", "placeholder_for", "fed_placeholder"]
+__all__ = ["PlaceholderInput", "fed_placeholder", "placeholder_for"]
 
 
 @final
