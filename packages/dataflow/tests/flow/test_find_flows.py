@@ -284,3 +284,24 @@ def test_a_shard_built_on_the_spot_cuts_the_order_of_the_pass():
     one, two = whole(2)
     assert sorted(one[0] + two[0]) == sorted(one[1] + two[1]) == list(range(12))
     assert one[0] != one[1]
+
+
+def test_attributes_may_be_set_meanwhile():
+    """Threads that begin passes of one flow at once do so, where no global lock is between them."""
+
+    class Watched:
+        def __init__(self, flow):
+            self.flow = flow
+
+        @property
+        def __class__(self):  # is asked for while the flow's attributes are looked at
+            self.flow.another = 1
+            return Watched
+
+    class Holder(ProxyDataFlow):
+        def __iter__(self):
+            return iter(self.ds)
+
+    flow = Holder(shuffled())
+    flow.watched, flow.below = Watched(flow), shuffled()
+    assert flow._children() == (flow.ds, flow.below) and flow.another == 1

@@ -81,7 +81,9 @@ def forked(ds, workers, **options):
 
 
 MAKERS = {
-    "runner": lambda ds, func, **options: MultiProcessRunner(MapData(ds, func), 2, **options),
+    "runner": lambda ds, func, **options: MultiProcessRunner(
+        MapData(ds, func), 2, start_method="spawn", **options
+    ),
     "forked runner": lambda ds, func, **options: forked(MapData(ds, func), 2, **options),
     "forked map": lambda ds, func, **options: MultiProcessMapData(
         ds, 2, func, start_method="fork", **options
@@ -290,7 +292,7 @@ def test_what_fails_at_the_start_is_the_users_error():
     ],
 )
 def test_what_cannot_be_sent_is_called_by_its_place(make, pattern):
-    _, error = read_until_error(MultiProcessRunner(make(threading.Lock()), 1))
+    _, error = read_until_error(MultiProcessRunner(make(threading.Lock()), 1, start_method="spawn"))
     assert isinstance(error, SendError)
     assert "worker_init_fn" in str(error) and 'start_method="fork"' in str(error)
     assert re.search(pattern, str(error)), str(error)
@@ -319,7 +321,9 @@ def test_warnings_of_workers_are_logged_by_the_parent(caplog):
 
 def test_workers_know_who_they_are():
     flow = MultiProcessRunner(  # a fresh interpreter, whose libraries read these variables
-        MapData(numbers(40), lambda dp: [tuple(get_worker_info()), os.environ["OMP_NUM_THREADS"]]), 2
+        MapData(numbers(40), lambda dp: [tuple(get_worker_info()), os.environ["OMP_NUM_THREADS"]]),
+        2,
+        start_method="spawn",
     )
     assert {info for info, _ in flow} <= {(0, 2), (1, 2)}
     assert get_worker_info() is None
@@ -344,7 +348,7 @@ def test_workers_stream_large_blocks_unless_told_otherwise(monkeypatch, own, wor
         at_start = Path("/proc/self/environ").read_text().replace("\0", ":")
         return [f"GLIBC_TUNABLES={workers}:" in at_start, os.environ["GLIBC_TUNABLES"]]
 
-    flow = MultiProcessRunner(MapData(numbers(1), see), 1)
+    flow = MultiProcessRunner(MapData(numbers(1), see), 1, start_method="spawn")
     assert list(flow) == [[True, own]]  # what a worker starts has the user's own setting
 
 

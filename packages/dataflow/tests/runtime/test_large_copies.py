@@ -150,5 +150,7 @@ def test_a_batch_that_fails_leaves_nothing_for_the_next_one(tmp_path):
 
 
 def test_fresh_workers_copy_past_the_caches():
-    flow = MultiProcessRunner(MapData(DataFromList([[0]]), lambda _: [caches_are_bypassed()]), 1)
+    flow = MultiProcessRunner(
+        MapData(DataFromList([[0]]), lambda _: [caches_are_bypassed()]), 1, start_method="spawn"
+    )
     assert list(flow) == [[STREAMS]]

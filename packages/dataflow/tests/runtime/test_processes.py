@@ -27,9 +27,10 @@ for number, datapoint in enumerate(flow):
     if number == 5:
         print("running", flush=True)
 """
-SINGLE = "MultiProcessRunner(flow, 2)"
-NESTED = "MultiProcessMapData(MultiProcessRunner(MultiProcessRunner(flow, 1), 2), 2, list)"
-TOWER = "MultiProcessRunner(MultiProcessRunner(MultiProcessRunner(flow, 1), 1), 1)"
+SINGLE = 'MultiProcessRunner(flow, 2, start_method="spawn")'
+BOTH_BELOW = 'MultiProcessRunner(MultiProcessRunner(flow, 1, start_method="spawn"), 2, start_method="spawn")'
+NESTED = f'MultiProcessMapData({BOTH_BELOW}, 2, list, start_method="spawn")'
+TOWER = f'MultiProcessRunner({BOTH_BELOW.replace("2,", "1,")}, 1, start_method="spawn")'
 FORKED = 'MultiProcessRunner(MultiProcessRunner(flow, 1, start_method="fork"), 1, start_method="fork")'
 
 
@@ -221,7 +222,7 @@ def test_running_out_of_files_is_said_clearly(run):
 FORKING = """
 import os, sys
 from towerpack_dataflow import *
-runner = MultiProcessRunner(DataFromList([[i] for i in range(9)], shuffle=False), 1)
+runner = MultiProcessRunner(DataFromList([[i] for i in range(9)], shuffle=False), 1, start_method="spawn")
 iterator = iter(runner)
 next(iterator)
 pid = os.fork()

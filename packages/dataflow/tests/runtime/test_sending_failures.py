@@ -124,10 +124,11 @@ def limit(number):
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**23, 2**23))
 
 flow = MapData(DataFromList(list(range(9)), shuffle=False), lambda n: [np.zeros(2**26 if n == 5 else 9)])
-skipping = MultiProcessRunner(flow, 1, worker_init_fn=limit, on_error="skip")
+fresh = {"worker_init_fn": limit, "start_method": "spawn"}
+skipping = MultiProcessRunner(flow, 1, on_error="skip", **fresh)
 print([array.size for array, in skipping])
 try:
-    list(MultiProcessRunner(flow, 1, worker_init_fn=limit))
+    list(MultiProcessRunner(flow, 1, **fresh))
 except OSError as error:
     print(type(error).__name__, error.errno)
 """

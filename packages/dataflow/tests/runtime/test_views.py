@@ -32,12 +32,14 @@ def numbers(count):
 def flow_of(kind, count, size=4000):
     if kind == "in place":
         batches = BatchData(MapData(numbers(count * 4), filled(size)), 4)
-        return MultiProcessRunner(MapData(batches, lambda dp: dp), 2)
+        return MultiProcessRunner(MapData(batches, lambda dp: dp), 2, start_method="spawn")
     if kind == "batched":
-        return MultiProcessRunner(BatchData(MapData(numbers(count * 4), filled(size)), 4), 2)
+        return MultiProcessRunner(
+            BatchData(MapData(numbers(count * 4), filled(size)), 4), 2, start_method="spawn"
+        )
     if kind == "mapped":
-        return MultiProcessMapData(MapData(numbers(count), filled(size)), 2, list)
-    return MultiProcessRunner(MapData(numbers(count), filled(size)), 2)
+        return MultiProcessMapData(MapData(numbers(count), filled(size)), 2, list, start_method="spawn")
+    return MultiProcessRunner(MapData(numbers(count), filled(size)), 2, start_method="spawn")
 
 
 DERIVED = [

@@ -102,7 +102,8 @@ def _slot_names(cls: type) -> list[str]:
 
 
 def _attributes(value: object, left_out: frozenset[str] = frozenset()) -> Iterator[Any]:
-    for name, attribute in getattr(value, "__dict__", {}).items():
+    # A copy: another thread, which begins a pass as well, may set an attribute meanwhile.
+    for name, attribute in dict(getattr(value, "__dict__", {})).items():
         if name not in left_out:
             yield attribute
     for name in _slot_names(type(value)):

@@ -91,7 +91,7 @@ def tracks(spans, names):
 
 @pytest.mark.slow
 def test_worker_processes_are_tracks_with_their_stages(tmp_path, capsys):
-    flow = MultiProcessRunner(batches(), 2)
+    flow = MultiProcessRunner(batches(), 2, start_method="spawn")
     flow.seed(0)
     plain = batches()
     plain.seed(0)
@@ -111,7 +111,8 @@ def test_worker_processes_are_tracks_with_their_stages(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_a_map_by_processes_shows_who_maps_and_who_reads(tmp_path, capsys):
-    flow = BatchData(MultiProcessMapData(DataFromList([[i] for i in range(64)]), 1, double), 4)
+    source = DataFromList([[i] for i in range(64)])
+    flow = BatchData(MultiProcessMapData(source, 1, double, start_method="spawn"), 4)
     spans, names = traced(flow, tmp_path / "out.json")
     found = tracks(spans, names)
     assert {"copy", "map", "mine"} <= found.pop("worker 0 of 1")
@@ -146,10 +147,9 @@ def test_a_killed_worker_leaves_its_spans(tmp_path, capsys):
         return [np.full(9, get_worker_info().number)]
 
     path = tmp_path / "out.json"
+    flow = MapData(DataFromList([[i] for i in range(64)]), fatal)
     with pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
-        TestDataSpeed(MultiProcessRunner(MapData(DataFromList([[i] for i in range(64)]), fatal), 1)).timeline(
-            str(path)
-        )
+        TestDataSpeed(MultiProcessRunner(flow, 1, start_method="spawn")).timeline(str(path))
     spans, names = read(path)
     assert {"produce", "map", "copy"} <= tracks(spans, names)["worker 0 of 1"]
     assert os.listdir(tmp_path) == ["out.json"]

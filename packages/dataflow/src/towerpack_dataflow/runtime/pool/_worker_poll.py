@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 from ._worker_handle import WorkerHandle
@@ -77,8 +77,8 @@ class WorkerPoll:
         with contextlib.suppress(BlockingIOError):
             os.write(self._bell, b"!")
 
-    def __del__(self) -> None:
-        """Closes the descriptors."""
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        """Closes the descriptors; `close` is kept, as `os` may be gone when the interpreter ends."""
         for descriptor in (self._awake, self._bell):
             if descriptor >= 0:
-                os.close(descriptor)
+                close(descriptor)
