@@ -76,9 +76,11 @@ def test_a_damaged_file_is_named(path, tmp_path, damage):
 def test_damage_inside_of_a_file_is_named(path, tmp_path, block):
     good = path.read_bytes()
     for place in (found.start() for found in re.finditer(block, good)):
-        (tmp_path / "bad.h5").write_bytes(good[:place] + b"XXXX" + good[place + 4 :])
-        with pytest.raises(FormatError, match=r"bad.h5.* cannot be read: the file is damaged inside"):
-            list(HDF5Serializer.load(tmp_path / "bad.h5", shuffle=False))
+        # A file of its own: HDF5 would go on with what it has read of one that is not collected yet.
+        bad = tmp_path / f"bad-{place}.h5"
+        bad.write_bytes(good[:place] + b"XXXX" + good[place + 4 :])
+        with pytest.raises(FormatError, match=r"bad-\d+.h5.* cannot be read: the file is damaged inside"):
+            list(HDF5Serializer.load(bad, shuffle=False))
 
 
 def test_a_replaced_file_is_noticed(tmp_path):
