@@ -86,7 +86,8 @@ class DumpTensors(Callback):
     def _write(self, values: list[Any]) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
         arrays = {name: np.asarray(value) for name, value in zip(self._names, values)}
-        write_archive(self._dir / f"DumpTensor-{self.global_step}.npz", arrays)
+        # Not durable: to wait for the disk would hold up each step that is dumped.
+        write_archive(self._dir / f"DumpTensor-{self.global_step}.npz", arrays, durable=False)
 
 
 @final

@@ -14,7 +14,7 @@ from ._atomic_write import atomic_write
 __all__ = ["write_archive"]
 
 
-def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], durable: bool = True) -> None:
     """Writes a `.npz` archive, which replaces the one at `path` in one step; `np.load` reads it.
 
     Types that NumPy does not have, such as bfloat16, become float32.
@@ -22,6 +22,7 @@ def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Non
     Args:
         path: the archive to make.
         arrays: arrays by name.
+        durable: whether a crash of the machine, too, leaves one of the two; see `atomic_write`.
 
     Raises:
         TypeError: an array holds Python objects, such as text.
@@ -32,7 +33,7 @@ def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Non
         raise TypeError(
             f"A NumPy archive holds numbers, received objects or text: {', '.join(objects)}. Leave them out."
         )
-    with atomic_write(path, durable=True) as aside:
+    with atomic_write(path, durable=durable) as aside:
         _write(aside, arrays)
 
 
