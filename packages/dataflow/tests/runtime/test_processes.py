@@ -27,11 +27,16 @@ for number, datapoint in enumerate(flow):
     if number == 5:
         print("running", flush=True)
 """
-SINGLE = 'MultiProcessRunner(flow, 2, start_method="spawn")'
-BOTH_BELOW = 'MultiProcessRunner(MultiProcessRunner(flow, 1, start_method="spawn"), 2, start_method="spawn")'
-NESTED = f'MultiProcessMapData({BOTH_BELOW}, 2, list, start_method="spawn")'
-TOWER = f'MultiProcessRunner({BOTH_BELOW.replace("2,", "1,")}, 1, start_method="spawn")'
-FORKED = 'MultiProcessRunner(MultiProcessRunner(flow, 1, start_method="fork"), 1, start_method="fork")'
+
+
+def runner(below, workers, method="spawn"):
+    return f'MultiProcessRunner({below}, {workers}, start_method="{method}")'
+
+
+SINGLE = runner("flow", 2)
+NESTED = f'MultiProcessMapData({runner(runner("flow", 1), 2)}, 2, list, start_method="spawn")'
+TOWER = runner(runner(runner("flow", 1), 1), 1)
+FORKED = runner(runner("flow", 1, "fork"), 1, "fork")
 
 
 def script(build, hang="pass"):

@@ -10,11 +10,11 @@ import numpy as np
 from towerpack_dataflow import DataFromList
 from towerpack_dataflow.runtime.transport import (
     WorkerPayload,
-    dump_by_value,
     load_payload,
     pack_error,
     unpack_error,
 )
+from towerpack_dataflow.storage import dump_by_value
 
 SCRIPT = """
 from towerpack_dataflow import DataFromList, MapData, MultiProcessRunner

@@ -7,7 +7,8 @@ import socket
 import struct
 from typing import Any, final
 
-from ..runtime.transport import PeerGoneError, dump_by_value
+from ..runtime.transport import PeerGoneError
+from ..storage import dump_by_value
 
 __all__ = ["WorkerLink"]
 

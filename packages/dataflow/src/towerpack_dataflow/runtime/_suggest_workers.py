@@ -13,8 +13,7 @@ from .._errors import ArgumentTypeError
 from ..flow._datapoint_size import datapoint_size, duration
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..storage import SharedListPickle
-from .transport import dump_by_value, value_pickler
+from ..storage import SharedListPickle, dump_by_value
 
 __all__ = ["Suggestion", "autotune", "available_cpus", "suggest_workers"]
 
@@ -130,7 +129,7 @@ def autotune(
 
 def _copy(flow: DataFlow) -> DataFlow:
     """Copies a flow, so that files may be opened and datapoints read without a trace in the original."""
-    lists = SharedListPickle(value_pickler())
+    lists = SharedListPickle()
     try:
         with lists.packing():
             copied: DataFlow = pickle.loads(dump_by_value(flow))

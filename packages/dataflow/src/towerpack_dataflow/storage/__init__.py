@@ -4,6 +4,7 @@ from ._aligned_memory import aligned_memory, aligned_size
 from ._atomic_file import create_file, create_path
 from ._npz_file import write_npz
 from ._open_url import local_path, open_url
+from ._pickle_by_value import dump_by_value, value_pickler
 from ._printable_url import URL, as_url, is_local, printable
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
 from ._shared_memory import anonymous_file, mapped
@@ -25,6 +26,7 @@ __all__ = [
     "as_url",
     "create_file",
     "create_path",
+    "dump_by_value",
     "is_local",
     "list_to_pickle",
     "local_path",
@@ -32,5 +34,6 @@ __all__ = [
     "open_url",
     "printable",
     "snapshot",
+    "value_pickler",
     "write_npz",
 ]

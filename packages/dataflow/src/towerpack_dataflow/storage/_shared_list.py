@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, final, overload
 
 from .._errors import ParcelError
+from ._pickle_by_value import value_pickler
 
 __all__ = ["PackedList", "Place", "SharedListPickle", "list_to_pickle"]
 
@@ -57,7 +58,7 @@ class SharedListPickle:
     """
 
     def __init__(self, pickler: Callable[..., Any] | None = None) -> None:
-        """Holds nothing yet; `pickler` makes the pickler for members, cloudpickle's if not given."""
+        """Holds nothing yet; `pickler` makes the pickler for members, `value_pickler()` if not given."""
         self._pickler = pickler
         self._places: dict[int, tuple[Sequence[Any], Place]] = {}
 
@@ -214,10 +215,8 @@ def _write(
     members: Sequence[Any], per_block: int, file: BinaryIO, make_pickler: Callable[..., Any] | None
 ) -> int:
     """Writes blocks of members, then the blocks' offsets (int64); returns where the offsets begin."""
-    from cloudpickle import CloudPickler
-
     # One pickler for all blocks: making one costs more than a block does.
-    pickler = (make_pickler or CloudPickler)(file, protocol=5)
+    pickler = (make_pickler or value_pickler())(file, protocol=5)
     offsets = array("q", [0])
     for start in range(0, len(members), per_block):
         pickler.clear_memo()

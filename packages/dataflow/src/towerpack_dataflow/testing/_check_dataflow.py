@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from ..runtime.transport import dump_by_value
+from ..storage import dump_by_value
 from ._compared_values import ConformanceError, same, shortened
 
 __all__ = ["check_dataflow"]

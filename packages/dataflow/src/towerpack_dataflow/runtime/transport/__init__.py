@@ -12,7 +12,6 @@ from ._large_copies import (
     restore_environment,
 )
 from ._out_of_band_pickle import dump_out_of_band
-from ._pickle_by_value import dump_by_value, value_pickler
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slot_reuse import SlotReusePolicy
 from ._slots import SlotBlock, SlotPool
@@ -37,7 +36,6 @@ __all__ = [
     "WorkerTraceback",
     "bypass_environment",
     "caches_are_bypassed",
-    "dump_by_value",
     "dump_out_of_band",
     "dump_payload",
     "environment_before",
@@ -47,5 +45,4 @@ __all__ = [
     "restore_environment",
     "to_table",
     "unpack_error",
-    "value_pickler",
 ]

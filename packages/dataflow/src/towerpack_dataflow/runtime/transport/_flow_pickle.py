@@ -15,10 +15,9 @@ import numpy as np
 
 from ..._errors import SendError
 from ...flow._flow import DataFlow
-from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped
+from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped, value_pickler
 from ._mapped_files import mapped_array
 from ._out_of_band_pickle import dump_out_of_band
-from ._pickle_by_value import value_pickler
 
 __all__ = ["WorkerPayload", "dump_payload", "load_payload"]
 
@@ -44,7 +43,7 @@ class WorkerPayload:
         Raises:
             SendError: a part of `value` cannot be pickled; the text names it.
         """
-        self._lists = SharedListPickle(value_pickler())
+        self._lists = SharedListPickle()
         pickled, raws = _dump(value, contents, self._lists.packing(), _BY_FORK)
         raws.append(memoryview(pickled))
         # How many parts there are, and their sizes: a command line has no room for those of many arrays.

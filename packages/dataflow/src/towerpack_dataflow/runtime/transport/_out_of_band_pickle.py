@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
-from ._pickle_by_value import dump_by_value
+from ...storage import dump_by_value
 
 __all__ = ["dump_out_of_band"]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, final
 from ..._errors import WorkerError
 from ...flow._error_location import blame, blamed_place
 from ...flow._flow import DataFlow
-from ._pickle_by_value import dump_by_value
+from ...storage import dump_by_value
 
 __all__ = ["Failure", "WorkerTraceback", "pack_error", "unpack_error"]
 
