@@ -1,0 +1,107 @@
+"""A file gives back each value and dtype that was written, or its writer refuses them beforehand."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from any_datapoints import columns, datapoints, difference, few_examples
+from hypothesis import given
+from hypothesis import strategies as st
+
+from towerpack_dataflow import (
+    ArrowSerializer,
+    CSVSerializer,
+    DataFlowError,
+    DataFromList,
+    HDF5Serializer,
+    JSONLSerializer,
+    LMDBSerializer,
+    NumpySerializer,
+    ParquetSerializer,
+    TFRecordSerializer,
+)
+from towerpack_dataflow.formats.encoding import pack_message, unpack_message
+
+Rows = list[Any]
+Trip = Callable[[Rows, str], Rows]
+
+
+def _saved(serializer: Any, **options: Any) -> Trip:
+    def trip(rows: Rows, path: str) -> Rows:
+        serializer.save(DataFromList(rows, shuffle=False), path)
+        return list(serializer.load(path, **options))
+
+    return trip
+
+
+def _hdf5(rows: Rows, path: str) -> Rows:
+    HDF5Serializer.save(DataFromList(rows, shuffle=False), path, [f"c{k}" for k in range(len(rows[0]))])
+    return list(HDF5Serializer.load(path, shuffle=False))
+
+
+def _csv(rows: Rows, path: str) -> Rows:
+    names = [*rows[0]] if isinstance(rows[0], dict) else [f"c{k}" for k in range(len(rows[0]))]
+    CSVSerializer.save(DataFromList(rows, shuffle=False), path, names)
+    return list(CSVSerializer.load(path))
+
+
+def _messages(rows: Rows, path: str) -> Rows:
+    return [unpack_message([bytes(frame) for frame in pack_message(row)]) for row in rows]
+
+
+TRIPS: dict[str, Trip] = {
+    "arrow": _saved(ArrowSerializer, shuffle=False),
+    "csv": _csv,
+    "hdf5": _hdf5,
+    "jsonl": _saved(JSONLSerializer, shuffle=False),
+    "lmdb": _saved(LMDBSerializer, shuffle=False),
+    "messages": _messages,
+    "numpy": _saved(NumpySerializer, shuffle=False),
+    "parquet": _saved(ParquetSerializer, shuffle=False),
+    "tfrecord": _saved(TFRecordSerializer),
+}
+
+
+# Formats that do not keep to it yet.
+_MISSED = {*TRIPS}
+every_format = pytest.mark.parametrize(
+    "trip",
+    [
+        pytest.param(trip, id=name, marks=[pytest.mark.xfail(strict=False)] if name in _MISSED else [])
+        for name, trip in TRIPS.items()
+    ],
+)
+
+
+def check(trip: Trip, rows: Rows) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        path.write_bytes(b"before")
+        try:
+            read = trip(rows, str(path))
+        except DataFlowError:
+            assert path.read_bytes() == b"before"
+            return
+        assert difference(rows, read, "rows") is None
+
+
+@pytest.mark.slow
+@every_format
+@few_examples()
+@given(data=st.data())
+def test_any_datapoints_come_back_or_are_refused(trip: Trip, data: st.DataObject) -> None:
+    check(trip, data.draw(st.lists(datapoints(), min_size=1, max_size=3)))
+
+
+@pytest.mark.slow
+@every_format
+@few_examples()
+@given(data=st.data())
+def test_columns_come_back_or_are_refused(trip: Trip, data: st.DataObject) -> None:
+    column = data.draw(columns())
+    check(trip, [{"id": k, "value": value} for k, value in enumerate(column)])
+    check(trip, [[value] for value in column])
