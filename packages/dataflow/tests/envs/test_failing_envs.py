@@ -98,9 +98,9 @@ def test_a_dead_worker_is_named_with_its_signal(batch_size):
 
 @pytest.mark.slow
 def test_a_step_that_does_not_end_is_named():
-    # Beside other work, a worker takes a second to import what makes an environment.
+    # A fork imports nothing: beside other work, imports alone may take longer than the limit.
     with pytest.raises(EnvTimeoutError, match=r"timeout=4 seconds in environment 2, in step 2 of episode 0"):
-        run(hangs, timeout=4.0)
+        run(hangs, timeout=4.0, start_method="fork")
 
 
 @pytest.mark.parametrize(

@@ -33,12 +33,14 @@ class EnvFacts(NamedTuple):
         metadata: of the first one.
         render_mode: of the first one.
         observation, action: their spaces.
+        identities: what each environment is, by `env_identity`.
     """
 
     metadata: dict[str, Any]
     render_mode: str | None
     observation: SpaceArrays
     action: SpaceArrays
+    identities: list[str]
 
 
 @final
@@ -248,7 +250,7 @@ class EnvWorkers:
             yield found[number]
 
     def _facts(self, made: Sequence[tuple[Any, Any]]) -> EnvFacts:
-        (_, metadata, render_mode), _ = made[0]
+        (_, metadata, render_mode, _), _ = made[0]
         spaces = [pair for _, message in made for pair in message.open()]
         for number, pair in enumerate(spaces):
             for name, first, this in zip(("observation_space", "action_space"), spaces[0], pair):
@@ -262,6 +264,7 @@ class EnvWorkers:
             render_mode,
             SpaceArrays(spaces[0][0], "observation"),
             SpaceArrays(spaces[0][1], "action"),
+            [identity for head, _ in made for identity in head[3]],
         )
 
     def _share_memory(self) -> None:

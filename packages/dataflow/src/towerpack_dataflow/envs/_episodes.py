@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -112,6 +113,8 @@ class Episodes:
             self._episode += 1
             return {**last, **self._reset(None)}
         self._write(observation)
+        results = (memory.rewards, memory.terminated, memory.truncated)
+        self._digest([*memory.observations, *results], int(memory.digest[row]))
         return info
 
     def _stepped(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -128,6 +131,8 @@ class Episodes:
             raise self._error(f"the reward is {reward!r}", "a number") from None
         if not math.isfinite(number):
             raise self._error(f"the reward is {number}", "a finite number")
+        if number != reward:
+            raise self._error(f"the reward is {reward!r}", "a number that float64 holds exactly")
         for name, value in (("terminated", terminated), ("truncated", truncated)):
             if not isinstance(value, (bool, np.bool_)):
                 raise self._error(f"{name} is {value!r}", "True or False")
@@ -143,7 +148,14 @@ class Episodes:
             raise self._error(f"reset() returned {type(made).__name__}", "a tuple of observation and info")
         self._check_spaces()
         self._write(made[0])
+        self._digest(memory.observations, 0)
         return self._checked(made[1])
+
+    def _digest(self, columns: Sequence[np.ndarray], before: int) -> None:
+        row, value = self._row, before
+        for column in columns:
+            value = zlib.crc32(column[row : row + 1].data, value)
+        self._memory.digest[row] = value
 
     def _check_spaces(self) -> None:
         names = ("observation_space", "action_space")

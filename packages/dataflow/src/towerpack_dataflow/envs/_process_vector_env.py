@@ -32,7 +32,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     **Seeds.** An episode's seed is `episode_seed(seed, environment, episode)`, and each reset gets one. So an
     environment whose transitions depend on its seed and actions alone can be resumed exactly: `state_dict()`
     has the number of each environment's episode and the actions taken in it, which `load_state_dict()`
-    repeats.
+    repeats. It compares a digest of what the environments return with that of the state, and refuses the
+    state if they differ.
 
     **Order.** `step` is `send` and `recv`. By default, `recv` returns all environments in their order. With
     `batch_size` below the number of environments it returns those that are ready first; `infos["env_id"]`
@@ -52,9 +53,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         seed: of all episodes; drawn at random if `None`, and part of the state.
         timeout: seconds that one call of an environment may take, its construction included; `None` for any.
         start_method: "spawn" for fresh interpreters, "fork" for copies of this process.
+        exact: whether a state continues the episodes under way. False for environments that cannot repeat
+            them: after `load_state_dict()`, `reset()` begins the next episodes.
 
     Attributes:
-        exact: True, since a loaded state continues the very same episodes.
+        exact: as given.
+        reason: why it is False; empty if it is True.
 
     Raises:
         ArgumentError: an argument has a value that cannot work.
@@ -71,8 +75,6 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         >>> envs.close()
     """
 
-    exact = True
-
     def __init__(
         self,
         make_envs: Sequence[Callable[[], Any]],
@@ -83,6 +85,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         seed: int | None = None,
         timeout: float | None = 300.0,
         start_method: str = "spawn",
+        exact: bool = True,
     ) -> None:
         """Starts the workers, and makes the environments."""
         self.closed = True  # gymnasium's older releases close whatever dies open, even if it was never made
@@ -98,6 +101,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.batch_size = arguments.count(
             "batch_size", count if batch_size is None else batch_size, instead=most, most=count
         )
+        self.exact = arguments.flag("exact", exact)
+        self.reason = "" if exact else "the ProcessVectorEnv was made with exact=False"
         mode = _checked_mode(autoreset_mode)
         limit = None if timeout is None else arguments.seconds("timeout", timeout)
         method = arguments.one_of("start_method", start_method, ("spawn", "fork"))
@@ -117,7 +122,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, count)
         places = [(number, row) for number, numbers in enumerate(stretches) for row in range(len(numbers))]
         self._results = ResultBatches(self._workers, places, self._in_turn)
-        self._episodes = ResumableEpisodes(self._workers, places, base, mode)
+        self._episodes = ResumableEpisodes(self._workers, places, base, mode, self.exact)
         self._arrived: deque[int] = deque()
         self._next = np.arange(count)
         self.closed = False
@@ -227,7 +232,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         """Continues where `state` was taken: repeats the actions of the episodes that were under way.
 
         Raises:
-            StateError: the state is not of such a vector environment.
+            StateError: the state is not of such a vector environment; or the environments do not repeat what
+                they did, and have to be reset.
             EnvCallError: steps are under way.
             Exception: whatever an environment raises.
         """

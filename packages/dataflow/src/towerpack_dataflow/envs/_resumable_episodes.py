@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, final
 
@@ -11,8 +12,12 @@ from gymnasium.vector import AutoresetMode
 from .._errors import EnvCallError, StateError
 from ._action_log import ActionLog, packed_actions, unpacked_actions
 from ._env_workers import EnvWorkers
+from ._step_memory import call_text
 
 __all__ = ["ResumableEpisodes"]
+
+_log = logging.getLogger("towerpack_dataflow")
+_KEYS = {"version", "autoreset_mode", "action_space", "seeds", "episodes", "options", "pending", "actions"}
 
 
 @final
@@ -24,19 +29,27 @@ class ResumableEpisodes:
         places: the worker and the row of each environment.
         seed: of all environments.
         mode: when environments are reset.
+        exact: whether a state continues the episodes under way, and not with the next ones.
 
     Attributes:
         pending: how many environments were sent an action whose result was not received.
     """
 
     def __init__(
-        self, workers: EnvWorkers, places: Sequence[tuple[int, int]], seed: int, mode: AutoresetMode
+        self,
+        workers: EnvWorkers,
+        places: Sequence[tuple[int, int]],
+        seed: int,
+        mode: AutoresetMode,
+        exact: bool,
     ) -> None:
         """Begins before the first episode of all."""
-        self._workers, self._places, self._mode = workers, places, mode
+        self._workers, self._places, self._mode, self._exact = workers, places, mode, exact
         count = len(places)
         self._seeds = [seed] * count
         self._episode = np.full(count, -1)
+        self._digest = np.zeros(count, np.uint32)
+        self._in_episode = np.zeros(count, np.bool_)
         self._options: list[Any] = [None] * count
         self._is_pending = np.zeros(count, np.bool_)
         self._ended = np.zeros(count, np.bool_)
@@ -76,7 +89,7 @@ class ResumableEpisodes:
         Raises:
             EnvCallError: one was never reset, or its episode has ended and autoreset is disabled.
         """
-        if (self._episode[envs] < 0).any():
+        if not self._in_episode[envs].all():
             raise EnvCallError("environments are stepped after reset(), which was not called")
         if self._mode is AutoresetMode.DISABLED and self._ended[envs].any():
             over = envs[self._ended[envs]].tolist()
@@ -88,7 +101,8 @@ class ResumableEpisodes:
     def send(self, envs: np.ndarray, arrays: Sequence[np.ndarray]) -> None:
         """Writes actions where the workers read them, and has these step."""
         whole = len(envs) == len(self._places) and bool((envs == np.arange(len(envs))).all())
-        self._log.append(slice(None) if whole else envs, arrays)
+        if self._exact:
+            self._log.append(slice(None) if whole else envs, arrays)
         self._is_pending[envs] = True
         self.pending += len(envs)
         for number, (numbers, memory) in enumerate(zip(self._workers.stretches, self._workers.memories)):
@@ -111,6 +125,7 @@ class ResumableEpisodes:
         memories = self._workers.memories
         ended = np.concatenate([memory.terminated | memory.truncated for memory in memories])
         self._ended[envs] = ended[envs]
+        self._digest[envs] = np.concatenate([memory.digest for memory in memories])[envs]
         episode = np.concatenate([memory.episode for memory in memories])
         begun = envs[episode[envs] != self._episode[envs]]
         if len(begun):
@@ -120,42 +135,68 @@ class ResumableEpisodes:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state, as JSON values."""
+        facts, envs = self._workers.facts, range(len(self._places))
         return {
             "version": 1,
+            "environments": list(facts.identities),
             "autoreset_mode": self._mode.value,
-            "action_space": str(self._workers.facts.action.space),
+            "observation_space": str(facts.observation.space),
+            "action_space": str(facts.action.space),
             "seeds": list(self._seeds),
             "episodes": self._episode.tolist(),
             "options": list(self._options),
             "pending": self._is_pending.tolist(),
-            "actions": [packed_actions(self._log.actions(env)) for env in range(len(self._places))],
+            "actions": [packed_actions(self._log.actions(env)) for env in envs] if self._exact else None,
+            "digests": self._digest.tolist(),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Repeats the episodes of a state, as far as they were; what was pending is under way again.
 
         Raises:
-            StateError: the state is of other environments.
+            StateError: the state is of other environments, or these do not repeat what they did.
         """
         self._check(state)
-        parts = self._workers.facts.action.parts
-        actions = [unpacked_actions(texts, parts) for texts in state["actions"]]
-        lasts = [len(given[0]) - waits for given, waits in zip(actions, state["pending"])]
         self._seeds, self._options = list(state["seeds"]), list(state["options"])
-        orders: list[list[Any]] = [[] for _ in self._workers.stretches]
-        self._log = ActionLog(parts, len(self._places))
-        for env, (worker, row) in enumerate(self._places):
-            if state["episodes"][env] >= 0:
-                begin = (self._seeds[env], state["episodes"][env], self._options[env])
-                orders[worker].append((row, (*begin, actions[env], lasts[env])))
-        self._workers.request("replay", [(order,) if order else None for order in orders])
-        self._note_begun(range(len(self._places)))
+        self._log = ActionLog(self._workers.facts.action.parts, len(self._places))
+        if not self._exact:
+            self._episode[:], self._in_episode[:] = state["episodes"], False
+            return
+        actions = [unpacked_actions(texts, self._workers.facts.action.parts) for texts in state["actions"]]
+        lasts = [len(given[0]) - waits for given, waits in zip(actions, state["pending"])]
+        self._repeat(state["episodes"], actions, lasts)
+        self._compare(state, lasts)
         self._log.fill([[array[:last] for array in given] for given, last in zip(actions, lasts)])
         waiting = np.flatnonzero(state["pending"])
         if len(waiting):
-            self.send(
-                waiting, [np.stack([actions[env][at][-1] for env in waiting]) for at in range(len(parts))]
+            parts = range(len(self._workers.facts.action.parts))
+            self.send(waiting, [np.stack([actions[env][at][-1] for env in waiting]) for at in parts])
+
+    def _repeat(
+        self, episodes: Sequence[int], actions: Sequence[Sequence[np.ndarray]], lasts: Sequence[int]
+    ) -> None:
+        orders: list[list[Any]] = [[] for _ in self._workers.stretches]
+        for env, (worker, row) in enumerate(self._places):
+            if episodes[env] >= 0:
+                begin = (self._seeds[env], episodes[env], self._options[env])
+                orders[worker].append((row, (*begin, actions[env], lasts[env])))
+        self._workers.request("replay", [(order,) if order else None for order in orders])
+        self._note_begun(range(len(self._places)))
+
+    def _compare(self, state: Mapping[str, Any], lasts: Sequence[int]) -> None:
+        """Compares what the environments have done with what they did before the state was taken."""
+        if "digests" not in state:
+            _log.warning(
+                "This state of a ProcessVectorEnv is of an earlier release, and has no digest of what the "
+                "environments returned: whether they go on from the same state is not known."
             )
+            return
+        begun = np.array(state["episodes"]) >= 0
+        other = np.flatnonzero(begun & (self._digest != np.array(state["digests"], np.uint32)))
+        if len(other):
+            self._in_episode[:] = False
+            env = int(other[0])
+            raise _not_repeated(env, state["episodes"][env], lasts[env] - 1, len(other))
 
     def _note_begun(self, envs: Sequence[int]) -> None:
         for env in envs:
@@ -163,34 +204,51 @@ class ResumableEpisodes:
             memory = self._workers.memories[worker]
             self._episode[env] = memory.episode[row]
             self._ended[env] = memory.terminated[row] or memory.truncated[row]
+            self._in_episode[env] = memory.episode[row] >= 0
+            self._digest[env] = memory.digest[row]
         self._log.restart(list(envs))
 
     def _check(self, state: Mapping[str, Any]) -> None:
-        known = {
-            "version",
-            "autoreset_mode",
-            "action_space",
-            "seeds",
-            "episodes",
-            "options",
-            "pending",
-            "actions",
-        }
-        if not known <= set(state) or state["version"] != 1:
+        if not _KEYS.issubset(state) or state["version"] != 1:
             raise StateError(
-                f"this is not the state of a ProcessVectorEnv; received the keys {sorted(state)}"
+                f"this is not the state of a ProcessVectorEnv; received the keys {sorted(map(str, state))}"
             )
+        facts = self._workers.facts
         here = {
             "number of environments": len(self._places),
             "autoreset_mode": self._mode.value,
-            "action space": str(self._workers.facts.action.space),
+            "action space": str(facts.action.space),
+            "observation space": str(facts.observation.space),
+            **{f"environment {number}": each for number, each in enumerate(facts.identities)},
         }
-        there = (len(state["seeds"]), state["autoreset_mode"], state["action_space"])
+        there = {
+            "number of environments": len(state["seeds"]),
+            "autoreset_mode": state["autoreset_mode"],
+            "action space": state["action_space"],
+            "observation space": state.get("observation_space", here["observation space"]),
+            **{f"environment {number}": each for number, each in enumerate(state.get("environments", ()))},
+        }
         differences = {
-            name: (value, mine) for (name, mine), value in zip(here.items(), there) if value != mine
+            name: (there[name], mine) for name, mine in here.items() if there.get(name, mine) != mine
         }
         if differences:
             text = "; ".join(
                 f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items()
             )
             raise StateError(f"this state is of another ProcessVectorEnv: {text}", differences)
+        if self._exact and state["actions"] is None:
+            raise StateError(
+                "this state was taken with exact=False, and has no actions to repeat; make the "
+                "ProcessVectorEnv with exact=False"
+            )
+
+
+def _not_repeated(env: int, episode: int, step: int, count: int) -> StateError:
+    more = f", and {count - 1} more environments" if count > 1 else ""
+    return StateError(
+        f"environment {env} is in another state than when this state was taken{more}: repeating the "
+        f"actions up to its {call_text(episode, step)[3:]} gave other observations, rewards or ends. It "
+        "depends on more than the seed of reset() and the actions, such as a global generator, a clock, a "
+        "server or another processor, or it was changed. Draw its random numbers from self.np_random, or make "
+        "the ProcessVectorEnv with exact=False, which continues with new episodes"
+    )

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from .._errors import EnvError
+from ..storage._exact_cast import cast, castable
 
 __all__ = ["Part", "SpaceArrays"]
 
@@ -68,20 +69,32 @@ class SpaceArrays:
         return arrays[0] if self._plain else _together(self.space, iter(arrays))
 
     def fit(self, value: Any, shape: Callable[[Part], tuple[int, ...]]) -> list[np.ndarray]:
-        """Returns the arrays of a value, of exactly the expected shapes; dtypes may be of the same kind.
+        """Returns the arrays of a value, of exactly the expected shapes and dtypes.
+
+        Numbers of another dtype of the same kind are converted, floats by rounding.
 
         Raises:
-            ValueError: a part has another shape, or a dtype of another kind; the text says which.
+            ValueError: a part has another shape, a dtype of another kind, or a number that its dtype does not
+                hold; the text says which.
         """
         fitting = []
         for part, given in zip(self.parts, self.apart(value)):
             array = np.asarray(given)
             if array.shape != shape(part):
                 raise ValueError(f"{part.where}shape {array.shape}; expected {shape(part)}")
-            if array.dtype != part.dtype and not np.can_cast(array.dtype, part.dtype, "same_kind"):
-                raise ValueError(f"{part.where}dtype {array.dtype}; expected {part.dtype}")
-            fitting.append(array)
+            fitting.append(array if array.dtype == part.dtype else _converted(array, part))
         return fitting
+
+
+def _converted(array: np.ndarray, part: Part) -> np.ndarray:
+    if not castable(array.dtype, part.dtype):
+        raise ValueError(f"{part.where}dtype {array.dtype}; expected {part.dtype}")
+    converted, wrong = cast(array, part.dtype)
+    if array.dtype.kind in "fc":
+        wrong = np.isfinite(array) & ~np.isfinite(converted)
+    if wrong.any():
+        raise ValueError(f"{part.where}{array[wrong].flat[0]!r}; expected numbers that {part.dtype} holds")
+    return converted
 
 
 def _parts(space: Any, what: str, where: str) -> Iterator[Part]:

@@ -32,6 +32,7 @@ class StepMemory:
         rewards, terminated, truncated: of the last step.
         wanted, ready: whether a step was requested, and whether it is done.
         episode, step: numbers of the present ones; -1 while an environment is reset.
+        digest: CRC-32 of all observations, rewards and ends of the present episode so far.
         current: the environment that is being called, or `IDLE`.
         since: when that call began, on the monotonic clock.
     """
@@ -51,6 +52,7 @@ class StepMemory:
         self.ready = self._array((count,), np.bool_)
         self.episode = self._array((count,), np.int64)
         self.step = self._array((count,), np.int64)
+        self.digest = self._array((count,), np.uint32)
         self.current = self._array((1,), np.int64)
         self.since = self._array((1,), np.float64)
 

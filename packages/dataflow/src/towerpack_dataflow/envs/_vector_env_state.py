@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import copy
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
+import numpy as np
 from gymnasium.vector import AsyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import NormalizeObservation, NormalizeReward
 
 from .._errors import ArgumentTypeError, StateError
+from ._env_identity import env_identity
 from ._object_state import InexactError, attributes_of, set_attributes
 from ._process_vector_env import ProcessVectorEnv
 
@@ -26,7 +30,9 @@ class VectorEnvState:
 
     A `ProcessVectorEnv` has its own state. A vector environment written in Python, such as gymnasium's
     `CartPoleVectorEnv` or a `SyncVectorEnv` of Python environments, is saved as the object that it is:
-    its numbers, arrays, random generators, pending resets. Of all others the state is not known
+    its numbers, arrays, random generators, pending resets. When a state is loaded, a reset and a step are
+    tried twice from it: an environment that does not repeat them depends on more than its attributes, such as
+    a global generator or a clock, and the state is refused. Of all others the state is not known
     (ale-py's, EnvPool's, `AsyncVectorEnv`): `exact` is False, and after
     `load_state_dict` they have to be reset.
 
@@ -36,7 +42,7 @@ class VectorEnvState:
         envs: the vector environment, or a wrapper around one.
 
     Attributes:
-        exact: whether a loaded state continues the very same episodes.
+        exact: whether a loaded state continues the very same episodes, or is refused.
         reason: why it does not; empty if it does.
 
     Raises:
@@ -65,13 +71,19 @@ class VectorEnvState:
     def state_dict(self) -> dict[str, Any]:
         """Returns the state, as JSON values; of one that is not exact, that of its wrappers alone."""
         wrappers = [_wrapper_state(layer) for layer in self._layers[:-1]]
-        return {"classes": self._classes(), "wrappers": wrappers, "envs": self._base_state()}
+        return {
+            "classes": self._classes(),
+            "identity": self._identity(),
+            "wrappers": wrappers,
+            "envs": self._base_state(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores a state.
 
         Raises:
-            StateError: it is of another vector environment, or of other wrappers.
+            StateError: it is of another vector environment, or of other wrappers; or the environments do not
+                repeat a reset or a step from it, and have to be reset.
         """
         if state.get("classes") != self._classes():
             raise StateError(
@@ -79,6 +91,7 @@ class VectorEnvState:
                 f"same "
                 "vector environment by the same wrappers"
             )
+        _check_identity(state.get("identity"), self._identity())
         for layer, kept in zip(self._layers, state["wrappers"]):
             _load_wrapper(layer, kept)
         if state["envs"] is None:
@@ -86,23 +99,29 @@ class VectorEnvState:
         if isinstance(self._base, ProcessVectorEnv):
             self._base.load_state_dict(state["envs"])
         else:
-            self._base.reset()  # a new one makes its generator and its arrays in its first reset
-            set_attributes(self._base, state["envs"])
+            _check_repeats(self._base, state["envs"])
 
     def _classes(self) -> list[str]:
         return [type(layer).__name__ for layer in self._layers]
 
+    def _identity(self) -> dict[str, Any]:
+        base = self._base
+        spaces = ("single_observation_space", "single_action_space")
+        return {
+            "number of environments": base.num_envs,
+            "environments": [env_identity(env) for env in (base, *getattr(base, "envs", ()))],
+            **{name: str(getattr(base, name, None)) for name in spaces},
+        }
+
     def _base_state(self) -> dict[str, Any] | None:
-        if not self.exact:
-            return None
-        return (
-            self._base.state_dict() if isinstance(self._base, ProcessVectorEnv) else attributes_of(self._base)
-        )
+        if isinstance(self._base, ProcessVectorEnv):
+            return self._base.state_dict()
+        return attributes_of(self._base) if self.exact else None
 
     def _why_inexact(self) -> str:
         base = self._base
         if isinstance(base, ProcessVectorEnv):
-            return ""
+            return base.reason
         name = type(base).__name__
         if isinstance(base, AsyncVectorEnv) or type(base).__module__.partition(".")[0] in _COMPILED:
             return (
@@ -120,6 +139,61 @@ def _layers(envs: Any) -> Iterator[Any]:
         yield envs
         envs = envs.env
     yield envs
+
+
+def _check_identity(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> None:
+    differences = {
+        name: (theirs.get(name), mine)
+        for name, mine in ours.items()
+        if theirs is not None and theirs.get(name) != mine
+    }
+    if differences:
+        text = "; ".join(f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items())
+        raise StateError(f"this state is of another vector environment: {text}", differences)
+
+
+def _check_repeats(envs: Any, state: Mapping[str, Any]) -> None:
+    """Steps and resets twice from a state, compares, and leaves the environments in that state."""
+    space = copy.deepcopy(envs.action_space)
+    space.seed(0)
+    action = space.sample()
+    resets: list[int | str] = []
+    steps: list[int | str] = []
+    for _ in range(2):
+        resets.append(_digest_of(lambda: envs.reset(seed=0)))  # also makes the attributes of new ones
+        set_attributes(envs, state)
+        steps.append(_digest_of(lambda: envs.step(action)))
+    for name, digests in {"a reset": resets, "a step": steps}.items():
+        if digests[0] != digests[1]:
+            raise StateError(
+                f"{type(envs).__name__} does not repeat {name}: its environments depend on "
+                "more than their attributes, such as a global generator or a clock. Draw random numbers from "
+                "self.np_random; or give no state, and reset the environments"
+            )
+    envs.reset(seed=0)
+    set_attributes(envs, state)
+
+
+def _digest_of(call: Callable[[], tuple[Any, ...]]) -> int | str:
+    """Returns a checksum of the results of a reset or a step, infos left out; or the error that it raises."""
+    try:
+        results = call()[:-1]
+    except Exception as error:  # such as that of a step, where the state is of before the first reset
+        return type(error).__name__
+    value = 0
+    for part in _arrays_in(results):
+        value = zlib.crc32(part.tobytes(), value)
+    return value
+
+
+def _arrays_in(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _arrays_in(part)
+    elif not np.asarray(value).dtype.hasobject:
+        yield np.asarray(value)
 
 
 def _wrapper_state(layer: Any) -> dict[str, Any]:

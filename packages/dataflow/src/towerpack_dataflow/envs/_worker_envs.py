@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 from .._errors import EnvError
 from ..runtime.transport import Channel, PeerGoneError, pack_error
+from ._env_identity import env_identity
 from ._episodes import Episodes
 from ._space_arrays import SpaceArrays
 from ._step_memory import StepMemory
@@ -46,7 +47,8 @@ def make_worker_envs(
     envs = [_made(channel, number, make) for number, make in zip(numbers, make_envs)]
     spaces = [(env.observation_space, env.action_space) for env in envs]
     metadata = dict(getattr(envs[0], "metadata", None) or {})
-    channel.send(("made", metadata, getattr(envs[0], "render_mode", None)), spaces)
+    head = ("made", metadata, getattr(envs[0], "render_mode", None), list(map(env_identity, envs)))
+    channel.send(head, spaces)
     received = channel.receive()
     assert received is not None
     observation, action = SpaceArrays(spaces[0][0], "observation"), SpaceArrays(spaces[0][1], "action")
