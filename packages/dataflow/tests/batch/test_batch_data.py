@@ -1,3 +1,4 @@
+import weakref
 from collections import namedtuple
 
 import numpy as np
@@ -75,8 +76,9 @@ def objects(*values):
     [
         ([True, False], np.array([True, False])),
         ([1, -2], np.array([1, -2], np.int32)),
-        ([1, 2**31], np.array([1, 2**31], np.int64)),
-        ([1, 2**63], np.array([1, 2**63], np.uint64)),
+        ([-(2**31), 2**31 - 1], np.array([-(2**31), 2**31 - 1], np.int32)),
+        ([2.0**24, 1e10], np.array([2.0**24, 1e10], np.float32)),
+        ([1e-300, float("-inf")], np.array([0, float("-inf")], np.float32)),
         ([1.5, 2.5], np.array([1.5, 2.5], np.float32)),
         ([1j, 2j], np.array([1j, 2j], np.complex64)),
         ([np.float64(1), np.float64(2)], np.array([1.0, 2.0])),
@@ -186,8 +188,6 @@ def test_components_that_cannot_be_stacked():
             list(BatchData([[value], [value]], 2))
     with pytest.raises(BatchError, match="datapoint 0 of the pass is int 7; a datapoint to batch is a list"):
         list(BatchData([7], 1))
-    with pytest.raises(BatchError, match="holds the integers -1 to 9223372036854775808, which no NumPy"):
-        list(BatchData([[-1], [2**63]], 2))
 
 
 def test_the_index_in_the_message_counts_from_the_beginning_of_the_pass():
@@ -205,19 +205,15 @@ def test_batches_share_no_memory():
 def test_items_are_let_go_as_they_arrive():
     alive = []
 
-    class Item(np.ndarray):
-        def __array_finalize__(self, obj):
-            alive.append(1)
-
-        def __del__(self):
-            alive.pop()
-
     most = 0
 
     def make(dp):
         nonlocal most
         most = max(most, len(alive))
-        return [np.zeros(3).view(Item)]
+        array = np.zeros(3)
+        alive.append(1)
+        weakref.finalize(array, alive.pop)
+        return [array]
 
     flow = BatchData(MapData([[i] for i in range(32)], make), 16)
     assert len(list(flow)) == 2

@@ -216,6 +216,9 @@ def test_arrays_become_wider_and_never_another_kind(received, declared, taken, s
         (2**24 + 1, "float32"),
         (2**53 + 1, "float64"),
         (1e300 + 1j, "complex64"),
+        (1700000001.25, "float32"),
+        ([0.5, 2.0**24 + 1], "float32"),
+        (1j * (2.0**24 + 1), "complex64"),
         (-1, "uint64"),
         (2**70, "float64"),
         (float("nan"), "int32"),
@@ -235,6 +238,8 @@ def test_a_python_number_that_would_become_another_is_refused(value, dtype):
     [
         (0.1, "float16"),
         (1e-300, "float32"),
+        (1e10, "float32"),
+        (2049.5, "float16"),
         (float("inf"), "float32"),
         (float("-inf"), "float16"),
         (2**24, "float32"),

@@ -31,10 +31,15 @@ class BatchData(ProxyDataFlow):
     """Stacks the datapoints of the flow below, component by component.
 
     The batch has the datapoints' own type (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
-    Python's `bool` becomes bool, `int` int32 (int64 or uint64 if a value of the batch needs it), `float`
-    float32; strings and bytes become object arrays. A list or tuple of numbers as a component becomes what
-    `numpy.asarray` makes of it (float64, int64); make it an array in a map below to have another dtype.
-    Nothing is converted to make datapoints fit together.
+    Python's `bool` becomes bool, `int` int32, `float` float32, `complex` complex64 in each batch; strings and
+    bytes become object arrays. A list or tuple of numbers as a component becomes an array of int64 or
+    float64; make it an array in a map below to have another dtype. Nothing is converted to make datapoints
+    fit together.
+
+    Floats of Python are rounded to float32, as literals like 0.1 are. A number that would change otherwise is
+    refused: an integer beyond int32, a float above 2**24 that float32 does not hold. So are masked arrays in
+    which something is masked, and arrays of a class that adds a unit or other attributes. A map below gives
+    such a component its type: `MapDataComponent(ds, numpy.int64, "id")`.
 
     Large batches are built in the memory of earlier ones, once no view of those exists.
 

@@ -8,26 +8,17 @@ from typing import Any, final
 
 import numpy as np
 
-from .._errors import BatchError
-from ..flow._columns import NUMBER_DTYPES
+from ..flow._columns import NUMBER_DTYPES, number_kind, stays_same
 from ..storage import snapshot
 from ._batch_allocator import Rows
+from ._exact_arrays import USE_LIST, UnlikeError, as_array, described
 
 __all__ = [
     "ArrayBuilder",
     "ComponentBuilder",
     "ListBuilder",
-    "UnlikeError",
-    "as_array",
     "builder_for",
-    "described",
 ]
-
-_USE_LIST = "make them alike in a MapData below, or take use_list=True, which keeps lists"
-
-
-class UnlikeError(Exception):
-    """A value does not go with those before it; the collator adds which datapoint it was in."""
 
 
 class ComponentBuilder(ABC):
@@ -95,7 +86,7 @@ class _ObjectBuilder(ComponentBuilder):
 
 @final
 class _NumberBuilder(ComponentBuilder):
-    """Makes arrays of Python's numbers: bool, int32 (wider if the batch needs it), float32, complex64."""
+    """Makes arrays of Python's numbers: bool, int32, float32 or complex64."""
 
     def __init__(self, key: Any, kind: type) -> None:
         super().__init__(key)
@@ -103,22 +94,14 @@ class _NumberBuilder(ComponentBuilder):
         self._values: list[Any] = []
 
     def put(self, row: int, value: Any) -> None:
-        if type(value) is not self._kind and _number_kind(value) is not self._kind:
+        if type(value) is not self._kind and number_kind(type(value)) is not self._kind:
             raise UnlikeError(_other_type(self.key, value, f"Python {self._kind.__name__}"))
+        if not stays_same(value):
+            raise UnlikeError(_would_change(self.key, value, self._kind))
         self._values.append(value)
 
     def finish(self, count: int) -> np.ndarray:
-        return np.array(self._values, self._integers() if self._kind is int else NUMBER_DTYPES[self._kind])
-
-    def _integers(self) -> np.dtype:
-        low, high = min(self._values), max(self._values)
-        for dtype in (np.int32, np.int64, np.uint64):
-            if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
-                return np.dtype(dtype)
-        raise BatchError(
-            f"cannot batch: component {self.key!r} holds the integers {low} to {high}, which no NumPy "
-            f"integer type covers; {_USE_LIST}"
-        )
+        return np.array(self._values, NUMBER_DTYPES[self._kind])
 
 
 @final
@@ -152,17 +135,17 @@ class ArrayBuilder(ComponentBuilder):
         Raises:
             UnlikeError: the value has another shape or dtype.
         """
-        if type(value) is not np.ndarray and not isinstance(value, (np.ndarray, np.generic)):
+        if type(value) is not np.ndarray and not isinstance(value, np.generic):
             value = as_array(self.key, value)
         if value.shape != self.shape:
             raise UnlikeError(
                 f"has shape {value.shape} in component {self.key!r}, and the batch began with {self.shape}; "
-                f"{_USE_LIST}"
+                f"{USE_LIST}"
             )
         if value.dtype is not self.dtype and value.dtype != self.dtype:
             raise UnlikeError(
                 f"has dtype {value.dtype} in component {self.key!r}, and the batch began with {self.dtype}; "
-                f"{_USE_LIST}"
+                f"{USE_LIST}"
             )
         self.rows[row] = value
 
@@ -181,48 +164,23 @@ def builder_for(key: Any, value: Any) -> ComponentBuilder:
     for kind in (str, bytes):
         if isinstance(value, kind):
             return _ObjectBuilder(key, kind)
-    if not isinstance(value, (np.ndarray, np.generic)):
-        number = _number_kind(value)
-        if number is not None:
-            return _NumberBuilder(key, number)
+    number = number_kind(type(value))
+    if number is not None:
+        return _NumberBuilder(key, number)
+    if not isinstance(value, np.generic):
         value = as_array(key, value)
     return ArrayBuilder(key, value.shape, value.dtype)
 
 
-def described(value: Any) -> str:
-    """Returns type and value, cut short, for messages."""
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
-
-
-def _number_kind(value: Any) -> type | None:
-    """Returns which of Python's number types `value` is; NumPy's, which inherit from them, are none."""
-    if isinstance(value, np.generic):
-        return None
-    return next((kind for kind in (bool, int, float, complex) if isinstance(value, kind)), None)
-
-
-def as_array(key: Any, value: Any) -> np.ndarray:
-    """Returns an array as it is, and makes one of a list of numbers.
-
-    Raises:
-        UnlikeError: the value is neither, and no component of a batch.
-    """
-    if isinstance(value, np.ndarray):
-        return value
-    array = None
-    if isinstance(value, (list, tuple)):
-        try:
-            array = np.asarray(value)
-        except ValueError:  # a ragged list
-            array = None
-    if array is None or array.dtype.kind not in "biufc":
-        raise UnlikeError(
-            f"has {described(value)} in component {key!r}; a batch holds arrays, numbers, strings and bytes; "
-            f"{_USE_LIST}"
-        )
-    return array
-
-
 def _other_type(key: Any, value: Any, before: str) -> str:
-    return f"has {described(value)} in component {key!r}, and the batch began with {before}; {_USE_LIST}"
+    return f"has {described(value)} in component {key!r}, and the batch began with {before}; {USE_LIST}"
+
+
+def _would_change(key: Any, value: Any, kind: type) -> str:
+    dtype = np.dtype(NUMBER_DTYPES[kind]).name
+    wide = {int: "int64", float: "float64", complex: "complex128"}[kind]
+    return (
+        f"has {described(value)} in component {key!r}; Python's {kind.__name__} becomes {dtype} in a batch, "
+        f"which would change it. Give the component another type below: MapDataComponent(ds, numpy.{wide}, "
+        f"{key!r}), or take use_list=True"
+    )

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._errors import BatchError
 from ._batch_allocator import BatchAllocator
-from ._component_builders import ComponentBuilder, UnlikeError, as_array
+from ._component_builders import ComponentBuilder
+from ._exact_arrays import UnlikeError, as_array
 
 __all__ = ["PaddedBuilder", "Sizes"]
 
@@ -88,13 +89,25 @@ class PaddedBuilder(ComponentBuilder):
         return batch
 
     def _fill_row(self, row: np.ndarray) -> None:
-        try:
-            row[...] = self._fill
-            kept = row.dtype.kind not in "biu" or bool(row.dtype.type(self._fill) == self._fill)
-        except (OverflowError, TypeError, ValueError, DeprecationWarning):  # NumPy 1 warns where 2 raises
-            kept = False
-        if not kept:
+        if not _holds(row.dtype, self._fill):
             raise BatchError(
                 f"cannot batch: {row.dtype} in component {self.key!r} does not hold values={self._fill!r}; "
-                "give a value that it holds, or another dtype in a MapData below"
+                f"give a value that it holds, as values={{{self.key!r}: ...}} for this component alone, or "
+                "another dtype in a MapData below"
             )
+        row[...] = self._fill
+
+
+def _holds(dtype: np.dtype, value: Any) -> bool:
+    """Tells whether a value stays the same in a dtype, but for the rounding of floats."""
+    one = np.empty((), dtype)
+    try:
+        with np.errstate(over="ignore"):
+            one[...] = value
+        if dtype.kind in "OV":
+            return True
+        if dtype.kind in "fc":
+            return bool(np.isfinite(one) == np.isfinite(value))
+        return bool(one == value) or (dtype.kind in "mM" and bool(np.isnat(one) and np.isnat(value)))
+    except (OverflowError, TypeError, ValueError, DeprecationWarning):  # NumPy 1 warns where 2 raises
+        return False

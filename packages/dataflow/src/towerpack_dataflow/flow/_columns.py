@@ -1,21 +1,34 @@
-"""How a flow describes the batches that it can fill by itself."""
+"""The layout of batches that a flow can fill by itself, and the dtypes of Python's numbers in a batch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_float
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["NUMBER_DTYPES", "Columns", "Field", "assembled", "numbers_dtype"]
+__all__ = [
+    "NUMBER_DTYPES",
+    "Columns",
+    "Field",
+    "assembled",
+    "number_kind",
+    "numbers_array",
+    "only_values",
+    "stays_same",
+]
 
 Field = tuple[tuple[int, ...], np.dtype]
 """Shape and dtype of an array."""
 
-NUMBER_DTYPES = {bool: np.bool_, float: np.float32, complex: np.complex64}
-"""What Python's numbers become in a batch; integers become int32, or what holds all of them."""
+NUMBER_DTYPES = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
+"""The dtype of Python's numbers in a batch."""
 
-_INT32 = range(-(2**31), 2**31)
+_EXACT_DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+_INT32_LIMIT = 2**31
+_WHOLE = 2.0**24  # up to here float32 holds each integer
+_WITHOUT_MEANING = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray})
 
 
 class Columns(NamedTuple):
@@ -46,9 +59,44 @@ def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> An
     return make(values)
 
 
-def numbers_dtype(kind: type, values: Sequence[Any]) -> np.dtype | None:
-    """Returns the dtype of Python numbers in any batch; `None` if the dtype may differ between batches."""
-    if kind is int:
-        fits = not values or (min(values) in _INT32 and max(values) in _INT32)
-        return np.dtype(np.int32) if fits else None
-    return np.dtype(NUMBER_DTYPES[kind]) if kind in NUMBER_DTYPES else None
+def number_kind(kind: type) -> type | None:
+    """Returns which of Python's number types `kind` is; NumPy's, which inherit from them, are none."""
+    if issubclass(kind, np.generic):
+        return None
+    return next((known for known in NUMBER_DTYPES if issubclass(kind, known)), None)
+
+
+def stays_same(value: Any) -> bool:
+    """Tells whether a batch may hold a Python number in the dtype of its kind.
+
+    A float is rounded, as a literal like 0.1 is. Above 2**24, where float32 leaves integers out, it has to be
+    a value of float32: ids and Unix times lie there.
+    """
+    if isinstance(value, int):
+        return -_INT32_LIMIT <= value < _INT32_LIMIT
+    if isinstance(value, complex):
+        return stays_same(value.real) and stays_same(value.imag)
+    return bool(abs(value) <= _WHOLE or c_float(value).value == value or value != value)
+
+
+def numbers_array(kind: type, values: Sequence[Any]) -> np.ndarray | None:
+    """Returns numbers of one of Python's types as a batch holds them; `None` if a batch refuses one."""
+    if kind not in NUMBER_DTYPES:
+        return None
+    try:
+        exact: np.ndarray = np.array(values, _EXACT_DTYPES[kind])
+    except OverflowError:
+        return None
+    parts = exact.view(np.float64) if kind is complex else exact
+    doubtful = parts[~((parts >= -_WHOLE) & (parts <= _WHOLE))]
+    return exact.astype(NUMBER_DTYPES[kind]) if all(map(stays_same, doubtful.tolist())) else None
+
+
+def only_values(array: np.ndarray) -> bool:
+    """Tells whether an array has nothing to lose but its class: no mask, no unit, no attributes.
+
+    NumPy's own subclasses are accepted, masked arrays where nothing is masked.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        return not np.any(np.ma.flatten_mask(np.ma.getmaskarray(array)))
+    return type(array) in _WITHOUT_MEANING

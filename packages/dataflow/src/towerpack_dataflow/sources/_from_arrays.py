@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
-from ..flow._columns import Columns, Field, assembled, numbers_dtype
+from ..flow._columns import Columns, Field, assembled, numbers_array, only_values
 from ..flow._epoch import Epoch
 from ._from_list import DataFromList
 
@@ -108,8 +108,8 @@ class _Component:
         self.values: Any
         self._array: np.ndarray | None
         if isinstance(values, np.ndarray) and values.ndim:
-            # Batches never have what subclasses of arrays add (masks, say).
-            self.values = self._array = np.asarray(values)
+            self._array = np.asarray(values) if only_values(values) else None
+            self.values = values if self._array is None else self._array  # with its mask, say
         elif isinstance(values, (list, tuple, range)):
             self.values = values
             self._array = _as_batched(values)
@@ -145,9 +145,6 @@ class _Component:
 
 
 def _as_batched(values: Sequence[Any]) -> np.ndarray | None:
-    """Returns Python numbers as an array, if they have the same dtype in each batch."""
+    """Returns Python numbers as an array, if a batch holds all of them."""
     kinds = set(map(type, values))
-    if len(kinds) != 1:
-        return None
-    dtype = numbers_dtype(kinds.pop(), values)
-    return None if dtype is None else np.array(values, dtype)
+    return numbers_array(kinds.pop(), values) if len(kinds) == 1 else None

@@ -99,6 +99,8 @@ def _value(value: Any, shared: bool) -> Any:
 def _array(array: np.ndarray, shared: bool) -> np.ndarray:
     if array.dtype.hasobject and not set(map(type, array.flat)) <= _FIXED:
         return copy.deepcopy(array)
+    if isinstance(array, np.ma.MaskedArray):  # whose mask may be shared where the values are not
+        return array.copy()
     return array.copy("K") if _changes(array, shared) else array
 
 

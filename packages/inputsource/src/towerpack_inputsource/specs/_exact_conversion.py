@@ -13,6 +13,8 @@ __all__ = ["Array", "NumberConversion", "TextConversion"]
 
 Array = npt.NDArray[Any]
 
+_WHOLE = 2.0**24  # up to here float32 holds each integer; ids and Unix times lie above
+
 
 @final
 class NumberConversion:
@@ -20,8 +22,9 @@ class NumberConversion:
 
     Integers of another width, signed or not, are converted where each of them is a value of the dtype. Floats
     and complex numbers in arrays are converted to a wider dtype alone; those of Python are rounded to the
-    nearest value, as a literal would be, but never to infinity. One kind becomes another only where a Python
-    number is one of the dtype's values: 1 for 1.0, 2.0 for 2.
+    nearest value, as a literal would be, but not to infinity, and not above 2**24, where float32 leaves
+    integers out. One kind becomes another only where a Python number is one of the dtype's values: 1 for 1.0,
+    2.0 for 2.
 
     Args:
         dtype: the declared dtype.
@@ -152,8 +155,14 @@ def _same_integers(converted: Array, plain: Array) -> bool:
 
 
 def _only_rounded(converted: Array, plain: Array) -> bool:
-    """Returns whether no finite value became an infinite one."""
-    return np.array_equal(np.isfinite(converted), np.isfinite(plain))
+    """Returns whether no value became infinite, or another integer."""
+    if converted.dtype.kind == "c":
+        parts = ((converted.real, plain.real), (converted.imag, plain.imag))
+        return all(_only_rounded(one, other) for one, other in parts)
+    if not np.array_equal(np.isfinite(converted), np.isfinite(plain)):
+        return False
+    large = (np.abs(plain) > _WHOLE) & (converted.dtype.itemsize > 2)  # half precision is asked for its steps
+    return np.array_equal(converted[large].astype(np.float64), plain[large])
 
 
 def _first_unequal(converted: Array, plain: Array) -> Any:
