@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import hashlib
 import os
 import secrets
-import tempfile
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,19 +18,22 @@ from ._printable_url import URL, as_url, is_local
 
 __all__ = ["create_file", "create_path"]
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
 
 @contextmanager
 def create_file(path: URL) -> Iterator[IO[bytes]]:
-    """Makes a file, or replaces one, at once: whoever reads it has the old one or the new one, whole.
+    """Makes a file, or replaces one, at once: a reader has the old one or the new one, whole.
 
-    The bytes go to a file beside it, which reaches the disk and gets its name when the block ends, and is
-    removed if the block ends by an error.
+    The bytes go to a hidden file in the same folder, which reaches the disk and gets its name when the block
+    ends, and is removed if the block ends by an error. The next writer of the same file removes those that
+    killed writers have left. A symbolic link is followed, and stays.
 
     Args:
         path: of a local file; missing folders are made.
 
     Raises:
-        ArgumentError: `path` is the URL of a file that is not local.
+        ArgumentError: `path` is the URL of a file that is not local, or is no regular file.
         OSError: it cannot be written; an existing file is as it was.
 
     Example:
@@ -38,64 +44,128 @@ def create_file(path: URL) -> Iterator[IO[bytes]]:
         ...     os.listdir(folder)
         ['data.bin']
     """
+    with _beside(path) as (_, descriptor), open(descriptor, "wb", closefd=False) as file:
+        yield file
+
+
+@contextmanager
+def create_path(path: URL) -> Iterator[str]:
+    """Makes a file at once, as `create_file` does, for libraries that write paths.
+
+    Args:
+        path: of a local file; missing folders are made.
+
+    Yields:
+        the path of an empty file to write, which is to be closed when the block ends. It is locked by
+        `flock`: a library that locks the files that it writes must not do so here.
+
+    Raises:
+        ArgumentError: `path` is the URL of a file that is not local, or is no regular file.
+        OSError: it cannot be written; an existing file is as it was.
+    """
+    with _beside(path) as (temporary, _):
+        yield temporary
+
+
+@contextmanager
+def _beside(path: URL) -> Iterator[tuple[str, int]]:
+    """Yields path and descriptor of a new file, which takes the place of `path` at a clean end."""
+    target = _target(path)
+    old = _replaceable(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    prefix = f".towerpack-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+    _remove_leftovers(target.parent, prefix)
+    temporary, descriptor = _locked(
+        target.parent / prefix, 0o666 if old is None else stat.S_IMODE(old.st_mode)
+    )
+    try:
+        yield temporary, descriptor
+        if old is not None:
+            _keep_owner_and_mode(descriptor, old)
+        os.fsync(descriptor)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(target)
+        raise
+    finally:
+        os.close(descriptor)
+    _flush_names(target.parent)
+
+
+def _target(path: URL) -> Path:
     text = as_url("path", path)
     if not is_local(text):
         raise ArgumentError(
             f"path={path!r}: expected a local path. Write it here, and copy it with the store's own tool"
         )
-    target = Path(text)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = _mode_of(target)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    target = os.path.realpath(text)
+    if os.path.islink(target):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), text)
+    return Path(target)
+
+
+def _replaceable(target: Path) -> os.stat_result | None:
+    """Returns the status of the file that is replaced, which may be written to; `None` if there is none."""
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if not stat.S_ISREG(old.st_mode):
+        raise ArgumentError(
+            f"path={str(target)!r}: expected a regular file or a new one; it is a device or pipe"
+        )
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    return old
+
+
+def _locked(prefix: Path, mode: int) -> tuple[str, int]:
+    """Makes a new file, which stays locked until its descriptor is closed or its process ends."""
     # The system applies the umask to a new file. Python reads it only by setting it, for all threads at once.
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666 if mode is None else mode)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    while True:
+        temporary = f"{prefix}{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(temporary, flags, mode)
+        with suppress(OSError):  # a file system without locks: nothing is removed there
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.exists(temporary):
+            return temporary, descriptor
+        os.close(descriptor)  # another writer took it for a leftover before it was locked
+
+
+def _remove_leftovers(folder: Path, prefix: str) -> None:
+    """Removes files of killed writers: those that are not locked."""
+    with suppress(PermissionError):  # a folder that may be written to and not be listed
+        for name in os.listdir(folder):
+            if name.startswith(prefix) and name.endswith(".tmp"):
+                with suppress(OSError):
+                    _remove_unlocked(folder / name)
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        with open(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            if mode is not None:
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-@contextmanager
-def create_path(target: Path) -> Iterator[str]:
-    """Makes a file at once, as `create_file` does, for libraries that write paths.
-
-    Args:
-        target: of the file, in a folder that exists.
-
-    Yields:
-        the path to write, beside `target`. It is to be closed when the block ends.
-
-    Raises:
-        OSError: it cannot be written; an existing file is as it was.
-    """
-    parent = target.absolute().parent
-    with tempfile.TemporaryDirectory(prefix=".towerpack-", dir=parent) as folder:
-        beside = os.path.join(folder, target.name)
-        yield beside
-        _sync(beside)
-        os.replace(beside, target)
-    _sync(parent)
-
-
-def _sync(path: str | Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.unlink(path)
     finally:
         os.close(descriptor)
 
 
-def _mode_of(path: Path) -> int | None:
-    try:
-        return path.stat().st_mode & 0o777
-    except FileNotFoundError:
-        return None
+def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
+    with suppress(PermissionError):  # the owner of a file may be changed by the superuser alone
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _flush_names(folder: Path) -> None:
+    with suppress(OSError):  # the file has its name; some file systems cannot flush those of a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, final
 
 import numpy as np
 
 from ..._errors import ArgumentError, ComponentError, DataFlowError, FormatError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
-from ...storage import URL, create_path, local_path, open_url
+from ...storage import URL, create_file, local_path, open_url
 from .._opened_records import OpenedRecords, open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow
+from ._hdf5_writing import KIND, KIND_OF_ROWS, VERSION, WRITTEN, write_rows, written_paths
 
 __all__ = ["HDF5Data", "HDF5Serializer", "hdf5_version"]
 
-_VERSION: Final = 1
-_PATHS, _WRITTEN = "towerpack_data_paths", "towerpack_version"
-_ROWS = 256  # datapoints that are written at a time
 # What h5py raises where a file is damaged inside.
 _BROKEN = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 
@@ -32,7 +30,8 @@ class HDF5Data(RecordFlow):
 
     Args:
         path: of the file.
-        data_paths: of the arrays in the file, which have one length. A datapoint is a list of a row of each.
+        data_paths: of the arrays in the file, which have one length. A datapoint is a list of a row of each;
+            of a file that `HDF5Serializer` wrote, it has the types that were written.
         shuffle: whether each epoch has an order of its own.
 
     Raises:
@@ -57,34 +56,25 @@ class HDF5Serializer:
 
     @staticmethod
     def save(df: Any, path: URL, data_paths: Sequence[str]) -> None:
-        """Writes one pass of a flow, a few hundred datapoints at a time.
+        """Writes one pass of a flow, some datapoints at a time, with a checksum of them.
 
         Args:
-            df: the flow, or what can stand in its place; datapoints are lists or tuples of arrays or numbers,
-                each component of one shape, and of the first one's dtype or one that fits into it.
-            path: of the file. One that exists is replaced.
+            df: the flow, or what can stand in its place; datapoints are lists, or all tuples, of arrays or
+                numbers. Each component has the first one's type, shape and dtype.
+            path: of the file; missing folders are made. One that exists is replaced.
             data_paths: the name of each component's array in the file.
 
         Raises:
             ArgumentError: a datapoint has another number of components than there are names, or a component
-                changes its shape, does not fit into the first one's dtype, or is no array of numbers.
+                is no array of numbers and no number, or differs from the first one in type, shape or dtype.
             ImportError: the extra `[hdf5]` is missing.
             OSError: the file cannot be written.
         """
         names = _checked_paths(data_paths)
         with extra("hdf5", "writing HDF5 files"):
-            import h5py
-        target = Path(path)
-        with create_path(target) as beside, h5py.File(beside, "w") as file:
-            file.attrs[_PATHS], file.attrs[_WRITTEN] = names, _VERSION
-            rows: list[Any] = []
-            for number, datapoint in enumerate(with_progress(as_dataflow(df), f"writing {target.name}")):
-                rows.append(_checked_datapoint(datapoint, names, number))
-                if len(rows) == _ROWS:
-                    _append(file, names, rows, number + 1)
-                    rows = []
-            if rows:
-                _append(file, names, rows, number + 1)
+            import h5py  # noqa: F401
+        with create_file(path) as file:
+            write_rows(file, names, with_progress(as_dataflow(df), f"writing {os.path.basename(path)}"))
 
     @staticmethod
     def load(path: URL, data_paths: Sequence[str] | None = None, shuffle: bool = True) -> DataFlow:
@@ -105,12 +95,11 @@ class HDF5Serializer:
         if data_paths is None:
             name = local_path(path)
             with _opened(name) as file, _named(f"{name}: what the file says of itself"):
-                version, data_paths = file.attrs.get(_WRITTEN), file.attrs.get(_PATHS)
+                version, data_paths = file.attrs.get(WRITTEN), written_paths(file.attrs)
             if version is None or data_paths is None:
                 raise ArgumentError(f"{name} was not written by HDF5Serializer; give data_paths")
-            if version != _VERSION:
-                raise FormatError(f"{name} has version {version}, and this release reads version {_VERSION}")
-            data_paths = [str(entry) for entry in data_paths]
+            if version != VERSION:
+                raise FormatError(f"{name} has version {version}, and this release reads version {VERSION}")
         return HDF5Data(path, data_paths, shuffle)
 
 
@@ -133,16 +122,17 @@ class _HDF5Rows(OpenedRecords):
     def __len__(self) -> int:
         return int(self._length)
 
-    def _record(self, index: int) -> list[Any]:
-        arrays = self._file()
+    def _record(self, index: int) -> Any:
+        kind, readers = self._file()
         with _named(f"{self._path}, row {index}"):
-            return [array[index] for array in arrays]
+            return kind(read(index) for read in readers)
 
-    def _open(self) -> list[Any]:
+    def _open(self) -> tuple[type, list[Callable[[int], Any]]]:
         open_same(self._path, self._version).close()
         file = _opened(self._path)
         with _named(self._path):
-            return [self._array(file, name) for name in self._names]
+            kind = tuple if file.attrs.get(KIND_OF_ROWS) == "tuple" else list
+            return kind, [_reader(self._array(file, name)) for name in self._names]
 
     def _array(self, file: Any, name: str) -> Any:
         array = None
@@ -151,6 +141,16 @@ class _HDF5Rows(OpenedRecords):
         if not hasattr(array, "shape"):
             raise ComponentError(f"{self._path} has no array {name!r}; it has {', '.join(file)}")
         return array
+
+
+def _reader(array: Any) -> Callable[[int], Any]:
+    """Returns what reads a row of an array with the type that was written."""
+    kind = array.attrs.get(KIND)
+    if kind == "python":
+        return lambda index: array[index].item()
+    if kind == "array" and array.ndim == 1:
+        return lambda index: np.asarray(array[index], array.dtype)
+    return array.__getitem__  # type: ignore[no-any-return]
 
 
 def _opened(path: str) -> Any:
@@ -187,7 +187,7 @@ def hdf5_version(path: URL) -> int | None:
     """
     name = local_path(path)
     with _opened(name) as file, _named(f"{name}: what the file says of itself"):
-        version = file.attrs.get(_WRITTEN)
+        version = file.attrs.get(WRITTEN)
         return None if version is None else int(version)
 
 
@@ -195,41 +195,3 @@ def _checked_paths(data_paths: Sequence[str]) -> list[str]:
     if isinstance(data_paths, str) or not data_paths or not all(isinstance(name, str) for name in data_paths):
         raise ArgumentError(f"data_paths is a list of names of arrays; received {data_paths!r}")
     return list(data_paths)
-
-
-def _checked_datapoint(datapoint: Any, names: list[str], number: int) -> list[Any]:
-    if not isinstance(datapoint, (list, tuple)) or len(datapoint) != len(names):
-        raise ArgumentError(
-            f"datapoint {number} is to be a list of {len(names)} components; received "
-            f"{type(datapoint).__name__} {datapoint!r:.60}"
-        )
-    return [np.asarray(component) for component in datapoint]
-
-
-def _append(file: Any, names: list[str], rows: list[Any], end: int) -> None:
-    for position, name in enumerate(names):
-        values = [row[position] for row in rows]
-        shape, dtype = values[0].shape, values[0].dtype
-        array = file.get(name)
-        if array is None:
-            if dtype.kind not in "biufc":
-                raise ArgumentError(
-                    f"component {position} ({name}) is of {dtype}; HDF5 arrays are of numbers"
-                )
-            array = file.create_dataset(name, (0, *shape), dtype, maxshape=(None, *shape))
-        wrong = [value for value in values if value.shape != array.shape[1:]]
-        if wrong:
-            raise ArgumentError(
-                f"component {position} ({name}) has shape {array.shape[1:]} in the first datapoint, and "
-                f"{wrong[0].shape} in one of {end - len(rows)} to {end - 1}; HDF5 arrays have one shape. "
-                f"TFRecordSerializer takes any"
-            )
-        unfit = [value.dtype for value in values if not np.can_cast(value.dtype, array.dtype)]
-        if unfit:
-            raise ArgumentError(
-                f"component {position} ({name}) is of {array.dtype} in the first datapoint, and of "
-                f"{unfit[0]} in one of {end - len(rows)} to {end - 1}, which would be rounded; make all of "
-                f"one dtype"
-            )
-        array.resize(end, axis=0)
-        array[end - len(rows) : end] = np.stack(values)

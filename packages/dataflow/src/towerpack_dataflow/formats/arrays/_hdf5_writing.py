@@ -1,0 +1,218 @@
+"""Rows of arrays into an HDF5 file, each exact or refused."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable
+from typing import IO, Any, Final, final
+
+import numpy as np
+
+from ..._errors import ArgumentError
+
+__all__ = ["KIND", "KIND_OF_ROWS", "VERSION", "WRITTEN", "write_rows", "written_paths"]
+
+VERSION: Final = 1
+WRITTEN: Final = "towerpack_version"
+KIND_OF_ROWS: Final = "towerpack_rows"  # of the file: "list" or "tuple"
+KIND: Final = "towerpack_kind"  # of an array: "array", "scalar" or "python"
+_PATHS: Final = "towerpack_data_paths"
+_BLOCK = 2**14  # bytes that are written, checked and read at a time, of rows that are smaller
+_NUMBERS = "biufc"
+_OF_PYTHON = frozenset({bool, int, float, complex})
+
+
+def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -> None:
+    """Writes datapoints to a new HDF5 file, with a checksum of each block of rows.
+
+    Args:
+        stream: an empty file, open for reading and writing.
+        names: of the array of each component.
+        datapoints: lists or tuples of arrays or numbers.
+
+    Raises:
+        ArgumentError: a name is unfit, or a datapoint is of another kind or cannot be written exactly.
+        OSError: the stream cannot be written.
+    """
+    import h5py
+
+    _check_names(names)
+    sink = _Sink(stream)
+    try:
+        with h5py.File(sink, "w") as file:
+            file.attrs[WRITTEN] = VERSION
+            file.attrs.create(_PATHS, names, dtype=h5py.string_dtype())
+            _write(file, names, datapoints, sink.check)
+    finally:
+        sink.check()
+
+
+def written_paths(attributes: Any) -> list[str] | None:
+    """Returns the names that `write_rows` was given; `None` if it has not written the file."""
+    names = attributes.get(_PATHS)
+    return None if names is None else [str(name) for name in names]
+
+
+def _check_names(names: list[str]) -> None:
+    parts = [tuple(name.strip("/").split("/")) for name in names]
+    for name, own in zip(names, parts):
+        encodable = name == name.encode(errors="replace").decode()
+        if "\0" in name or not encodable or {"", ".", ".."} & {*own}:
+            raise ArgumentError(f"data_paths has {name!r}; expected names of text, with / between groups")
+        if parts.count(own) > 1:
+            raise ArgumentError(f"data_paths has {name!r} twice; expected a name for each component")
+
+
+def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callable[[], None]) -> None:
+    columns: list[_Column] = []
+    kind: Any = None
+    for number, datapoint in enumerate(datapoints):
+        kind = kind or (tuple if isinstance(datapoint, tuple) else list)
+        if type(datapoint) is not kind or len(datapoint) != len(names):
+            raise ArgumentError(
+                f"datapoint {number} is to be a {kind.__name__} of {len(names)} components; received "
+                f"{type(datapoint).__name__} {datapoint!r:.60}"
+            )
+        if not columns:
+            columns = [_Column(file, k, name, datapoint[k]) for k, name in enumerate(names)]
+        for column, value in zip(columns, datapoint):
+            column.add(value, number)
+        check()
+    file.attrs[KIND_OF_ROWS] = (kind or list).__name__
+    for name in names if kind is None else ():
+        _new_array(file, name, 0, (), np.dtype(np.float64))
+    for column in columns:
+        column.flush()
+
+
+@final
+class _Column:
+    """One component of all datapoints, and its array in the file."""
+
+    def __init__(self, file: Any, position: int, name: str, first: Any) -> None:
+        self._where = f"component {position} ({name})"
+        self._kind, array = self._taken(first, 0)
+        self._block = np.empty((max(1, _BLOCK // max(1, array.nbytes)), *array.shape), array.dtype)
+        self._filled = 0
+        self._array = _new_array(file, name, len(self._block), array.shape, array.dtype)
+        if self._array.dtype != array.dtype:
+            raise ArgumentError(f"{self._where} is of {array.dtype}, which HDF5 has as {self._array.dtype}")
+        self._array.attrs[KIND] = self._kind
+
+    def add(self, value: Any, number: int) -> None:
+        """Takes a copy of the next value."""
+        kind, array = self._taken(value, number)
+        block = self._block
+        if kind != self._kind or array.shape != block.shape[1:] or array.dtype != block.dtype:
+            raise ArgumentError(
+                f"{self._where} is {_described(self._kind, block[0])} in datapoint 0, and "
+                f"{_described(kind, array)} in datapoint {number}; an HDF5 array has one dtype and shape. "
+                f"LMDBSerializer takes any"
+            )
+        block[self._filled] = array
+        self._filled += 1
+        if self._filled == len(block):
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the values that are not written yet."""
+        end = len(self._array)
+        self._array.resize(end + self._filled, axis=0)
+        self._array[end:] = self._block[: self._filled]
+        self._filled = 0
+
+    def _taken(self, value: Any, number: int) -> tuple[str, np.ndarray]:
+        kind = _kind_of(value)
+        array = None if kind is None else np.asarray(value)
+        if kind is None or array is None or array.dtype.kind not in _NUMBERS:
+            found = f"an array of {array.dtype}" if array is not None else type(value).__name__
+            raise ArgumentError(
+                f"{self._where} of datapoint {number} is {found}; HDF5 arrays are of numbers. "
+                f"Make it an array of one of NumPy's dtypes of numbers, or take LMDBSerializer"
+            )
+        return kind, array
+
+
+def _kind_of(value: Any) -> str | None:
+    """Returns how a row of an array becomes `value` again; `None` if it cannot."""
+    if type(value) in _OF_PYTHON:
+        return "python"
+    if isinstance(value, np.generic):
+        return "scalar"
+    # Rows of numpy.load(..., mmap_mode="r") are of a subclass, too.
+    return "array" if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) else None
+
+
+def _described(kind: str, value: np.ndarray) -> str:
+    if kind == "array":
+        return f"an array of {value.dtype} with shape {value.shape}"
+    return f"a number of {'Python' if kind == 'python' else 'NumPy'}, {value.dtype},"
+
+
+def _new_array(file: Any, name: str, rows: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    chunk = (max(1, rows), *(max(1, axis) for axis in shape))
+    try:
+        return file.create_dataset(
+            name,
+            (0, *shape),
+            dtype,
+            # An axis of length 0 must be one that may grow.
+            maxshape=(None, *(axis or None for axis in shape)),
+            chunks=chunk,
+            fletcher32=True,
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise ArgumentError(
+            f"data_paths has {name!r}; HDF5 makes no array of {dtype} with shape {shape} "
+            f"of this name ({error})"
+        ) from error
+
+
+@final
+class _Sink(io.RawIOBase):
+    """Hands to a file what HDF5 writes, and keeps an error for itself.
+
+    HDF5 2.0 ends the process by SIGSEGV when a write fails while a file is closed. So HDF5 sees no failure.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raises the first error.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        found: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
+        return found
+
+    def write(self, content: Any) -> int:
+        self._tried(lambda: self._stream.write(content))
+        return memoryview(content).nbytes
+
+    def truncate(self, size: int | None = None) -> int:
+        self._tried(lambda: self._stream.truncate(size))
+        return self._stream.tell() if size is None else size
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._tried(self._stream.flush)
+
+    def _tried(self, call: Callable[[], Any]) -> None:
+        if self._error is None:
+            try:
+                call()
+            except OSError as error:
+                self._error = error
