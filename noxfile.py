@@ -247,7 +247,10 @@ def torch(session: nox.Session) -> None:
     """
     build(session)
     session.install(
-        f"towerpack-dataflow[datasets,torch] @ {built('dataflow').as_uri()}", "jax", *pinned("test")
+        f"towerpack-dataflow[datasets,torch] @ {built('dataflow').as_uri()}",
+        "jax",
+        "torchdata",
+        *pinned("test"),
     )
     files = ["test_torch_interop.py", "test_data_alone_page.py"]
     run_copied_tests(session, ROOT / "integration_tests", files, also=[ROOT / "docs" / "tutorials"])

@@ -19,18 +19,21 @@ class UnlikeError(Exception):
 
 
 def as_array(key: Any, value: Any) -> np.ndarray:
-    """Returns an array as it is, and makes one of a list of numbers.
+    """Returns an array as it is, and makes one of a list of numbers, or of an array of another library.
 
     Args:
         key: of the component, for errors.
-        value: an array, or a list or tuple, nested or not, of numbers of one type or of arrays. Integers may
-            stand among floats where float64 holds them.
+        value: an array, a tensor or anything else that NumPy reads by `__array__`; or a list or tuple, nested
+            or not, of numbers of one type or of arrays. Integers may stand among floats where float64 holds
+            them.
 
     Raises:
         UnlikeError: the value is neither, or something in it would get lost.
     """
     if isinstance(value, np.ndarray):
         return _values_of(key, value)
+    if hasattr(value, "__array__"):
+        return _of_other_library(key, value)
     array = None
     if isinstance(value, (list, tuple)):
         try:
@@ -50,6 +53,22 @@ def described(value: Any) -> str:
     """Returns type and value, cut short, for messages."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def _of_other_library(key: Any, value: Any) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # it lies in a device's memory, or has a type that NumPy lacks
+        raise UnlikeError(
+            f"has {described(value)} in component {key!r}, which numpy.asarray() refuses "
+            f"({type(error).__name__}: {error}); make it an array in a MapDataComponent below"
+        ) from error
+    if array.dtype.hasobject:
+        raise UnlikeError(
+            f"has {described(value)} in component {key!r}, of which NumPy makes an array of objects; "
+            f"{USE_LIST}"
+        )
+    return _values_of(key, array)
 
 
 def _values_of(key: Any, array: np.ndarray) -> np.ndarray:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
-import numpy as np
-
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._epoch import Epoch
@@ -115,7 +113,7 @@ class PadBatchData(ProxyDataFlow):
         return [Origin(self.ds, number, below) for number in range(first, stop)]
 
     def _builder(self, key: Any, value: Any) -> ComponentBuilder:
-        arrays = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+        arrays = isinstance(value, (list, tuple)) or getattr(value, "ndim", 0) > 0
         if not arrays and key not in self._shapes:
             return builder_for(key, value)
         fill = self._values.get(key, 0) if isinstance(self._values, dict) else self._values

@@ -55,7 +55,7 @@ class PaddedBuilder(ComponentBuilder):
             UnlikeError: the value has another dtype or number of axes, or is larger than its size.
         """
         array = as_array(self.key, value)
-        if not array.size and not isinstance(value, np.ndarray):
+        if not array.size and isinstance(value, (list, tuple)):
             array = array.astype(self._dtype)  # an empty list has numbers of any type
         elif self._dtype is None:
             self._dtype = array.dtype

@@ -106,6 +106,10 @@ class DataFlow(TracedFlow):
             "with FixedSizeData(flow, size)"
         )
 
+    def __bool__(self) -> bool:
+        """Returns `True`: a flow is no container, and a stream has no length to ask for."""
+        return True
+
     @property
     def addressable(self) -> bool:
         """Whether `datapoint(epoch, index)` works."""
@@ -113,10 +117,7 @@ class DataFlow(TracedFlow):
 
     @property
     def live(self) -> bool:
-        """Whether what the flow has given cannot be had again; so it is over a flow that is live.
-
-        A flow of one's own says it by the class attribute `live = True`.
-        """
+        """Whether what the flow has given cannot be had again; so it is over a flow that is live."""
         below = (flow for _, flow in _flow_state.walk(self)[1:])
         return any(type(flow).live is not DataFlow.live and flow.live for flow in below)
 
@@ -193,8 +194,7 @@ class DataFlow(TracedFlow):
         for _, flow in _flow_state.walk(self):
             flow._seed, flow._seed_drawn = None, False
         self._seed, self._seed_drawn = number, False
-        position = self._position
-        if position is not None and not position.started:
+        if (position := self._position) is not None and not position.started:
             epoch = Epoch(position.epoch, number, (), position.epoch.marks)
             self._position = Position(epoch, position.index)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
@@ -9,7 +11,9 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, StateError
 from ..flow._epoch import Epoch
 from ..flow._position import Position
+from ..flow._tree_facts import length_fact
 from ..operators._shard import ShardData
+from ._even_shard import EvenShard
 
 try:
     import torch
@@ -36,20 +40,32 @@ class TorchDataset(IterableDataset[Any]):
 
     **Epochs.** Without loader workers, or with persistent ones, each pass over the loader is the next epoch.
     Otherwise workers begin from this object anew for each pass: call `set_epoch(n)` before it, as with
-    `DistributedSampler`.
+    `DistributedSampler`. A pass of which nothing is taken does not count.
 
-    **States.** Without loader workers `state_dict()` needs no argument. The datasets in workers are copies,
-    so with them say `set_epoch(n)` before each pass and `state_dict(taken=k)` after taking `k` datapoints out
-    of the loader in this pass. Such a state does not depend on the number of workers. torchdata's
-    `StatefulDataLoader` reads the states of the copies, and needs the same number of workers again.
+    **States.** Call `set_epoch(n)` before each pass, and `state_dict(taken=k)` after taking `k` datapoints
+    out of the loader in this pass. Such a state fits any number of loader workers. Without loader workers
+    `state_dict()` needs no argument; the datasets in workers are copies. torchdata's `StatefulDataLoader`
+    reads the states of the copies, and needs the same number of workers again.
+
+    **Ranks.** `DistributedDataParallel` waits in each step for all ranks, so it hangs if one has a batch
+    more than the others. `even="drop"` leaves out the last round of datapoints if it is not enough for all
+    ranks; `even="repeat"` fills that round with the first datapoints of the pass, as `DistributedSampler`
+    does.
 
     Args:
         flow: the flow.
         rank: which of the processes that train together this is; from `torch.distributed` by default.
         world_size: how many there are.
+        even: "drop" or "repeat", for equally many datapoints on each rank; by default the ranks share out
+            each datapoint once, and a warning is given if they get unequal numbers of them.
 
     Raises:
-        ArgumentError: only one of `rank` and `world_size` is given, or they are not those of a rank.
+        ArgumentError: only one of `rank` and `world_size` is given, or they are not those of a rank; `even`
+            is another word; or a live flow would have to repeat datapoints.
+
+    Warns:
+        UserWarning: `world_size` does not divide the length of the flow, or the flow does not know it, and
+            `even` is not given.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -59,18 +75,32 @@ class TorchDataset(IterableDataset[Any]):
         [[1, 2], [3, 4]]
     """
 
-    def __init__(self, flow: Any, rank: int | None = None, world_size: int | None = None) -> None:
+    def __init__(
+        self, flow: Any, rank: int | None = None, world_size: int | None = None, even: str | None = None
+    ) -> None:
         """Takes the rank from `torch.distributed`, if not given; reads nothing yet."""
         if (rank is None) != (world_size is None):
             raise ArgumentError(f"rank={rank} and world_size={world_size}: give both, or none")
         if rank is None or world_size is None:
             rank, world_size = _rank_and_world_size()
-        self._flow = ShardData(flow, rank, world_size)
+        self._flow = _share_of_rank(flow, rank, world_size, even)
+        self._began: tuple[int, int] | None = None  # where the last pass in this process did
         self._share: ShardData | None = None  # in a worker: its part of the flow
+        self._share_begun = False
         # Shared with workers that persist: how many times set_epoch() was called, and the last epoch given.
-        self._set_epochs = torch.zeros(2, dtype=torch.int64).share_memory_()
+        self._set_epochs = _shared_with_forks([0, 0])
         self._calls_seen = 0
         self._resuming = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes over the attributes of another dataset; PyTorch shares the memory of one sent to a worker."""
+        self.__dict__.update(state)
+        if not self._set_epochs.is_shared():
+            self._set_epochs = _shared_with_forks(self._set_epochs.tolist())
+
+    def __bool__(self) -> bool:
+        """Returns `True`, as for a flow."""
+        return True
 
     def __len__(self) -> int:
         """Returns the number of datapoints of this rank in a pass.
@@ -81,11 +111,13 @@ class TorchDataset(IterableDataset[Any]):
         return len(self._flow)
 
     def __iter__(self) -> Iterator[Any]:
-        """Starts the next pass, or in a worker its part of that pass."""
+        """Prepares the next pass, or in a worker its part; the pass begins with the first datapoint taken."""
         worker = get_worker_info()
-        if worker is None:
-            return iter(self._flow)
-        return iter(self._part(worker.id, worker.num_workers))
+        if worker is not None:
+            return self._taken_of_share(self._part(worker.id, worker.num_workers))
+        self._flow._position = self._flow._current().next_pass(self._flow._seed)
+        self._began = None
+        return self._taken()
 
     def set_epoch(self, epoch: int) -> None:
         """Makes `epoch` the next pass; the rest of it if a loaded state lies in the middle of it.
@@ -95,13 +127,14 @@ class TorchDataset(IterableDataset[Any]):
         """
         number = arguments.count("epoch", epoch, least=0)
         self._turn_to(number)
+        self._began = None
         self._inform_workers(number)
 
     def state_dict(self, taken: int | None = None) -> dict[str, Any]:
         """Returns the position of the next datapoint of this rank that was not taken, and the seed.
 
         Args:
-            taken: datapoints taken out of a loader with workers in this pass.
+            taken: datapoints taken out of the loader in this pass; needed if the loader has workers.
 
         Raises:
             ArgumentError: `taken` is not an integer from 0 up.
@@ -110,8 +143,10 @@ class TorchDataset(IterableDataset[Any]):
         if worker is not None:
             return self._state_in_worker(worker.id, worker.num_workers)
         state = self._flow.state_dict()
-        if taken is not None:
-            state["index"] += arguments.count("taken", taken, least=0)
+        count = 0 if taken is None else arguments.count("taken", taken, least=0)
+        if count or (taken is not None and self._flow._current().started):
+            epoch, index = self._began or (state["epoch"], state["index"])
+            state.update(epoch=epoch, index=index + count)
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -132,12 +167,19 @@ class TorchDataset(IterableDataset[Any]):
                 "state_dict(taken=...), which fits any number"
             )
         self._flow.load_state_dict(own)
+        self._began = None
         position = self._flow._current()
         if place is None:
             self._inform_workers(int(position.epoch))
         else:
-            self._share = self._beginning_at(position.index, place[1])
+            self._begin_at(position.index, place[1])
             self._resuming = True
+
+    def _taken(self) -> Iterator[Any]:
+        datapoints = iter(self._flow)
+        position = self._flow._current()
+        self._began = int(position.epoch), position.index
+        yield from datapoints
 
     def _turn_to(self, number: int) -> None:
         current = self._flow._current()
@@ -155,17 +197,23 @@ class TorchDataset(IterableDataset[Any]):
 
     def _part(self, number: int, count: int) -> ShardData:
         calls, epoch = self._set_epochs.tolist()
+        share = self._share
         if calls != self._calls_seen and not self._resuming:
-            self._share = None
+            share = None
             self._turn_to(epoch)
-        elif self._share is not None and not self._resuming:
-            self._flow._position = self._share._current().next_pass(None)
-        if not self._resuming:
-            self._share = self._beginning_at(self._flow._current().index + number, count)
+        elif share is not None and self._share_begun:
+            self._flow._position = share._current().next_pass(None)
+            share = None
+        if share is None:
+            share = self._begin_at(self._flow._current().index + number, count)
         self._calls_seen = calls
         self._resuming = False
-        assert self._share is not None
-        return self._share
+        return share
+
+    def _begin_at(self, index: int, count: int) -> ShardData:
+        self._share = share = self._beginning_at(index, count)
+        self._share_begun = False
+        return share
 
     def _beginning_at(self, index: int, count: int) -> ShardData:
         turns, number = divmod(index, count)
@@ -174,12 +222,43 @@ class TorchDataset(IterableDataset[Any]):
         share._position = Position(self._flow._current().epoch, turns)
         return share
 
+    def _taken_of_share(self, share: ShardData) -> Iterator[Any]:
+        self._share_begun = True
+        yield from share
+
     def _state_in_worker(self, number: int, count: int) -> dict[str, Any]:
-        share = self._share or self._beginning_at(self._flow._current().index + number, count)
+        share = self._share
+        if share is None:
+            share = self._beginning_at(self._flow._current().index + number, count)
         state = share.state_dict()
-        between = share is self._share and not (self._resuming or share._current().started)
+        between = self._share_begun and not share._current().started
         state["index"] = number if between else share._index + state["index"] * count
         return {**state, "worker": [number, count]}
+
+
+def _share_of_rank(flow: Any, rank: int, world_size: int, even: str | None) -> ShardData:
+    if even is not None:
+        repeats = arguments.one_of("even", even, ("drop", "repeat")) == "repeat"
+        return EvenShard(flow, rank, world_size, repeats=repeats)
+    share = ShardData(flow, rank, world_size)
+    length = length_fact(share.ds).get("length")
+    if world_size > 1 and (length is None or length % world_size):
+        number = "an unknown number of" if length is None else length
+        warnings.warn(
+            f"{world_size} ranks share out {number} datapoints, so some may get one more than others, which "
+            'DistributedDataParallel waits for without end; give TorchDataset even="drop" or '
+            'even="repeat" for equally many on each rank',
+            stacklevel=3,
+        )
+    return share
+
+
+def _shared_with_forks(numbers: list[int]) -> torch.Tensor:
+    """Returns a tensor that forks of this process share; it needs no file system for shared memory."""
+    memory = mmap.mmap(-1, 8 * len(numbers))
+    shared = torch.frombuffer(memory, dtype=torch.int64)
+    shared[:] = torch.tensor(numbers)
+    return shared
 
 
 def _rank_and_world_size() -> tuple[int, int]:

@@ -17,7 +17,7 @@ from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow, changed
 
-__all__ = ["ShardData", "reshard"]
+__all__ = ["ShardData", "pick", "reshard"]
 
 
 class ShardData(ProxyDataFlow):
@@ -72,7 +72,7 @@ class ShardData(ProxyDataFlow):
         return _strided(self.ds, self._below(epoch), self._index + start * self._count, self._count)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        return _one(self.ds, self._below(epoch), self._index + index * self._count)
+        return pick(self.ds, self._below(epoch), self._index + index * self._count)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoint of the whole that this host's datapoint is."""
@@ -142,10 +142,15 @@ def _shard_number(index: int, count: int) -> int:
 
 def _picked(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
     for index in range(first, len(flow), step):
-        yield _one(flow, epoch, index)
+        yield pick(flow, epoch, index)
 
 
-def _one(flow: DataFlow, epoch: Epoch, index: int) -> Any:
+def pick(flow: DataFlow, epoch: Epoch, index: int) -> Any:
+    """Makes one datapoint of an addressable flow, which must not drop it.
+
+    Raises:
+        NotAddressableError: the flow dropped it.
+    """
     datapoint = flow._datapoint(epoch, index)
     if datapoint is None:
         raise NotAddressableError(

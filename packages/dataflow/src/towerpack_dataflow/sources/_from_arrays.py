@@ -107,9 +107,10 @@ class _Component:
         self.key = key
         self.values: Any
         self._array: np.ndarray | None
-        if isinstance(values, np.ndarray) and values.ndim:
-            self._array = np.asarray(values) if only_values(values) else None
-            self.values = values if self._array is None else self._array  # with its mask, say
+        if hasattr(values, "__array__") and getattr(values, "ndim", False):
+            array = values if isinstance(values, np.ndarray) else np.asarray(values)  # a tensor, say
+            self._array = np.asarray(array) if only_values(array) else None
+            self.values = array if self._array is None else self._array  # with its mask, say
         elif isinstance(values, (list, tuple, range)):
             self.values = values
             self._array = _as_batched(values)
