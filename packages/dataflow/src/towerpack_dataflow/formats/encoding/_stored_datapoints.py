@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import struct
 from typing import Any
 
@@ -11,8 +10,9 @@ import msgpack
 import numpy as np
 
 from ..._errors import FormatError
+from ._pickled_arrays import unpickle_arrays
+from ._plain_dtypes import dtype_of
 from ._records import RECORD_MAGIC, unpack_record
-from ._safe_unpickler import unpickle_arrays
 
 __all__ = ["decode_stored"]
 
@@ -30,7 +30,6 @@ with old.begin() as a, new.begin(write=True) as b:
     for key, value in a.cursor():
         b.put(key, pickle.dumps(pa.deserialize(value), protocol=4))
 " OLD.lmdb NEW.lmdb"""
-_DTYPE = re.compile(r"[<>|=]?([biufcmMSUV]\d{1,9}|[mM]8\[[0-9A-Za-z]+\])")
 _Unreadable = (ValueError, TypeError, LookupError, OverflowError, MemoryError, RecursionError, SyntaxError)
 
 
@@ -79,42 +78,25 @@ def _is_arrow(view: memoryview) -> bool:
 
 def _revived(found: dict[Any, Any], allow_pickle: bool) -> Any:
     """Returns the array, scalar or complex number that msgpack-numpy made such a dict of."""
-    parts = {key.decode("latin-1") if isinstance(key, bytes) else key: value for key, value in found.items()}
-    if "complex" in parts:
-        return complex(_text(parts["data"]))
-    if "nd" not in parts:
-        return found
-    if _text(parts.get("kind", b"")) == "O":
-        return unpickle_arrays(memoryview(parts["data"]), allow_pickle)
-    return _array(parts)
+    if b"nd" in found and {b"type", b"data"} <= found.keys():
+        if _text(found.get(b"kind", b"")) == "O":
+            return unpickle_arrays(memoryview(found[b"data"]), allow_pickle)
+        return _array(found)
+    if b"complex" in found and b"data" in found:
+        return complex(_text(found[b"data"]))
+    return found
 
 
 def _array(parts: dict[Any, Any]) -> Any:
-    described, raw = parts["type"], parts["data"]
-    dtype = np.dtype(_described(described))
-    shape = tuple(parts["shape"]) if parts["nd"] else ()
+    dtype, raw = dtype_of(parts[b"type"]), parts[b"data"]
+    shape = tuple(parts[b"shape"]) if parts[b"nd"] else ()
     if any(type(axis) is not int or axis < 0 for axis in shape):
         raise FormatError(f"the record has an array of shape {shape}")
     size = math.prod(shape) * dtype.itemsize
     if size != len(raw):
         raise FormatError(f"the record has an array of {size} bytes with {len(raw)} of them")
-    array: np.ndarray = (
-        np.frombuffer(bytearray(raw), dtype, count=math.prod(shape)) if size else np.empty(shape, dtype)
-    )
-    return array.reshape(shape) if parts["nd"] else array[0]
-
-
-def _described(described: Any) -> Any:
-    """Returns what `numpy.dtype` takes for plain values, or for a structure of them."""
-    if isinstance(described, list):
-        return [
-            (_text(name), _described(kind), *(tuple(axes) for axes in shape))
-            for name, kind, *shape in described
-        ]
-    text = _text(described)
-    if not _DTYPE.fullmatch(text):
-        raise FormatError(f"the record has an array of the dtype {text!r}, which is none of plain values")
-    return text
+    array: np.ndarray = np.frombuffer(bytearray(raw), dtype) if size else np.empty(shape, dtype)
+    return array.reshape(shape) if parts[b"nd"] else array.reshape(())[()]
 
 
 def _text(part: Any) -> str:

@@ -1,0 +1,106 @@
+"""The dtypes that files and messages may name: plain values and structures of them, no Python objects."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+__all__ = ["described", "dtype_of", "is_plain", "structure"]
+
+_NUMBERS = "biufcmM"
+_PLAIN = re.compile(rf"[<>|=]?([{_NUMBERS}]\d{{1,2}}|[mM]8\[[0-9A-Za-z]+\]|[SUV]\d{{1,9}})")
+_DEEPEST = 8  # structures within structures; NumPy walks through them by recursion
+
+
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Says whether values of `dtype` are numbers, booleans or times, whose bytes say everything."""
+    return dtype.kind in _NUMBERS
+
+
+def dtype_of(description: Any, depth: int = 0) -> np.dtype[Any]:
+    """Makes a dtype of its description, as `described` and `numpy.dtype.descr` give it.
+
+    Args:
+        description: a text such as `"<f8"`, `"<U5"` or `"<M8[ns]"`, or a sequence of name, description and
+            perhaps shape for each field. Texts may be bytes.
+        depth: of the structure that it is within.
+
+    Raises:
+        ValueError, TypeError: the description is none of these.
+    """
+    if isinstance(description, (list, tuple)):
+        if depth == _DEEPEST:
+            raise ValueError(f"a dtype has more than {_DEEPEST} structures within one another")
+        return np.dtype([_field(depth, *field) for field in description])
+    text = _text(description)
+    if not _PLAIN.fullmatch(text):
+        raise ValueError(f"an array has the dtype {text!r}, which is none of plain values")
+    return np.dtype(text)
+
+
+def _field(depth: int, name: Any, description: Any, shape: Any = ()) -> Any:
+    return _text(name), dtype_of(description, depth + 1), _axes(shape)
+
+
+def described(dtype: np.dtype[Any]) -> Any:
+    """Returns the description of a dtype; `None` if there is none that gives an equal dtype back."""
+    try:
+        description = dtype.str if dtype.names is None else dtype.descr
+        found = dtype_of(description)
+    except (ValueError, TypeError):
+        return None
+    return description if dtype.itemsize and (found, found.type) == (dtype, dtype.type) else None
+
+
+def structure(names: Any, fields: Any, itemsize: Any) -> np.dtype[Any]:
+    """Makes the dtype of a structure whose fields are made already.
+
+    Args:
+        names: of the fields, a tuple.
+        fields: a dict of dtype and offset for each name.
+        itemsize: bytes of the whole.
+
+    Raises:
+        ValueError, TypeError, LookupError: a part is another one, or holds Python's objects.
+    """
+    if type(names) is not tuple or type(fields) is not dict or type(itemsize) is not int or not names:
+        raise ValueError("a structure consists of names, fields and a size")
+    formats, offsets = zip(*(fields[_text(name)] for name in names))
+    if not all(isinstance(one, np.dtype) and one.itemsize and not one.hasobject for one in formats):
+        raise ValueError("a structure consists of plain values alone")
+    if not all(type(offset) is int and offset >= 0 for offset in offsets):
+        raise ValueError("a structure has offsets from 0 up")
+    if _depth(formats) >= _DEEPEST:
+        raise ValueError(f"a dtype has more than {_DEEPEST} structures within one another")
+    return np.dtype({"names": list(names), "formats": formats, "offsets": offsets, "itemsize": itemsize})
+
+
+def _depth(formats: Any) -> int:
+    """Counts levels of structures; each level looks at a dtype once, however often it is there."""
+    depth, level = 0, {id(one): one for one in formats}
+    while level := {id(part): part for one in level.values() for part in _parts(one)}:
+        depth += 1
+    return depth
+
+
+def _parts(dtype: np.dtype[Any]) -> list[np.dtype[Any]]:
+    if dtype.subdtype is not None:
+        return [dtype.subdtype[0]]
+    return [field[0] for field in (dtype.fields or {}).values()]
+
+
+def _text(part: Any) -> str:
+    if isinstance(part, bytes):
+        return part.decode("latin-1")
+    if type(part) is not str:
+        raise ValueError(f"a dtype is described by texts; found {type(part).__name__}")
+    return part
+
+
+def _axes(shape: Any) -> tuple[int, ...]:
+    axes = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,)
+    if not all(type(axis) is int and axis >= 0 for axis in axes):
+        raise ValueError(f"a field of an array has the shape {shape!r}")
+    return axes
