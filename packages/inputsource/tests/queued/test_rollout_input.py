@@ -123,3 +123,21 @@ def test_an_error_of_one_of_several_names_its_own_shape(source):
 def test_many_before_a_session_are_an_error(source):
     with pytest.raises(NotRunningError, match="put_all"):
         source.put_all([batch(1)])
+
+
+def test_neighbours_without_examples_are_put_like_others(source):
+    x, y = source.get_input_tensors()
+    sizes = [0, 0, 0, 2, 2, 0, 0]
+    with running(source) as session:
+        source.put_all(batch(number, size) for number, size in enumerate(sizes))
+        found = [session.run([x, y]) for _ in sizes]
+    assert [(each[0].shape, each[1].shape) for each in found] == [((size, 2), (size,)) for size in sizes]
+
+
+def test_neighbours_with_one_empty_component_are_put_like_others(source):
+    x, y = source.get_input_tensors()
+    datapoints = [[np.zeros([0, 2], np.float32), np.array([number])] for number in range(3)]
+    with running(source) as session:
+        source.put_all(datapoints)
+        found = [session.run([x, y]) for _ in datapoints]
+    assert [(each[0].shape, each[1].tolist()) for each in found] == [((0, 2), [n]) for n in range(3)]

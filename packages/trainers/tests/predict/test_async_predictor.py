@@ -20,6 +20,7 @@ from towerpack_trainers import (
     SimpleTrainer,
     TrainerStateError,
 )
+from towerpack_trainers.predict._request_queue import RequestQueue
 
 SPECS = [tf.TensorSpec([None, 2], tf.float32, "x")]
 
@@ -198,6 +199,123 @@ def test_a_callback_may_ask_for_the_result():
             predict.put_task([example(2)]).result(timeout=0.01)
         gate.opened.set()
     assert found == [2]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, ValueError])
+def test_a_callback_that_raises_ends_nothing(error, caplog):
+    def fail(future):
+        raise error("of a callback")
+
+    found = []
+    with served(Gate()) as predict:
+        first = predict.put_task([example(1)], fail)
+        first.add_done_callback(lambda future: found.append(future.result()[1]))
+        assert first.result()[1] == 2
+        assert predict(example(2))[1] == 4
+    assert "of a callback" in caplog.text
+    assert found == [2]
+
+
+@pytest.mark.timeout(60)
+def test_a_callback_may_ask_for_more_than_there_is_room_for():
+    gate, done = Gate(closed=True), threading.Semaphore(0)
+
+    def ask(future):
+        for _ in range(5):
+            predict.put_task([example(7)], lambda each: done.release())
+
+    with served(gate, queue_size=1) as predict:
+        predict.put_task([example(1)], ask)
+        gate.reached.wait()
+        predict.put_task([example(2)])
+        gate.opened.set()
+        for _ in range(5):
+            done.acquire()
+
+
+@pytest.mark.timeout(60)
+def test_a_callback_may_call_the_predictor():
+    found = []
+    with served(Gate(), queue_size=1) as predict:
+        for _ in range(3):
+            predict.put_task([example(1)], lambda future: found.append(predict(example(3))[1]))
+    assert found == [6, 6, 6]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("wait", ["result", "exception"])
+def test_a_callback_that_waits_for_another_prediction_is_told_so(wait):
+    gate, errors = Gate(closed=True), []
+
+    def ask(future):
+        try:
+            getattr(later, wait)()
+        except TrainerStateError as error:
+            errors.append(str(error))
+
+    with served(gate, batch_size=1) as predict:
+        predict.put_task([example(1)], ask)
+        later = predict.put_task([example(2)])
+        gate.opened.set()
+        assert later.result()[1] == 4
+    assert "would wait for ever" in errors[0]
+
+
+@pytest.mark.timeout(60)
+def test_callbacks_of_two_threads_may_close_the_predictor():
+    gate = Gate(closed=True)
+    config = PredictConfig(tower_func=gate, input_signature=SPECS, output_names=["sum"])
+    with OfflinePredictor(config) as offline, MultiThreadAsyncPredictor([offline] * 2, 1) as predict:
+        both = threading.Barrier(2)
+
+        def close(future):
+            both.wait()
+            predict.close()
+
+        futures = [predict.put_task([example(k)], close) for k in range(2)]
+        gate.opened.set()
+        assert [future.result()[0] for future in futures] == [0, 2]
+
+
+@pytest.mark.timeout(60)
+def test_a_future_whose_result_was_set_by_its_owner_ends_nothing():
+    gate = Gate(closed=True)
+    with served(gate, batch_size=1) as predict:
+        running = predict.put_task([example(1)])
+        gate.reached.wait()
+        waiting = predict.put_task([example(2)])
+        for future in (running, waiting):
+            future.set_result("own")
+        gate.opened.set()
+        assert predict(example(3))[1] == 6
+        assert running.result() == waiting.result() == "own"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_requests_do_not_wait_for_a_thread_that_has_ended(monkeypatch):
+    gate = Gate(closed=True)
+    with served(gate, batch_size=1) as predict:
+        first = predict.put_task([example(1)])
+        gate.reached.wait()
+        waiting = [predict.put_task([example(2)]) for _ in range(2)]
+        ends = iter([MemoryError("no room")])
+
+        def take(queue, most):
+            for error in ends:
+                raise error
+            return taken(queue, most)
+
+        taken = RequestQueue.take
+        monkeypatch.setattr(RequestQueue, "take", take)
+        gate.opened.set()
+        assert first.result()[1] == 2
+        for future in waiting:
+            with pytest.raises(MemoryError, match="no room"):
+                future.result()
+        with pytest.raises(TrainerStateError, match="closed"):
+            predict(example(3))
 
 
 @pytest.fixture

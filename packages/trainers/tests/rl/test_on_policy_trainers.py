@@ -122,6 +122,19 @@ def test_actions_that_are_numbers(train, walks, box):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("steps", "size"), [(STEPS, 1), (1, 1)])
+def test_batches_whose_steps_were_all_resets(train, walks, walker, steps, size):
+    # Each episode is one step, so that every other step of all environments is a reset: neighbours are empty.
+    envs = walks(COUNT, limit=1)
+    spaces = envs.single_observation_space, envs.single_action_space
+    rollout = RolloutBuffer(*spaces, steps, COUNT, seed=5)
+    trainer, weights = train(envs=envs, rollout=rollout, batch_size=size, max_epoch=1)
+    assert trainer.loop.global_step == 10 * 2 * steps * COUNT // size
+    assert trainer.loop.env_steps == 10 * steps * COUNT // 2
+    assert all(np.isfinite(value).all() for value in weights.values())
+
+
+@pytest.mark.slow
 def test_two_devices_learn_what_one_learns(train, walks):
     # Advantages are not normalised, as each device would do it for itself; all steps are valid, so that all
     # batches are of one size.

@@ -159,9 +159,11 @@ def _alike(datapoints: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _kinds(datapoint: Any) -> list[Any] | None:
-    """Returns shapes and dtypes; None for what is not a list of arrays."""
+    """Returns shapes and dtypes; None for what is not a list of arrays, or has an empty one."""
     if not isinstance(datapoint, (list, tuple)) or any(type(each) is not np.ndarray for each in datapoint):
         return None
+    if not all(array.size for array in datapoint):
+        return None  # enqueue_many divides by the size of a slice: SIGFPE or SIGSEGV (TensorFlow 2.20)
     return [(array.shape, array.dtype) for array in datapoint]
 
 

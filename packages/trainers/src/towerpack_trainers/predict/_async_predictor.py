@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -15,7 +16,7 @@ from ..towers._predictor import InputCheck, Predictor
 from ._dataset_predictor import arguments_of
 from ._offline_predictor import OfflinePredictor
 from ._request_queue import ClosedError, RequestQueue
-from ._requests import Call, Request, Task, answer_all
+from ._requests import Call, Request, Task, WorkerLocal, answer_all
 
 __all__ = ["MultiThreadAsyncPredictor"]
 
@@ -31,6 +32,10 @@ class MultiThreadAsyncPredictor:
     and neither have their results. Examples of unequal shapes are not put into one batch. An error of a batch
     reaches the callers of that batch alone. Use it in a `with` block: `close` answers what waits, then ends
     the threads.
+
+    Callbacks of futures run in these threads, and may ask for further predictions: `put_task` does not wait
+    for room there, a call is answered at once, and waiting for another future raises an error. What a
+    callback raises is logged.
 
     Args:
         predictors: an `OfflinePredictor`, a trainer's predictor or a list of such; each works in a thread of
@@ -67,6 +72,7 @@ class MultiThreadAsyncPredictor:
         self._names = [tensor.op.name for tensor in self._predictors[0].inputs]
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
+        self._worker = WorkerLocal()
 
     def start(self) -> None:
         """Starts the threads; the first request does so, too. A second call does nothing."""
@@ -95,13 +101,18 @@ class MultiThreadAsyncPredictor:
             Exception: what predicting for the batch raised.
         """
         call = Call(self._checked(arrays))
-        self._put(call)
+        if self._worker.predictor is None:
+            self._put(call)
+        else:  # a callback, whose thread cannot wait for itself
+            _answer(self._worker.predictor, [call])
         return call.wait()  # type: ignore[no-any-return]
 
     def put_task(
         self, datapoint: Any, callback: Callable[[Future[list[Any]]], object] | None = None
     ) -> Future[list[Any]]:
-        """Requests a prediction for one example, and returns its future. Waits while the queue is full.
+        """Requests a prediction for one example, and returns its future.
+
+        Waits while the queue is full, except in a callback.
 
         Args:
             datapoint: a list or tuple of one array per input, without the axis of the batch, or a dict of
@@ -116,17 +127,20 @@ class MultiThreadAsyncPredictor:
                 input does not take.
             TrainerStateError: it is closed.
         """
-        task = Task(self._checked(arguments_of(datapoint, self._names)))
+        task = Task(self._checked(arguments_of(datapoint, self._names)), self._worker)
         if callback is not None:
             task.future.add_done_callback(callback)
         self._put(task)
         return task.future
 
     def close(self) -> None:
-        """Answers the requests that wait, and ends the threads. A second call does nothing."""
+        """Answers the requests that wait, and ends the threads. A second call does nothing.
+
+        In a callback it does not wait for the threads, of which it is one.
+        """
         self._requests.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
+        if self._worker.predictor is None:
+            for thread in self._threads:
                 thread.join()
 
     def __enter__(self) -> MultiThreadAsyncPredictor:
@@ -145,7 +159,7 @@ class MultiThreadAsyncPredictor:
 
     def _put(self, request: Request) -> None:
         try:
-            self._requests.put(request)
+            self._requests.put(request, wait=self._worker.predictor is None)
         except ClosedError:
             raise TrainerStateError(
                 f"This {type(self).__name__} is closed. Call it inside of its `with` block."
@@ -154,11 +168,22 @@ class MultiThreadAsyncPredictor:
             self.start()
 
     def _work(self, predictor: Predictor) -> None:
-        while requests := self._requests.take(self._batch_size):
-            wanted = [request for request in requests if request.begin()]
-            for batch in [wanted] if self._one_shape and wanted else _of_equal_shapes(wanted):
-                results, error = _predict(predictor, batch)
-                answer_all(batch, results, error)
+        self._worker.predictor = predictor
+        batches: list[list[Request]] = []
+        try:
+            while taken := self._requests.take(self._batch_size):
+                batches = self._batches(taken)
+                while batches:
+                    _answer(predictor, batches.pop(0))
+        except BaseException as error:  # such as a MemoryError: no request is to wait for this thread
+            self._requests.close()
+            for batch in [*batches, self._requests.take(sys.maxsize)]:
+                answer_all(batch, (), error)
+            raise
+
+    def _batches(self, taken: Sequence[Request]) -> list[list[Request]]:
+        wanted = [request for request in taken if request.begin()]
+        return [wanted] if self._one_shape and wanted else _of_equal_shapes(wanted)
 
 
 def _own_predictors(name: str, given: Any) -> list[Predictor]:
@@ -197,6 +222,11 @@ def _of_equal_shapes(requests: Iterable[Request]) -> list[list[Request]]:
     for request in requests:
         batches.setdefault(request.shapes, []).append(request)
     return list(batches.values())
+
+
+def _answer(predictor: Predictor, batch: Sequence[Request]) -> None:
+    results, error = _predict(predictor, batch)
+    answer_all(batch, results, error)
 
 
 def _predict(predictor: Predictor, batch: Sequence[Request]) -> tuple[Sequence[Any], BaseException | None]:

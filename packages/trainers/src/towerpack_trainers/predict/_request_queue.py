@@ -40,14 +40,18 @@ class RequestQueue(Generic[T]):
         lock = threading.RLock()
         self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
 
-    def put(self, request: T) -> None:
+    def put(self, request: T, wait: bool = True) -> None:
         """Adds a request, and waits for room before that.
+
+        Args:
+            request: to add.
+            wait: False: adds it over the size, in a thread that takes requests.
 
         Raises:
             ClosedError: the queue is closed, or is closed while this waits.
         """
         with self._filled:
-            while len(self._requests) >= self._size and not self._closed:
+            while wait and len(self._requests) >= self._size and not self._closed:
                 self._emptied.wait()
             if self._closed:
                 raise ClosedError

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import copy
+import logging
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, final
 
-__all__ = ["Call", "Reply", "Request", "Task", "Turn", "answer_all"]
+from .._errors import TrainerStateError
+
+__all__ = ["Call", "Reply", "Request", "Task", "Turn", "WorkerLocal", "answer_all"]
+
+_log = logging.getLogger("towerpack_trainers")
 
 # How many of the waiting threads are woken at once: each wakes the next one. All at once, they would wait for
 # the interpreter, and each would be put to sleep and woken once more.
 _WOKEN_AT_ONCE = 2
+
+
+@final
+class WorkerLocal(threading.local):
+    """Says for each thread whether it answers requests, and must not wait for an answer.
+
+    Attributes:
+        predictor: of the thread; None in threads that answer nothing.
+    """
+
+    predictor: Any = None
 
 
 class Request(abc.ABC):
@@ -105,20 +122,59 @@ class Call(Request):
 
 @final
 class Reply(Future[Any]):
-    """A future; the first thread that waits for it without a time limit does so by a `Turn`."""
+    """A future; the first thread that waits for it without a time limit does so by a `Turn`.
 
-    def __init__(self) -> None:
+    Args:
+        worker: of the threads that answer requests.
+    """
+
+    def __init__(self, worker: WorkerLocal) -> None:
         super().__init__()
+        self._worker = worker
         # What came first: the turn of a waiting thread; or None, as there will be an answer or none.
         self._first: dict[None, Turn | None] = {}
 
     def result(self, timeout: float | None = None) -> Any:
-        """Returns the result, or raises the error; see `concurrent.futures.Future`."""
+        """Returns the result, or raises the error; see `concurrent.futures.Future`.
+
+        Raises:
+            TrainerStateError: there is none yet, and this is a thread that makes them.
+        """
+        self._check_may_wait(timeout)
         if timeout is None and not self._first:
             turn = Turn()
             if self._first.setdefault(None, turn) is turn:
                 turn.wait()
         return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Returns the error, or None; see `concurrent.futures.Future`.
+
+        Raises:
+            TrainerStateError: as `result`.
+        """
+        self._check_may_wait(timeout)
+        return super().exception(timeout)
+
+    def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
+        """Adds a callback; what it raises is logged, also `SystemExit`, as its thread answers others."""
+
+        def call(future: Future[Any]) -> None:
+            try:
+                fn(future)
+            except BaseException as error:
+                if isinstance(error, Exception) or self._worker.predictor is None:
+                    raise  # `Future` logs the first kind; the second is of the user's own thread
+                _log.exception("The callback %r of a prediction raised %r; it ends nothing.", fn, error)
+
+        super().add_done_callback(call)
+
+    def _check_may_wait(self, timeout: float | None) -> None:
+        if timeout is None and self._worker.predictor is not None and not self.done():
+            raise TrainerStateError(
+                "A callback of a prediction waits for another prediction, in the thread that makes them: it "
+                "would wait for ever. Give that one a callback as well, or wait in a thread of your own."
+            )
 
     def cancel(self) -> bool:
         """Cancels the request, if it still waits; see `concurrent.futures.Future`."""
@@ -136,23 +192,32 @@ class Reply(Future[Any]):
 class Task(Request):
     """A request with a future.
 
+    Args:
+        arrays: as for `Request`.
+        worker: of the threads that answer requests.
+
     Attributes:
         future: has the answer, later.
     """
 
-    def __init__(self, arrays: Sequence[Any]) -> None:
+    def __init__(self, arrays: Sequence[Any], worker: WorkerLocal) -> None:
         super().__init__(arrays)
-        self.future = Reply()
+        self.future = Reply(worker)
 
     def begin(self) -> bool:
+        if self.future.done() and not self.future.cancelled():  # its owner has set the result
+            if (turn := self.future.settle()) is not None:
+                turn.come()
+            return False
         return self.future.set_running_or_notify_cancel()
 
     def answer(self, result: Any, error: BaseException | None) -> Turn | None:
         turn = self.future.settle()  # before callbacks run, which may ask for the result
-        if error is None:
-            self.future.set_result(result)
-        else:
-            self.future.set_exception(_own_copy(error))
+        with contextlib.suppress(InvalidStateError):  # its owner has set the result
+            if error is None:
+                self.future.set_result(result)
+            else:
+                self.future.set_exception(_own_copy(error))
         return turn
 
 
@@ -179,6 +244,6 @@ def _own_copy(error: BaseException) -> BaseException:
     """Returns a copy for one thread to raise: each raise writes a traceback into the exception."""
     try:
         copied = copy.copy(error)
-    except Exception:  # whatever copying a user's exception raises
+    except BaseException:  # whatever copying a user's exception raises
         return error
     return copied.with_traceback(error.__traceback__) if type(copied) is type(error) else error

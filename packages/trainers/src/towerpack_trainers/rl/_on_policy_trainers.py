@@ -57,6 +57,11 @@ class PPOTrainer(_OnPolicyTrainer):
     in batches of `batch_size`. `global_step` counts these updates, and `env_steps` the steps of environments.
     An epoch is ten such turns, unless `TrainConfig(steps_per_epoch=…)` says otherwise.
 
+    Steps that only reset an environment, as in autoreset mode "NextStep", are not learned from. A batch that
+    has no other steps is an update with gradients of zero: it counts in `global_step`, and an optimizer with
+    momentum, such as Adam, moves the weights by that. Batches of one step make this likely; mode "SameStep"
+    has no such steps.
+
     Args:
         config: the training; its model is a `PolicyModel`, and it has no data.
         envs: a `gymnasium.vector.VectorEnv`, in any autoreset mode; or a list of two, one of which then steps

@@ -18,7 +18,8 @@ class PolicyModel(AgentModel):
 
     Trainers such as `PPOTrainer` add what they learn from. By itself, it predicts: a predictor of its
     "observation" has the outputs "greedy_action" (the most probable one), "sampled_action" (drawn by the
-    further input "draw", two whole numbers), "action_log_probability" of that, and "state_value".
+    further input "draw", two whole numbers), "action_log_probability" of that, and "state_value". Actions are
+    those of the distribution: choices count from 0, numbers are not clipped to a box.
 
     Args:
         observation_space: of one observation, a gymnasium `Box`.

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import ConfigError
+from .._errors import ConfigError, ModelError
 
 __all__ = ["ActionSpec", "action_spec", "observation_spec"]
 
@@ -23,23 +23,37 @@ class ActionSpec:
     Attributes:
         dtype: int64 for one of several choices, else float32.
         shape: of one action; () for one of several choices.
+        space_dtype: of the actions that the environment takes.
         choices: how many choices there are; None for actions that are numbers.
         start: the number of the first choice.
-        low, high: bounds of each number, float32 arrays of `shape`; None for choices.
+        low, high: finite bounds of each number, of `shape` and of `space_dtype`; None for choices.
     """
 
     dtype: tf.DType
     shape: tuple[int, ...]
+    space_dtype: np.dtype[Any]
     choices: int | None = None
     start: int = 0
     low: np.ndarray | None = None
     high: np.ndarray | None = None
 
     def for_environment(self, actions: np.ndarray) -> np.ndarray:
-        """Returns actions of the graph as the environment takes them: shifted, or clipped to the bounds."""
+        """Returns actions of the graph as the environment takes them: shifted, or clipped to the bounds.
+
+        Raises:
+            ModelError: a number is not a number.
+        """
         if self.choices is not None:
-            return actions + self.start if self.start else actions
-        clipped: np.ndarray = np.clip(actions, self.low, self.high)
+            return np.asarray(actions + self.start if self.start else actions, self.space_dtype)
+        if np.isnan(actions).any():
+            raise ModelError(
+                "The policy returned actions that are not numbers (NaN), which no environment takes. Its "
+                "weights have become NaN; lower the learning rate, or clip gradients by GlobalNormClip."
+            )
+        with np.errstate(over="ignore"):  # beyond the largest float16, which the bounds bring back
+            numbers = np.asarray(actions, self.space_dtype)
+        # Bounds rounded to another dtype would let an action out of the space.
+        clipped: np.ndarray = np.clip(numbers, self.low, self.high)
         return clipped
 
 
@@ -72,10 +86,12 @@ def action_spec(space: Any) -> ActionSpec:
     """
     dtype = getattr(space, "dtype", None)
     if getattr(space, "n", None) is not None and np.ndim(space.n) == 0 and np.dtype(dtype).kind in "iu":
-        return ActionSpec(tf.int64, (), int(space.n), int(getattr(space, "start", 0)))
+        start = int(getattr(space, "start", 0))
+        return ActionSpec(tf.int64, (), np.dtype(dtype), int(space.n), start)
     if getattr(space, "low", None) is not None and np.dtype(dtype).kind == "f":
-        low, high = np.asarray(space.low, np.float32), np.asarray(space.high, np.float32)
-        return ActionSpec(tf.float32, tuple(space.shape), None, 0, low, high)
+        finite = np.finfo(dtype)
+        low, high = np.maximum(space.low, finite.min), np.minimum(space.high, finite.max)
+        return ActionSpec(tf.float32, tuple(space.shape), np.dtype(dtype), low=low, high=high)
     raise ConfigError(
         f"An agent has actions of a Discrete space or of a Box of floats; received {space!r}. "
         "Wrap the environments, for example by gymnasium's TransformAction."
