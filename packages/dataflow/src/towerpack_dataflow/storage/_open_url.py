@@ -86,17 +86,30 @@ class _MappedBytes:
     def __init__(self, path: str) -> None:
         self._path = path
         with open(path, "rb") as file:
-            stat = os.fstat(file.fileno())
+            self._opened = stat = os.fstat(file.fileno())
             self.size = stat.st_size
             self.version = f"{stat.st_size}-{stat.st_mtime_ns}"
             self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) if self.size else None
         self._view = memoryview(b"" if self._map is None else self._map)
 
     def read(self, offset: int, size: int) -> memoryview:
-        # Memory behind the end of a file that was cut meanwhile cannot be read: the system ends the process.
-        if self._map is not None and self._map.size() < offset + size:
-            raise StorageError(f"{self._path} was cut to {self._map.size()} bytes while it was being read")
+        self.check()
         return self._view[offset : offset + size]
+
+    def check(self) -> None:
+        # Memory behind the end of a file that was cut meanwhile cannot be read: the system ends the process.
+        if self._map is not None and self._map.size() < self.size:
+            raise StorageError(f"{self._path} was cut to {self._map.size()} bytes while it was being read")
+        try:
+            now = os.stat(self._path)
+        except OSError:
+            return  # The file has lost its name, and stays as it is.
+        same_file = os.path.samestat(now, self._opened)
+        if same_file and now.st_mtime_ns != self._opened.st_mtime_ns:
+            raise StorageError(
+                f"{self._path} was written to while it was being read; make the flow again, and write a file "
+                f"under another name that is then changed to this one"
+            )
 
     def close(self) -> None:
         self._view, self._map = memoryview(b""), None

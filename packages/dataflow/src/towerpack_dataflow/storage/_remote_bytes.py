@@ -67,6 +67,9 @@ class _StoreBytes:
             )
         return memoryview(content)
 
+    def check(self) -> None:
+        """Does nothing: each read is of the version that was opened."""
+
     def close(self) -> None:
         pass
 
@@ -137,6 +140,9 @@ class _FileSystemBytes:
                 f"{self._name}: {len(content)} bytes came, and {size} were asked for; it has changed"
             )
         return memoryview(content)
+
+    def check(self) -> None:
+        """Does nothing: each read is of the version that was opened."""
 
     def close(self) -> None:
         pass

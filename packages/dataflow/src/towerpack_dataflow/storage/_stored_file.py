@@ -26,6 +26,9 @@ class StoredBytes(Protocol):
     def read(self, offset: int, size: int) -> memoryview:
         """Returns `size` bytes, all of which are there."""
 
+    def check(self) -> None:
+        """Checks that the bytes which were read are those of one version."""
+
     def close(self) -> None:
         """Gives back what it holds."""
 
@@ -71,6 +74,17 @@ class StoredFile:
                 f"it is cut off, or an index of it belongs to another file"
             )
         return self._source.read(offset, size) if size else memoryview(b"")
+
+    def check(self) -> None:
+        """Checks that a local file has not been written to since it was opened.
+
+        Call it before and after memory that `read` gave is looked at, if that is later than the call of
+        `read`. Files elsewhere are checked by each `read`.
+
+        Raises:
+            StorageError: it has.
+        """
+        self._source.check()
 
     def close(self) -> None:
         """Gives back what it holds; memory that was read stays valid."""

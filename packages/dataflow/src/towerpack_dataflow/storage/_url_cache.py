@@ -141,6 +141,9 @@ class _CachedBytes:
         joined = blocks[0] if len(blocks) == 1 else b"".join(blocks)
         return memoryview(joined)[begin : begin + size]
 
+    def check(self) -> None:
+        """Does nothing: each read is of the version that was opened."""
+
     def close(self) -> None:
         self._source.close()
 

@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from towerpack_dataflow import (
     NumpyData,
     NumpySerializer,
     SendError,
+    StorageError,
 )
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -269,3 +271,151 @@ def test_without_msgpack_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "towerpack_dataflow.formats.encoding", None)
     with pytest.raises(ImportError, match=r"towerpack-dataflow\[msgpack\]"):
         NumpySerializer.save([["text"]], tmp_path / "flow.npz")
+
+
+def _write_savez(path):
+    np.savez(path, x=X[:4], label=LABELS[:4])
+
+
+def _write_savez_compressed(path):
+    np.savez_compressed(path, x=X[:4], label=LABELS[:4])
+
+
+def _write_stacked(path):
+    NumpySerializer.save([[X[number], number] for number in range(4)], path)
+
+
+def _write_records(path):
+    NumpySerializer.save([[X[:number], "text"] for number in range(4)], path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("write", "read"),
+    [
+        (_write_savez, NumpyData),
+        (_write_savez_compressed, NumpyData),
+        (_write_stacked, NumpySerializer.load),
+        (_write_records, NumpySerializer.load),
+    ],
+)
+def test_a_flipped_bit_is_an_error_or_changes_nothing(tmp_path, write, read):
+    path = tmp_path / "data.npz"
+    write(path)
+    good, content = list(read(path, shuffle=False)), path.read_bytes()
+    for place in range(0, len(content), 3):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        try:
+            assert same(list(read(path, shuffle=False)), good), f"byte {place}"
+        except FormatError as error:
+            assert "data.npz" in str(error)
+
+
+def test_the_checksums_are_not_looked_at_on_request(npz):
+    content = bytearray(npz.read_bytes())
+    content[content.index(X.tobytes()) + 3] ^= 1
+    npz.write_bytes(content)
+    with pytest.raises(
+        FormatError, match=r"data\.npz, array 'x', is damaged: its bytes do not have the checksum"
+    ):
+        NumpyData(npz)
+    assert len(list(NumpyData(npz, verify=False))) == 20
+    # A copy for a worker has the file that was checked.
+    np.savez(npz, x=X, label=LABELS)
+    assert len(list(pickle.loads(pickle.dumps(NumpyData(npz))))) == 20
+    with pytest.raises(TypeError, match="verify"):
+        NumpyData(npz, verify=1)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_members_of_one_name_are_refused(tmp_path):
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        for name in ("x.npy", "x"):
+            with archive.open(name, "w") as member:
+                np.lib.format.write_array(member, X)
+    with pytest.raises(FormatError, match=r"data\.npz has two arrays of the name 'x'"):
+        NumpyData(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[[1, 2], 5], [[3], 5]],  # lists of different lengths
+        [[[1, 2], 5], [[3, 4], 5]],  # and of one length: both stay lists
+        [[2**63, 1], [1, 1]],
+        [[True, 1.0, 1j], [False, -0.0, -1j]],
+        [[1], [True]],
+        [[1], [1.0]],
+        [[np.int64(1)], [1]],
+        [[np.zeros(())], [np.ones(())]],
+        [[np.zeros((2, 0), ">f8")], [np.ones((2, 0), ">f8")]],
+        [[np.arange(3, dtype=">i2")], [np.arange(3, dtype=">i2")]],
+        [[np.datetime64(5, "ns"), np.array([5], "m8[D]")]] * 2,
+        [[np.float16(1), np.bool_(True)]] * 2,
+        [{True: 1}, {1: 1}],
+        [{1: 1, "1": 2, "\ud800": 3}] * 2,
+        [{}, {}],
+        [[], []],
+        [(1, None)] * 2,
+    ],
+)
+def test_each_value_comes_back_whatever_the_other_rows_are(tmp_path, rows):
+    NumpySerializer.save(rows, tmp_path / "flow.npz")
+    assert same(list(NumpySerializer.load(tmp_path / "flow.npz", shuffle=False)), rows)
+    for row in rows:
+        NumpySerializer.save([row], tmp_path / "flow.npz")
+        assert same(list(NumpySerializer.load(tmp_path / "flow.npz")), [row])
+
+
+def test_masked_arrays_are_refused(npz):
+    before = npz.read_bytes()
+    with pytest.raises(SendError, match=r"[Mm]asked"):
+        NumpySerializer.save([[np.ma.masked_array(X[0], [True, False, False])]] * 2, npz)
+    assert npz.read_bytes() == before
+
+
+def test_an_array_that_is_filled_again_and_again_is_copied(tmp_path):
+    def flow():
+        memory = np.zeros(3)
+        for number in range(5):
+            memory[:] = number
+            yield [memory]
+
+    NumpySerializer.save(flow(), tmp_path / "flow.npz")
+    rows = list(NumpySerializer.load(tmp_path / "flow.npz", shuffle=False))
+    assert same(rows, [[np.full(3, float(number))] for number in range(5)])
+
+
+@pytest.mark.parametrize(
+    "read", [list, lambda flow: list(BatchData(flow, 5)), lambda flow: flow.datapoint(0, 9)]
+)
+@pytest.mark.parametrize("change", ["cut", "written"])
+@pytest.mark.parametrize("name", ["x.npy", "x.npz", "records.npz"])
+def test_a_file_that_is_written_to_while_it_is_read_is_an_error(tmp_path, read, change, name):
+    path = tmp_path / name
+    if name == "x.npy":
+        np.save(path, X)
+    elif name == "x.npz":
+        np.savez(path, x=X)
+    else:
+        NumpySerializer.save([[X[:number], number] for number in range(10)], path)
+    flow = (NumpySerializer.load if name == "records.npz" else NumpyData)(path, shuffle=False)
+    next(iter(flow))
+    if change == "cut":
+        os.truncate(path, 0)
+    else:
+        path.write_bytes(path.read_bytes())
+        os.utime(path, ns=(0, 5))
+    with pytest.raises(
+        StorageError, match=rf"{name} was (cut to 0 bytes|written to) while it was being read"
+    ):
+        read(flow)
+
+
+def test_a_file_that_is_replaced_is_read_on(npz):
+    flow = NumpyData(npz, shuffle=False)
+    np.savez(npz.with_name("other.npz"), x=X[:3])
+    os.replace(npz.with_name("other.npz"), npz)
+    assert len(list(flow)) == 20
+    npz.unlink()
+    assert len(list(flow)) == 20

@@ -9,6 +9,7 @@ from typing import IO, Any, Final, final
 import numpy as np
 
 from ..._errors import ArgumentError
+from ._stacked_datapoints import PLAIN_ARRAYS
 
 __all__ = ["KIND", "KIND_OF_ROWS", "VERSION", "WRITTEN", "write_rows", "written_paths"]
 
@@ -139,8 +140,7 @@ def _kind_of(value: Any) -> str | None:
         return "python"
     if isinstance(value, np.generic):
         return "scalar"
-    # Rows of numpy.load(..., mmap_mode="r") are of a subclass, too.
-    return "array" if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray) else None
+    return "array" if type(value) in PLAIN_ARRAYS else None
 
 
 def _described(kind: str, value: np.ndarray) -> str:

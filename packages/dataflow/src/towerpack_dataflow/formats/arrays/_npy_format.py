@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import struct
 import tokenize
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..._errors import FormatError
+from ..._errors import DataFlowError, FormatError
 from ...storage import StoredFile, StoredStream
 
 __all__ = ["array_of", "holds_objects", "members_of", "objects_of"]
@@ -21,9 +22,17 @@ __all__ = ["array_of", "holds_objects", "members_of", "objects_of"]
 _LOCAL_HEADER = struct.Struct(
     "<26xHH"
 )  # lengths of the name and of the rest that come before a member's bytes
+_END = struct.Struct("<10xH10x")  # the number of members, in the last record of an archive
+_MANY = 2**16 - 1  # the number is elsewhere
 _Broken = (
     ValueError, SyntaxError, TypeError, LookupError, OverflowError, EOFError, MemoryError, RecursionError,
     tokenize.TokenError,
+)  # fmt: skip
+
+
+_BrokenArchive = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, struct.error, NotImplementedError, RuntimeError,
+    OSError, ValueError, LookupError, OverflowError, MemoryError,
 )  # fmt: skip
 
 
@@ -76,33 +85,33 @@ def holds_objects(name: str, content: memoryview) -> bool:
     return bool(_header(name, content)[2].hasobject)
 
 
-def members_of(file: StoredFile) -> dict[str, memoryview]:
+def members_of(file: StoredFile, verify: bool = True) -> dict[str, memoryview]:
     """Returns the bytes of each member of a `.npz` file, by its name without `.npy`.
 
     Those that are not compressed are not copied.
 
+    Args:
+        file: the archive.
+        verify: whether to check the archive's checksums of members that are not compressed, which reads all
+            of them. Those of compressed members are always checked.
+
     Raises:
-        FormatError: the file is no archive, is cut off or damaged.
+        FormatError: the file is no archive, is cut off or damaged, or has two members of one name.
     """
+    members: dict[str, memoryview] = {}
     try:
         with zipfile.ZipFile(StoredStream(file)) as archive:
-            return {
-                info.filename.removesuffix(".npy"): _member(file, archive, info)
-                for info in archive.infolist()
-            }
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        struct.error,
-        NotImplementedError,
-        RuntimeError,
-        OSError,
-        ValueError,
-        LookupError,
-        OverflowError,
-    ) as error:
+            _check_count(file, archive)
+            for info in archive.infolist():
+                name = info.filename.removesuffix(".npy")
+                if name in members:
+                    raise FormatError(f"{file.name} has two arrays of the name {name!r}; write it again")
+                members[name] = _member(file, archive, info, verify)
+    except _BrokenArchive as error:
+        if isinstance(error, DataFlowError):
+            raise
         raise FormatError(f"{file.name} is no .npz file, or is cut off or damaged ({error})") from error
+    return members
 
 
 def _header(name: str, content: memoryview) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
@@ -120,8 +129,24 @@ def _header(name: str, content: memoryview) -> tuple[tuple[int, ...], bool, np.d
     return shape, fortran, dtype, stream.tell()
 
 
-def _member(file: StoredFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> memoryview:
-    if info.compress_type != zipfile.ZIP_STORED:
-        return memoryview(archive.read(info))
+def _check_count(file: StoredFile, archive: zipfile.ZipFile) -> None:
+    """Compares the number of members with that in the last record, which `zipfile` does not read."""
+    place = file.size - _END.size - len(archive.comment)
+    [count] = _END.unpack(file.read(place, _END.size))
+    found = len(archive.infolist())
+    if count not in {found, _MANY}:
+        raise zipfile.BadZipFile(f"{count} members are announced, and {found} are there")
+
+
+def _member(file: StoredFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo, verify: bool) -> memoryview:
+    with archive.open(info) as member:  # compares the name and flags in front of the member with the list's
+        if info.compress_type != zipfile.ZIP_STORED:
+            return memoryview(member.read())
     lengths = _LOCAL_HEADER.unpack(file.read(info.header_offset, _LOCAL_HEADER.size))
-    return file.read(info.header_offset + _LOCAL_HEADER.size + sum(lengths), info.file_size)
+    content = file.read(info.header_offset + _LOCAL_HEADER.size + sum(lengths), info.file_size)
+    if verify and zlib.crc32(content) != info.CRC:
+        raise FormatError(
+            f"{file.name}, array {info.filename.removesuffix('.npy')!r}, is damaged: its bytes do not "
+            f"have the checksum of the archive; copy or write it again"
+        )
+    return content

@@ -12,15 +12,17 @@ import numpy as np
 from ... import _argument_checks as arguments
 from ..._errors import FormatError, extra
 from ...flow._flow import DataFlow
+from ...flow._flow_state import is_steady
 from ...sources._as_dataflow import as_dataflow
 from ...sources._from_arrays import DataFromArrays
 from ...sources._from_list import DataFromList
-from ...storage import URL, StoredFile, create_file, open_url, write_npz
+from ...storage import URL, StoredFile, as_url, create_file, open_url, snapshot, write_npz
 from .._opened_records import open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow, Records
 from ._npy_format import array_of, holds_objects, members_of, objects_of
 from ._numpy_data import FileRows
+from ._stacked_datapoints import stack_datapoints
 
 __all__ = ["NumpySerializer", "numpy_version"]
 
@@ -28,16 +30,15 @@ _VERSION: Final = 1
 _HEAD = "towerpack"  # what the file is: JSON
 _RECORDS, _ENDS = "records", "ends"
 _OF_TENSORPACK = "buffer"
-_NUMBERS = {bool, int, float, complex}
 
 
 @final
 class NumpySerializer:
     """Writes a flow to a `.npz` file, and reads it. For what fits into memory, in which the file is made.
 
-    Datapoints that stack become one array for each component, which any program with NumPy reads, and which
-    `load` maps; Python's numbers come back as such. Others become records of msgpack with arrays (extra
-    `[msgpack]`). Nothing is pickled.
+    Datapoints of arrays and numbers with one type, shape and dtype in each component become one array for
+    each component, which any program with NumPy reads, and which `load` maps. Others become records of
+    msgpack with arrays (extra `[msgpack]`). Either way they come back as they were. Nothing is pickled.
 
     Example:
         >>> import tempfile
@@ -54,7 +55,7 @@ class NumpySerializer:
 
         Args:
             df: the flow, or what can stand in its place.
-            path: of the file. One that exists is replaced.
+            path: of the file; missing folders are made. One that exists is replaced.
 
         Raises:
             ImportError: the datapoints do not stack, and the extra `[msgpack]` is missing.
@@ -62,16 +63,19 @@ class NumpySerializer:
             SendError: a datapoint holds something that is neither array, number, string, bytes, None nor a
                 container of these.
         """
-        datapoints = list(with_progress(as_dataflow(df), f"reading for {os.path.basename(path)}"))
-        stacked = _stacked(datapoints)
-        head, arrays = stacked if stacked is not None else _as_records(datapoints)
-        head = {"format": "towerpack-datapoints", "version": _VERSION, "count": len(datapoints), **head}
-        text = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        flow = as_dataflow(df)
         with create_file(path) as file:
+            shown = with_progress(flow, f"reading for {os.path.basename(path)}")
+            # A flow may fill one array again and again.
+            datapoints = list(shown if is_steady(flow) else map(snapshot, shown))
+            stacked = stack_datapoints(datapoints)
+            head, arrays = stacked if stacked is not None else _as_records(datapoints)
+            head = {"format": "towerpack-datapoints", "version": _VERSION, "count": len(datapoints), **head}
+            text = np.frombuffer(json.dumps(head).encode(), np.uint8)
             write_npz(file, {_HEAD: text, **arrays})
 
     @staticmethod
-    def load(path: URL, shuffle: bool = True, *, allow_pickle: bool = False) -> DataFlow:
+    def load(path: URL, shuffle: bool = True, *, allow_pickle: bool = False, verify: bool = True) -> DataFlow:
         """Returns the datapoints of a file that this class or Tensorpack wrote, as an addressable flow.
 
         Args:
@@ -79,6 +83,7 @@ class NumpySerializer:
             shuffle: whether each epoch has an order of its own.
             allow_pickle: whether a file of Tensorpack, which is a pickle, may import and call what it names.
                 Allow it for files of your own; without it, arrays and Python's builtin types are read.
+            verify: whether to check the checksums of the file, which reads it once.
 
         Raises:
             FormatError: the file is cut off, damaged, of another format or version, or holds what is not
@@ -86,14 +91,16 @@ class NumpySerializer:
             ImportError: the file has records, and the extra `[msgpack]` is missing.
             OSError: the file is missing, or may not be read.
         """
-        allow_pickle = arguments.flag("allow_pickle", allow_pickle)
+        allow_pickle, verify = arguments.flag("allow_pickle", allow_pickle), arguments.flag("verify", verify)
+        url = as_url("path", path)
         with open_url(path) as file:
-            members = members_of(file)
+            members = members_of(file, verify=False)
             if _OF_TENSORPACK in members and _HEAD not in members:
-                return DataFromList(_of_tensorpack(file.name, members[_OF_TENSORPACK], allow_pickle), shuffle)
+                pickled = members_of(file, verify)[_OF_TENSORPACK]
+                return DataFromList(_of_tensorpack(file.name, pickled, allow_pickle), shuffle)
             if _head(file.name, members)["kind"] == _RECORDS:
-                return RecordFlow(_StoredRecords(os.fspath(path), file.version), shuffle)
-        rows: Any = FileRows(os.fspath(path), _components)
+                return RecordFlow(_StoredRecords(url, file.version, verify), shuffle)
+        rows: Any = FileRows(url, _components, verify)
         return DataFromArrays(rows, shuffle)
 
 
@@ -101,42 +108,15 @@ def numpy_version(path: URL) -> int | None:
     """Returns the version of a file's format: ours, 0 for Tensorpack's, and `None` for arrays of others.
 
     Raises:
-        FormatError: the file is no archive, or what it says of itself is damaged.
+        FormatError: the file is no archive, or the header is damaged.
         OSError: the file is missing, or may not be read.
     """
     with open_url(path) as file:
-        members = members_of(file)
+        members = members_of(file, verify=False)
         if _HEAD in members:
             return int(_head(file.name, members)["version"])
         old = members.get(_OF_TENSORPACK)
         return 0 if old is not None and len(members) == 1 and holds_objects(file.name, old) else None
-
-
-def _stacked(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Returns one array for each component; None if the datapoints are not alike."""
-    if not datapoints or len({type(datapoint) for datapoint in datapoints}) > 1:
-        return None
-    kind = type(datapoints[0])
-    if kind not in {list, tuple, dict}:
-        return None
-    keys = list(datapoints[0]) if kind is dict else list(range(len(datapoints[0])))
-    if any((list(other) if kind is dict else list(range(len(other)))) != keys for other in datapoints):
-        return None
-    if not keys or not all(isinstance(key, (str, int)) for key in keys):
-        return None
-    arrays, plain = {}, []
-    for number, key in enumerate(keys):
-        values = [datapoint[key] for datapoint in datapoints]
-        if len({(np.shape(value), np.asarray(value).dtype) for value in values}) > 1:
-            return None
-        array = np.stack([np.asarray(value) for value in values])
-        if array.dtype.kind not in "biufcmM":
-            return None
-        arrays[f"component_{number}"] = array
-        kinds = set(map(type, values))
-        if len(kinds) == 1 and kinds <= _NUMBERS:
-            plain.append(number)
-    return {"kind": kind.__name__, "keys": keys, "python": plain}, arrays
 
 
 def _as_records(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -157,20 +137,20 @@ def _head(name: str, members: dict[str, memoryview]) -> dict[str, Any]:
         head = json.loads(bytes(array_of(name, members[_HEAD])))
         version = head["version"]
     except (ValueError, LookupError, TypeError) as error:
-        raise FormatError(f"{name}: what it says of itself is damaged: {error!r}") from error
+        raise FormatError(f"{name}: the header is damaged: {error!r}") from error
     if version != _VERSION:
         raise FormatError(
             f"{name} has version {version}, and this release reads version {_VERSION}; read it with the "
             f"release of towerpack-dataflow that wrote it"
         )
     if not {"kind", "count"} <= head.keys():
-        raise FormatError(f"{name}: what it says of itself is damaged: it has {sorted(head)}")
+        raise FormatError(f"{name}: the header is damaged: it has {sorted(head)}")
     return dict(head)
 
 
-def _components(file: StoredFile) -> Any:
-    """Returns the array of each component, or a list of Python's numbers, in what datapoints are."""
-    members = members_of(file)
+def _components(file: StoredFile, verify: bool) -> Any:
+    """Returns the array of each component, or a list of numbers of Python, in the datapoints' container."""
+    members = members_of(file, verify)
     head = _head(file.name, members)
     try:
         arrays = [_array(file, members, f"component_{number}") for number in range(len(head["keys"]))]
@@ -182,9 +162,7 @@ def _components(file: StoredFile) -> Any:
         if not arrays or any(array.shape[:1] != (head["count"],) for array in arrays):
             raise LookupError(f"{head['count']} datapoints, arrays of {[array.shape for array in arrays]}")
     except (LookupError, TypeError) as error:
-        raise FormatError(
-            f"{file.name}: what it says of itself does not fit its arrays: {error!r}"
-        ) from error
+        raise FormatError(f"{file.name}: the header does not match the arrays: {error!r}") from error
     return found
 
 
@@ -218,20 +196,17 @@ def _as_list(datapoint: Any) -> Any:
 class _StoredRecords(Records):
     """Datapoints that do not stack, each decoded when it is read; a copy maps the file for itself."""
 
-    def __init__(self, path: str, version: str) -> None:
+    def __init__(self, path: str, version: str, verify: bool = False) -> None:
         self._path, self._version = path, version
-        with open_same(path, version) as file:
-            self._name = name = file.name
-            members = members_of(file)
-            count = _head(file.name, members)["count"]
-            try:
-                records, ends = _array(file, members, _RECORDS), _array(file, members, _ENDS)
-                begins = np.concatenate([[0], ends])
-                whole = len(ends) == count and begins[-1] == len(records) and (np.diff(begins) >= 0).all()
-            except (LookupError, TypeError, ValueError) as error:
-                raise FormatError(
-                    f"{name}: what it says of itself does not fit its arrays: {error!r}"
-                ) from error
+        self._file = file = open_same(path, version)
+        name, members = file.name, members_of(file, verify)
+        count = _head(name, members)["count"]
+        try:
+            records, ends = _array(file, members, _RECORDS), _array(file, members, _ENDS)
+            begins = np.concatenate([[0], ends])
+            whole = len(ends) == count and begins[-1] == len(records) and (np.diff(begins) >= 0).all()
+        except (LookupError, TypeError, ValueError) as error:
+            raise FormatError(f"{name}: the header does not match the arrays: {error!r}") from error
         if not whole or records.dtype != np.uint8 or ends.dtype != np.int64:
             raise FormatError(f"{name}: {_ENDS!r} does not say where {count} records end; write it again")
         self._content, self._begins = memoryview(records), begins
@@ -245,10 +220,13 @@ class _StoredRecords(Records):
             from ..encoding import unpack_record
         for index in indices:
             begin, end = self._begins[index : index + 2].tolist()
+            self._file.check()
+            record = bytearray(self._content[begin:end])
+            self._file.check()
             try:
-                yield unpack_record(bytearray(self._content[begin:end]))
+                yield unpack_record(record)
             except FormatError as error:
-                raise FormatError(f"{self._name}, record {index}: {error}") from error
+                raise FormatError(f"{self._file.name}, record {index}: {error}") from error
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _StoredRecords, (self._path, self._version)
