@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
 from ..._errors import FormatError, extra
@@ -13,9 +13,7 @@ from ._chunked_rows import (
     ROWS_AT_A_TIME,
     ChunkedFlow,
     ChunkedRows,
-    array_of,
     arrow_source,
-    is_array,
 )
 
 __all__ = ["ArrowData", "opened_arrow"]
@@ -80,13 +78,13 @@ class _ArrowRows(ChunkedRows):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_valid": set()}
 
-    def _described(self, stored: StoredFile) -> tuple[list[str], list[int]]:
+    def _described(self, stored: StoredFile) -> tuple[Any, list[int]]:
         reader = opened_arrow(stored)
-        names = list(reader.schema.names)
-        if names:
+        schema = reader.schema
+        if schema.names:
             # A batch tells its rows when it is read, so as little of it is read as can be.
-            reader = opened_arrow(stored, [_narrowest(reader.schema)])
-        return names, [self._batch(reader, number).num_rows for number in range(reader.num_record_batches)]
+            reader = opened_arrow(stored, [_narrowest(schema)])
+        return schema, [self._batch(reader, number).num_rows for number in range(reader.num_record_batches)]
 
     def _opened_as(self, stored: StoredFile) -> Any:
         names = opened_arrow(stored).schema.names
@@ -97,7 +95,8 @@ class _ArrowRows(ChunkedRows):
         return (batch.slice(at, ROWS_AT_A_TIME) for at in range(0, batch.num_rows, ROWS_AT_A_TIME))
 
     def _loaded(self, number: int) -> tuple[Sequence[Any], ...]:
-        return tuple(map(_Values, self._valid_batch(number).select(self._columns).columns))
+        columns = self._valid_batch(number).select(self._columns).columns
+        return tuple(map(_Values, columns, self._converters))
 
     def _valid_batch(self, number: int) -> Any:
         batch = self._batch(self._file(), number)
@@ -117,15 +116,14 @@ class _ArrowRows(ChunkedRows):
 class _Values(Sequence[Any]):
     """A column of a record batch, whose values become Python's when they are wanted."""
 
-    def __init__(self, column: Any) -> None:
-        self._column, self._is_array = column, is_array(column.type)
+    def __init__(self, column: Any, convert: Callable[[Any], list[Any]]) -> None:
+        self._column, self._convert = column, convert
 
     def __len__(self) -> int:
         return len(self._column)
 
     def __getitem__(self, place: Any) -> Any:
-        entry = self._column[place]
-        return array_of(entry) if self._is_array else entry.as_py()
+        return self._convert(self._column.slice(place, 1))[0]
 
 
 def opened_arrow(stored: StoredFile, fields: Sequence[int] = ()) -> Any:

@@ -9,7 +9,7 @@ from ..._errors import extra
 from ...storage import URL, create_file, open_url
 from ._arrow_data import ArrowData, opened_arrow
 from ._chunk_shuffle import ChunkShuffle
-from ._tables_of_flow import tables_of, version_in
+from ._tables_of_flow import refusing, tables_of, version_in
 
 __all__ = ["ArrowSerializer", "arrow_version"]
 
@@ -28,7 +28,9 @@ class ArrowSerializer:
 
     @staticmethod
     def save(df: Any, path: URL, batch_rows: int = 4096) -> None:
-        """Writes one pass of a flow, a record batch at a time; the first has the types of the columns.
+        """Writes one pass of a flow, a record batch at a time.
+
+        `load` gives back values and types, as for `ParquetSerializer.save`. The format has no checksums.
 
         Args:
             df: as for `ParquetSerializer.save`.
@@ -39,15 +41,15 @@ class ArrowSerializer:
             ArgumentError: the flow has no datapoints, so that there are no columns.
             ImportError: the extra `[parquet]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint is no dict, has other keys than the first, or a value that has no type in
-                Arrow.
+            SendError: a datapoint is no dict, has other keys than the first, a value of another type than
+                those before it, or one that would not be read as it is. A file that is there stays as it was.
         """
         arguments.count("batch_rows", batch_rows)
         with extra("parquet", "writing Arrow files"):
             from pyarrow import ipc
         tables = tables_of(df, batch_rows, path, "Arrow")
         first = next(tables)
-        with create_file(path) as file, ipc.new_file(file, first.schema) as writer:
+        with create_file(path) as file, refusing("Arrow"), ipc.new_file(file, first.schema) as writer:
             writer.write_table(first, batch_rows)
             for table in tables:
                 writer.write_table(table, batch_rows)

@@ -18,18 +18,12 @@ from ...flow._error_location import blame
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
 from .._opened_records import OpenedRecords, open_same
 from .._record_flow import RecordFlow
+from ._arrow_kinds import written_kind
+from ._arrow_values import converter
 from ._chunk_shuffle import ChunkOrder, ChunkShuffle
 from ._row_makers import row_maker
 
-__all__ = [
-    "ARROW_ERRORS",
-    "ROWS_AT_A_TIME",
-    "ChunkedFlow",
-    "ChunkedRows",
-    "array_of",
-    "arrow_source",
-    "is_array",
-]
+__all__ = ["ARROW_ERRORS", "ROWS_AT_A_TIME", "ChunkedFlow", "ChunkedRows", "arrow_source"]
 
 _Converted = TypeVar("_Converted")
 
@@ -37,7 +31,15 @@ ROWS_AT_A_TIME = 4096  # of a chunk that is read in order, as Python's values; t
 
 
 # What pyarrow raises, of memory where a damaged file asks for more than any machine has.
-ARROW_ERRORS = (OSError, ValueError, LookupError, NotImplementedError, MemoryError)
+ARROW_ERRORS = (
+    OSError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    NotImplementedError,
+    MemoryError,
+)
 
 
 class ChunkedRows(OpenedRecords):
@@ -61,18 +63,16 @@ class ChunkedRows(OpenedRecords):
         self._chunks: OrderedDict[int, tuple[Sequence[Any], ...]] = OrderedDict()
         with open_url(path) as stored:
             self._version = stored.version
-            names, sizes = self._described(stored)
-        missing = [name for name in columns or () if name not in names]
-        if missing:
-            raise ComponentError(f"{self._name} has no column {missing[0]!r}; it has {', '.join(names)}")
-        self._columns = list(names if columns is None else columns)
+            schema, sizes = self._described(stored)
+        self._columns = self._wanted(schema.names, columns)
+        self._converters = self._made_for(schema)
         self.sizes = np.array(sizes, np.int64)
         self._ends = np.cumsum(self.sizes)
         self.__qualname__ = f"{self._name} of {len(self)} rows"
 
     @abstractmethod
-    def _described(self, stored: StoredFile) -> tuple[list[str], list[int]]:
-        """Returns the names of all columns, and the number of rows of each chunk."""
+    def _described(self, stored: StoredFile) -> tuple[Any, list[int]]:
+        """Returns the schema of all columns, and the number of rows of each chunk."""
 
     @abstractmethod
     def _opened_as(self, stored: StoredFile) -> Any:
@@ -81,6 +81,26 @@ class ChunkedRows(OpenedRecords):
     @abstractmethod
     def _batches(self, number: int) -> Iterator[Any]:
         """Yields a chunk as record batches, with the wanted columns at least."""
+
+    def _wanted(self, names: list[str], columns: Sequence[str] | None) -> list[str]:
+        wanted = list(names if columns is None else columns)
+        for name in wanted:
+            if name not in names:
+                raise ComponentError(f"{self._name} has no column {name!r}; it has {', '.join(names)}")
+            if names.count(name) > 1:
+                raise FormatError(
+                    f"{self._name} has {names.count(name)} columns of the name {name!r}, of which a row can "
+                    "have one: name them otherwise, or name the others in columns"
+                )
+        return wanted
+
+    def _made_for(self, schema: Any) -> list[Callable[[Any], list[Any]]]:
+        """Returns what makes lists of the columns."""
+        try:
+            fields = [schema.field(name) for name in self._columns]
+            return [converter(field.type, written_kind(field)) for field in fields]
+        except FormatError as error:
+            raise FormatError(f"{self._name}, {error}") from error
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -93,7 +113,7 @@ class ChunkedRows(OpenedRecords):
     def in_order(self, start: int) -> Iterator[Iterable[dict[str, Any]]]:
         """Yields the rows from number `start` on, many at a time, none of which is kept."""
         for number in range(self._chunk_of(start), len(self.sizes)):
-            yield from self._converted(number, _rows, max(start - self._begin(number), 0))
+            yield from self._converted(number, self._rows, max(start - self._begin(number), 0))
 
     def _chunk_of(self, index: int) -> int:
         return int(np.searchsorted(self._ends, index, "right"))
@@ -114,7 +134,7 @@ class ChunkedRows(OpenedRecords):
 
     def _loaded(self, number: int) -> tuple[Sequence[Any], ...]:
         """Returns the columns of a chunk, to be kept."""
-        parts = zip(*self._converted(number, _columns))
+        parts = zip(*self._converted(number, self._values))
         return tuple([*chain.from_iterable(part)] for part in parts)
 
     def _converted(
@@ -130,6 +150,15 @@ class ChunkedRows(OpenedRecords):
         if rows != self.sizes[number]:
             said = self.sizes[number]
             raise FormatError(f"{self._name}, {self._kind} {number}, has {rows} rows instead of {said}")
+
+    def _rows(self, batch: Any) -> Iterable[dict[str, Any]]:
+        if not self._columns:
+            return ({} for _ in range(batch.num_rows))
+        return map(row_maker(self._columns), *self._values(batch))
+
+    def _values(self, batch: Any) -> list[list[Any]]:
+        """Returns the values of each column, as Python's and NumPy's."""
+        return [convert(column) for convert, column in zip(self._converters, batch.columns)]
 
     @contextmanager
     def _reading(self, number: int) -> Iterator[None]:
@@ -203,26 +232,3 @@ def arrow_source(stored: StoredFile) -> Any:
     if is_local(stored.name):
         return pa.BufferReader(stored.read())
     return pa.PythonFile(StoredStream(stored), mode="r")
-
-
-def _rows(batch: Any) -> Iterable[dict[str, Any]]:
-    names = batch.schema.names
-    return map(row_maker(names), *_columns(batch)) if names else ({} for _ in range(batch.num_rows))
-
-
-def _columns(batch: Any) -> list[Sequence[Any]]:
-    """Returns the values of each column, as Python's and as arrays."""
-    return [[*map(array_of, each)] if is_array(each.type) else each.to_pylist() for each in batch.columns]
-
-
-def is_array(kind: Any) -> bool:
-    """Tells whether the values of a type of Arrow's are lists of numbers."""
-    import pyarrow as pa
-
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    return bool(is_list and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)))
-
-
-def array_of(entry: Any) -> Any:
-    """Returns a list of numbers of Arrow's as an array of its own, or None."""
-    return np.array(entry.values.to_numpy(zero_copy_only=False)) if entry.is_valid else None

@@ -17,8 +17,11 @@ __all__ = ["ParquetData", "opened_parquet"]
 class ParquetData(ChunkedFlow):
     """Yields the rows of a Parquet file; addressable. A row group is read as a whole when a row is wanted.
 
-    A datapoint is a dict of the columns: Python's numbers, strings, bytes and None, and arrays where a value
-    is a list of numbers.
+    A datapoint is a dict of the columns. Of a file that `ParquetSerializer` wrote, it has the values that
+    were written, with their types. Of another file, the type of a column decides, and is the same in each
+    row: numbers and booleans are NumPy's scalars, times in nanoseconds `numpy.datetime64` (in UTC where the
+    column has a time zone) and `numpy.timedelta64`, and a list of these is an array, a masked one if it has a
+    null within. Strings, bytes, other times, structures and the rest are Python's values. A null is None.
 
     Args:
         path: of the file; of a file elsewhere, the columns that are wanted are read.
@@ -31,7 +34,8 @@ class ParquetData(ChunkedFlow):
     Raises:
         ArgumentError: `keep_groups` is not positive.
         ComponentError: the file has no such column.
-        FormatError: the file is no Parquet file, is cut off or damaged.
+        FormatError: the file is no Parquet file, is cut off or damaged, or has several columns of one name;
+            a pass raises it for a row group whose checksums, if it has some, are wrong.
         ImportError: the extra `[parquet]` is missing.
         OSError: the file is missing, or may not be read.
     """
@@ -58,10 +62,10 @@ class _ParquetRows(ChunkedRows):
 
     _kind = "row group"
 
-    def _described(self, stored: StoredFile) -> tuple[list[str], list[int]]:
+    def _described(self, stored: StoredFile) -> tuple[Any, list[int]]:
         file = opened_parquet(stored)
         groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-        return file.schema_arrow.names, [group.num_rows for group in groups]
+        return file.schema_arrow, [group.num_rows for group in groups]
 
     def _opened_as(self, stored: StoredFile) -> Any:
         return opened_parquet(stored)
@@ -81,7 +85,7 @@ def opened_parquet(stored: StoredFile) -> Any:
     with extra("parquet", f"reading {stored.name}"):
         from pyarrow import parquet
     try:
-        file = parquet.ParquetFile(arrow_source(stored))
+        file = parquet.ParquetFile(arrow_source(stored), page_checksum_verification=True)
         list(file.schema_arrow.names)  # which may be damaged, too
     except ARROW_ERRORS as error:
         raise FormatError(f"{stored.name} is no Parquet file, or is cut off or damaged: {error}") from error

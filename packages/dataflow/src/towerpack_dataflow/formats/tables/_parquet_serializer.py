@@ -9,7 +9,7 @@ from ..._errors import extra
 from ...storage import URL, create_file, open_url
 from ._chunk_shuffle import ChunkShuffle
 from ._parquet_data import ParquetData, opened_parquet
-from ._tables_of_flow import tables_of, version_in
+from ._tables_of_flow import refusing, tables_of, version_in
 
 __all__ = ["ParquetSerializer", "parquet_version"]
 
@@ -28,11 +28,15 @@ class ParquetSerializer:
 
     @staticmethod
     def save(df: Any, path: URL, group_rows: int = 4096) -> None:
-        """Writes one pass of a flow, a row group at a time; the first has the types of the columns.
+        """Writes one pass of a flow, a row group at a time.
+
+        A column has values of one type, and None. `load` gives back values and types: numbers of Python or of
+        NumPy of any dtype up to 64 bits, booleans, times, strings, bytes, arrays of one axis, and lists and
+        dicts of Python's values. Pages have checksums.
 
         Args:
-            df: the flow, or what can stand in its place; datapoints are dicts of numbers, strings, bytes,
-                None, and arrays of one axis.
+            df: the flow, or what can stand in its place; datapoints are dicts. The columns are in the order
+                of the first.
             path: of the file. One that exists is replaced.
             group_rows: rows of a row group, which is what is read at a time.
 
@@ -40,15 +44,20 @@ class ParquetSerializer:
             ArgumentError: the flow has no datapoints, so that there are no columns.
             ImportError: the extra `[parquet]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint is no dict, has other keys than the first, or a value that has no type in
-                Parquet.
+            SendError: a datapoint is no dict, has other keys than the first, a value of another type than
+                those before it, or one that would not be read as it is: a tuple, a masked array, an integer
+                of more than 64 bits. A file that is there stays as it was.
         """
         arguments.count("group_rows", group_rows)
         with extra("parquet", "writing Parquet files"):
             from pyarrow import parquet
         tables = tables_of(df, group_rows, path, "Parquet")
         first = next(tables)
-        with create_file(path) as file, parquet.ParquetWriter(file, first.schema) as writer:
+        with (
+            create_file(path) as file,
+            refusing("Parquet"),
+            parquet.ParquetWriter(file, first.schema, write_page_checksum=True) as writer,
+        ):
             writer.write_table(first, group_rows)
             for table in tables:
                 writer.write_table(table, group_rows)

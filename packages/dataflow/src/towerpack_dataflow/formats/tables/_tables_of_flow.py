@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
-from typing import Any, Final
-
-import numpy as np
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any, Final, final
 
 from ..._errors import ArgumentError, SendError
 from ...sources._as_dataflow import as_dataflow
 from ...storage import URL
 from .._progress import with_progress
+from ._arrow_kinds import KIND_KEY, NONE, arrow_column, kind_of
 
-__all__ = ["tables_of", "version_in"]
+__all__ = ["refusing", "tables_of", "version_in"]
 
 _VERSION: Final = "1"
 _WRITTEN: Final = "towerpack"
+_IN_MEMORY: Final = 2**26  # bytes of tables that wait for the types of their columns
 
 
 def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
     """Yields one pass of a flow as tables with one schema, which says that a file of them is ours.
+
+    Tables wait, in memory and then in a temporary file, until each column has a value that says its type.
 
     Args:
         df: the flow, or what can stand in its place; datapoints are dicts.
@@ -31,16 +35,35 @@ def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
 
     Raises:
         ArgumentError: the flow has no datapoints, so that there are no columns.
-        SendError: a datapoint is no dict, has other keys than the first, or a value that has no type there.
+        SendError: a datapoint is no dict, has other keys than the first, or a value that the file would not
+            give back in value and type, or that is of another type than those before it.
     """
     datapoints = iter(with_progress(as_dataflow(df), f"writing {os.path.basename(path)}"))
-    schema, begin = None, 0
-    while stretch := list(islice(datapoints, rows)):
-        table = _table(stretch, schema, begin, kind)
-        schema, begin = table.schema, begin + len(stretch)
-        yield table
-    if not begin:
-        raise ArgumentError(f"{kind} needs a datapoint, for the columns; received none")
+    begin, columns = 0, _Columns(kind)
+    with SpooledTemporaryFile(_IN_MEMORY) as file:
+        waiting = _Waiting(file)
+        while stretch := list(islice(datapoints, rows)):
+            table = columns.table(stretch, begin)
+            begin += len(stretch)
+            if columns.known():
+                yield from waiting.tables(columns.schema())
+                yield table.cast(columns.schema())
+            else:
+                waiting.put(table)
+        if not begin:
+            raise ArgumentError(f"{kind} needs a datapoint, for the columns; received none")
+        yield from waiting.tables(columns.schema())
+
+
+@contextmanager
+def refusing(kind: str) -> Iterator[None]:
+    """Raises Arrow's errors in the block as `SendError`, with the kind of file that is written."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise SendError(f"{kind} cannot hold the columns of the flow: {error}") from error
 
 
 def version_in(schema: Any) -> int | None:
@@ -49,25 +72,168 @@ def version_in(schema: Any) -> int | None:
     return int(version) if version is not None and version.isdigit() else None
 
 
-def _table(rows: list[Any], schema: Any, begin: int, kind: str) -> Any:
+@final
+class _Columns:
+    """The kinds and types of the columns, as far as datapoints have told them."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._kinds: dict[str, str] = {}
+        self._types: dict[str, Any] = {}
+
+    def table(self, rows: Sequence[Any], begin: int) -> Any:
+        """Returns rows as a table; number `begin` is that of the first."""
+        import pyarrow as pa
+
+        if not begin:
+            self._take_names(rows[0])
+        names = self._kinds.keys()
+        for number, row in enumerate(rows, begin):
+            if not isinstance(row, dict) or row.keys() != names:
+                raise SendError(
+                    f"datapoint {number} is to be a dict with the keys {[*names]}; received {row!r:.100}"
+                )
+        return pa.table({name: self._column(name, [row[name] for row in rows], begin) for name in names})
+
+    def known(self) -> bool:
+        """Tells whether the type of each column is known."""
+        return not any(map(_has_null, self._types.values()))
+
+    def schema(self) -> Any:
+        """Returns the schema of all tables."""
+        import pyarrow as pa
+
+        fields = [
+            pa.field(name, self._types[name], metadata={KIND_KEY: kind}) for name, kind in self._kinds.items()
+        ]
+        return pa.schema(fields, {_WRITTEN: _VERSION})
+
+    def _take_names(self, first: Any) -> None:
+        import pyarrow as pa
+
+        if not isinstance(first, dict) or not first:
+            raise SendError(
+                f"datapoint 0 is to be a dict with a key for each column; received {first!r:.100}"
+            )
+        for name in first:
+            if type(name) is not str or not _is_unicode(name):
+                raise SendError(f"datapoint 0 has the key {name!r:.100}; {self._file} takes text as keys")
+        self._kinds = dict.fromkeys(first, NONE)
+        self._types = dict.fromkeys(first, pa.null())
+
+    def _column(self, name: str, values: list[Any], begin: int) -> Any:
+        kind = self._kinds[name] = self._kind(name, values, begin)
+        kept = None if _has_null(self._types[name]) else self._types[name]
+        try:
+            column = arrow_column(values, kind, kept)
+            self._types[name] = _merged(self._types[name], column.type)
+        except _refusals() as error:
+            raise self._refused(name, values, begin, kind, error) from error
+        return column
+
+    def _kind(self, name: str, values: list[Any], begin: int) -> str:
+        """Returns the one kind of a column's values."""
+        kind, types = self._kinds[name], set(map(type, values))
+        if len(types) == 1 and types <= {bool, int, float, str, bytes} and kind in (NONE, kind_of(values[0])):
+            return kind_of(values[0])
+        for number, value in enumerate(values, begin):
+            try:
+                found = kind_of(value)
+            except TypeError as error:
+                raise SendError(
+                    f"datapoint {number}, component {name!r}: {self._file} cannot hold it: {error}"
+                ) from error
+            if found not in (NONE, kind) and kind != NONE:
+                raise SendError(
+                    f"datapoint {number}, component {name!r}: {self._file} has one type in a column, here "
+                    f"{kind} by the values before; received {value!r:.60} of the type {found}"
+                )
+            kind = kind if found == NONE else found
+        return kind
+
+    def _refused(self, name: str, values: list[Any], begin: int, kind: str, error: Exception) -> SendError:
+        """Returns the error that names the first value which does not go with those before it."""
+        known = self._types[name]
+        for number, value in enumerate(values, begin):
+            try:
+                column = arrow_column([value], kind, None if _has_null(known) else known)
+                known = _merged(known, column.type)
+            except _refusals() as found:
+                return SendError(
+                    f"datapoint {number}, component {name!r}: {self._file} cannot hold {value!r:.60} in a "
+                    f"column of the type {known}: {found}"
+                )
+        return SendError(
+            f"datapoints {begin} to {begin + len(values) - 1}, component {name!r}: {self._file} cannot hold "
+            f"them in one column: {error}"
+        )
+
+
+@final
+class _Waiting:
+    """Tables in a file, which wait for the types of all columns."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._sizes: list[int] = []
+        self._file = file
+
+    def put(self, table: Any) -> None:
+        """Appends a table."""
+        import pyarrow as pa
+
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        content = sink.getvalue()
+        self._file.write(content)
+        self._sizes.append(content.size)
+
+    def tables(self, schema: Any) -> Iterator[Any]:
+        """Yields the tables with the types of a schema; none waits any more."""
+        import pyarrow as pa
+
+        if self._sizes:
+            self._file.seek(0)
+        while self._sizes:
+            table = pa.ipc.open_stream(self._file.read(self._sizes.pop(0))).read_all()
+            yield table.cast(schema)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
     import pyarrow as pa
 
-    names = list(rows[0]) if schema is None and isinstance(rows[0], dict) else getattr(schema, "names", [])
-    for number, row in enumerate(rows, begin):
-        if not isinstance(row, dict) or set(row) != set(names):
-            raise SendError(
-                f"datapoint {number} is to be a dict with the keys {names}; received {row!r:.100}"
-            )
-    columns = {name: [_plain(row[name]) for row in rows] for name in names}
-    try:
-        if schema is not None:
-            return pa.Table.from_pydict(columns, schema)
-        return pa.Table.from_pydict(columns).replace_schema_metadata({_WRITTEN: _VERSION})
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise SendError(
-            f"datapoints {begin} to {begin + len(rows) - 1}: {kind} cannot hold them: {error}"
-        ) from error
+    return pa.ArrowException, TypeError, ValueError, OverflowError
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _is_unicode(text: str) -> bool:
+    """Tells whether UTF-8 holds a text, which has no lone surrogate then."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _has_null(kind: Any) -> bool:
+    """Tells whether a type, or one within it, is that of no value."""
+    import pyarrow as pa
+
+    if pa.types.is_null(kind):
+        return True
+    return any(_has_null(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _merged(kind: Any, other: Any) -> Any:
+    """Returns the type that two columns have in common, where one of them may lack a value.
+
+    Raises:
+        TypeError: the columns have two types.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_null(kind) or kind == other:
+        return other
+    if pa.types.is_null(other):
+        return kind
+    if pa.types.is_list(kind) and pa.types.is_list(other):
+        return pa.list_(_merged(kind.value_type, other.value_type))
+    if pa.types.is_struct(kind) and pa.types.is_struct(other) and kind.names == other.names:
+        parts = zip(kind.names, kind, other)
+        return pa.struct([(name, _merged(one.type, two.type)) for name, one, two in parts])
+    raise TypeError(f"the values before are of the type {kind}, and these of the type {other}")

@@ -1,0 +1,168 @@
+"""Columns of Arrow's as values of Python and NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ._arrow_kinds import NONE, numpy_kind, stored_dtype
+
+__all__ = ["converter"]
+
+_Convert = Callable[[Any], list[Any]]
+
+
+def converter(kind: Any, written: str | None = None) -> _Convert:
+    """Returns a function that makes a list of a column; other processes may have it.
+
+    A column that a serializer of ours wrote gives what was written. Of others, numbers, booleans and times in
+    nanoseconds are NumPy's scalars of the column's type, and lists of these are arrays. All else, and the
+    numbers in structures, is what `to_pylist` gives.
+
+    Args:
+        kind: the type of Arrow's.
+        written: the kind of the values that were written, if the file says so.
+    """
+    of_numpy = numpy_kind(written or NONE)
+    if of_numpy is not None:
+        word, dtype = of_numpy
+        held = kind if word == "scalar" else getattr(kind, "value_type", kind)
+        if _has_dtype(held) and _dtype_of(held) == stored_dtype(dtype):
+            return partial(_scalars if word == "scalar" else _arrays, dtype)
+    # Another program may have changed the type, and kept what was said of the values.
+    return _of_others(kind, _is_numpy) if written is None or of_numpy else _python
+
+
+def _of_others(kind: Any, is_numpy: Callable[[Any], bool]) -> _Convert:
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_dictionary(kind):
+        return partial(_decoded, _of_others(kind.value_type, is_numpy))
+    if is_numpy(kind):
+        return partial(_scalars, None)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        if is_numpy(kind.value_type):
+            return partial(_arrays, None)
+        return partial(_lists, _of_others(kind.value_type, is_numpy))
+    if types.is_struct(kind) and len({field.name for field in kind}) == kind.num_fields:
+        return partial(_dicts, [(field.name, _of_others(field.type, _is_in_nanoseconds)) for field in kind])
+    return _python
+
+
+def _is_numpy(kind: Any) -> bool:
+    return _has_dtype(kind) and (not _is_time(kind) or _is_in_nanoseconds(kind))
+
+
+def _is_in_nanoseconds(kind: Any) -> bool:
+    """Tells whether values are times that Python's own types, which end at microseconds, do not hold."""
+    return _is_time(kind) and bool(kind.unit == "ns")
+
+
+def _has_dtype(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return _is_time(kind) or types.is_integer(kind) or types.is_floating(kind) or bool(types.is_boolean(kind))
+
+
+def _is_time(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind))
+
+
+def _python(column: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _decoded(convert: _Convert, column: Any) -> list[Any]:
+    return convert(column.dictionary_decode())
+
+
+def _scalars(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
+    values: list[Any] = list(_numbers(column, dtype))
+    if column.null_count:
+        for place in np.flatnonzero(_missing(column)).tolist():
+            values[place] = None
+    return values
+
+
+def _arrays(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
+    """Returns an array of its own for each list; a masked one if a null is in it, and None for a null."""
+    numbers = _numbers(column.values, dtype)
+    missing = _missing(column.values) if column.values.null_count else None
+
+    def array(begin: int, end: int) -> np.ndarray:
+        values = numbers[begin:end].copy()
+        if missing is None or not missing[begin:end].any():
+            return values
+        return np.ma.MaskedArray(values, missing[begin:end].copy())
+
+    return [None if span is None else array(*span) for span in _spans(column)]
+
+
+def _lists(convert: _Convert, column: Any) -> list[Any]:
+    values = convert(column.values)
+    return [None if span is None else values[slice(*span)] for span in _spans(column)]
+
+
+def _dicts(fields: list[tuple[str, _Convert]], column: Any) -> list[Any]:
+    parts = [convert(column.field(place)) for place, (_, convert) in enumerate(fields)]
+    names = [name for name, _ in fields]
+    rows: list[Any] = [dict(zip(names, row)) for row in zip(*parts)] if names else [{} for _ in column]
+    return [None if gone else row for gone, row in zip(_missing(column).tolist(), rows)]
+
+
+def _spans(column: Any) -> Iterator[tuple[int, int] | None]:
+    """Yields where each list lies in `column.values`; None for a null."""
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_list(column.type):
+        size = column.type.list_size
+        offsets = (np.arange(len(column) + 1) + column.offset) * size
+    else:
+        offsets = column.offsets.to_numpy()
+    ends = offsets.tolist()
+    spans = pairwise(ends)
+    if not column.null_count:
+        return spans
+    return (None if gone else span for gone, span in zip(_missing(column).tolist(), spans))
+
+
+def _missing(column: Any) -> np.ndarray:
+    missing: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
+    return missing
+
+
+def _numbers(column: Any, dtype: np.dtype[Any] | None) -> np.ndarray:
+    """Returns the numbers of a column, a view of its memory where that is possible; nulls have any number."""
+    import pyarrow as pa
+
+    content, begin, count = column.buffers()[1], column.offset, len(column)
+    if not count:
+        numbers = np.empty(0, _dtype_of(column.type))
+    elif pa.types.is_boolean(column.type):
+        bits = np.frombuffer(content, np.uint8)[begin // 8 : (begin + count + 7) // 8]
+        numbers = np.unpackbits(bits, bitorder="little")[begin % 8 :][:count].view(bool)
+    else:
+        held = _dtype_of(column.type)
+        numbers = np.frombuffer(content, held, count, begin * held.itemsize)
+    return numbers if dtype is None else numbers.astype(dtype, copy=False)
+
+
+def _dtype_of(kind: Any) -> np.dtype[Any]:
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind):
+        return np.dtype(f"M8[{kind.unit}]")
+    if pa.types.is_duration(kind) or pa.types.is_time64(kind):
+        return np.dtype(f"m8[{kind.unit}]")
+    dtype: np.dtype[Any] = np.dtype(kind.to_pandas_dtype())
+    return dtype
