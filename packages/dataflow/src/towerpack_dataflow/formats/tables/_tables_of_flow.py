@@ -47,7 +47,7 @@ def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
             begin += len(stretch)
             if columns.known():
                 yield from waiting.tables(columns.schema())
-                yield table.cast(columns.schema())
+                yield _retyped(table, columns.schema())
             else:
                 waiting.put(table)
         if not begin:
@@ -196,7 +196,20 @@ class _Waiting:
             self._file.seek(0)
         while self._sizes:
             table = pa.ipc.open_stream(self._file.read(self._sizes.pop(0))).read_all()
-            yield table.cast(schema)
+            yield _retyped(table, schema)
+
+
+def _retyped(table: Any, schema: Any) -> Any:
+    """Returns a table with the types of a schema, which differ where the table has no values."""
+    import pyarrow as pa
+
+    def column(had: Any, kind: Any) -> Any:
+        if had.type == kind:
+            return had
+        # `cast` of pyarrow 26 damages lists of nulls, whose offsets then exceed their values.
+        return pa.array(had.to_pylist(), kind)
+
+    return pa.table([*map(column, table.columns, schema.types)], schema)
 
 
 def _refusals() -> tuple[type[Exception], ...]:
