@@ -15,6 +15,8 @@ from ._transform import Transform, TransformFactory
 
 __all__ = ["Albumentations", "RandomMapImage"]
 
+_OPENCV_BYTES = 2  # of the integers that OpenCV moves in each version
+
 
 @final
 class RandomMapImage(ImageAugmentor):
@@ -73,8 +75,21 @@ class Albumentations(ImageAugmentor):
         return TransformFactory(
             self,
             apply_image=lambda image: self._called(seed, image=image)["image"],
-            apply_mask=lambda mask: self._called(seed, image=img, mask=mask)["mask"],
+            apply_mask=lambda mask: self._moved(mask, self._called(seed, image=img, mask=mask)["mask"]),
         )
+
+    def _moved(self, before: Array, mask: Array) -> Array:
+        """Returns a mask whose dtype and labels are those before, or a filling value for each channel."""
+        fills = before.shape[2] if before.ndim == 3 else 1
+        exact = mask.dtype == before.dtype
+        if exact and before.dtype.itemsize > _OPENCV_BYTES:
+            exact = len(np.setdiff1d(mask, before)) <= fills
+        if not exact:
+            raise ImageError(
+                f"{self!r}: labels of {before.dtype} came back as others, of {mask.dtype}; give masks of "
+                "uint8 or uint16, which OpenCV moves exactly"
+            )
+        return mask
 
     def _called(self, seed: int, **arrays: Array) -> Any:
         set_seed = getattr(self.augmentor, "set_random_seed", None)

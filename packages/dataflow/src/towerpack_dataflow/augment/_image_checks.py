@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from .._errors import ArgumentError, ImageError, extra
 __all__ = [
     "Array",
     "as_before",
+    "by_opencv",
     "check_boxes",
     "check_coords",
     "check_finite",
     "check_image",
     "check_range",
+    "check_unmasked",
     "colour",
     "fraction",
     "interval",
@@ -55,6 +58,7 @@ def check_image(where: object, image: Any) -> Array:
     """
     if not isinstance(image, np.ndarray):
         raise ImageError(f"{where}: an image is a NumPy array; received {type(image).__name__}")
+    check_unmasked(where, image)
     if image.dtype not in _DTYPES:
         raise ImageError(
             f"{where}: an image is uint8, float32 or float64; received {image.dtype}. Convert it before"
@@ -65,6 +69,18 @@ def check_image(where: object, image: Any) -> Array:
             f"received shape {image.shape}"
         )
     return image
+
+
+def check_unmasked(where: object, array: Array) -> None:
+    """Refuses masked values: OpenCV and most functions of NumPy take the values below the mask.
+
+    Raises:
+        ImageError: `array` is a masked array in which something is masked.
+    """
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        raise ImageError(
+            f"{where}: received a masked array, and augmentation drops masks; fill it first, by x.filled(0)"
+        )
 
 
 def check_finite(where: object, image: Array) -> Array:
@@ -120,6 +136,7 @@ def check_coords(coords: Any) -> Array:
         raise ImageError(
             f"coordinates are a float array of shape [number, 2], rows of x and y; {_received(coords)}"
         )
+    check_unmasked("coordinates", coords)
     if not np.isfinite(coords).all():
         raise ImageError("coordinates are finite; received NaN or infinity")
     return coords
@@ -135,6 +152,7 @@ def check_boxes(boxes: Any, image: Array) -> Array:
         raise ImageError(
             f"boxes are a float array of shape [number, 4], rows of x0, y0, x1, y1; {_received(boxes)}"
         )
+    check_unmasked("boxes", boxes)
     height, width = image.shape[:2]
     x0, y0, x1, y1 = boxes.T
     inside = (x0 >= 0) & (y0 >= 0) & (x0 <= x1) & (y0 <= y1) & (x1 <= width) & (y1 <= height)
@@ -150,6 +168,36 @@ def check_boxes(boxes: Any, image: Array) -> Array:
 def with_channels(result: Array, image: Array) -> Array:
     """Returns what OpenCV has made of `image`, with the axis of one channel that OpenCV leaves out."""
     return result[:, :, None] if image.ndim == 3 and result.ndim == 2 else result
+
+
+def by_opencv(
+    where: object, function: Callable[..., Any], img: Array, *arguments: Any, **options: Any
+) -> Array:
+    """Returns an image as a function of OpenCV changes it, with its dtype and its axes.
+
+    Args:
+        where: a transform or an augmentor, for the message.
+        function: a function of OpenCV.
+        img: its first argument.
+        arguments: the other arguments.
+        options: the arguments by name.
+
+    Raises:
+        ImageError: OpenCV refuses such an image, or would convert it.
+    """
+    try:
+        result = function(img, *arguments, **options)
+    except opencv().error as error:
+        reason = getattr(error, "err", None) or error
+        raise ImageError(
+            f"{where!r}: OpenCV takes no image of shape {img.shape} of {img.dtype} here: {reason}"
+        ) from error
+    if result.dtype != img.dtype:  # int64 as int32
+        raise ImageError(
+            f"{where!r}: OpenCV would convert an image of {img.dtype} to {result.dtype}. "
+            "Convert it before, or apply_mask() to it, which moves values of any dtype"
+        )
+    return with_channels(result, img)
 
 
 def shape_pair(name: str, value: Any) -> tuple[int, int]:

@@ -52,8 +52,8 @@ class CropTransform(Transform):
 
     def apply_coords(self, coords: Array) -> Array:
         """Returns coordinates that count from the rectangle's corner."""
-        shifted: Array = coords - np.asarray([self.w0, self.h0], coords.dtype)
-        return shifted
+        shifted = coords - np.array([self.w0, self.h0], np.float64)
+        return shifted.astype(coords.dtype, copy=False)
 
     def apply_mask(self, mask: Array) -> Array:
         """Returns the rectangle of the mask."""

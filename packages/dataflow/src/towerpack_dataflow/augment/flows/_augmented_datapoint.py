@@ -12,7 +12,7 @@ from ..._errors import ArgumentError, ArgumentTypeError, ImageError
 from ...operators._map_component import no_component
 from .._augmentor import ImageAugmentor
 from .._augmentor_list import AugmentorList, in_turn
-from .._image_checks import Array, check_boxes, check_coords, check_finite, check_image
+from .._image_checks import Array, check_boxes, check_coords, check_finite, check_image, check_unmasked
 from .._random_source import drawing_from
 
 __all__ = ["AugmentedDatapoint", "Parts"]
@@ -149,7 +149,8 @@ def _may_write(augmentor: ImageAugmentor) -> bool:
 def _inside(boxes: Array, image: Array) -> Array:
     """Returns boxes, clipped to an image."""
     height, width = image.shape[:2]
-    return np.clip(boxes, 0, np.asarray([width, height, width, height], boxes.dtype))
+    most = np.array([width, height, width, height], np.float64)
+    return np.clip(boxes, 0, most).astype(boxes.dtype, copy=False)
 
 
 def _check_mask(mask: Any, image: Array) -> Array:
@@ -160,6 +161,7 @@ def _check_mask(mask: Any, image: Array) -> Array:
             f"{image.shape[:2]}; "
             f"received {what}"
         )
+    check_unmasked("a mask", mask)
     return mask
 
 

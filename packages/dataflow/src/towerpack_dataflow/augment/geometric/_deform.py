@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._errors import ImageError
 from .._augmentor import ImageAugmentor
-from .._image_checks import Array, opencv, shape_pair, with_channels
+from .._image_checks import Array, by_opencv, opencv, shape_pair
 from .._transform import Transform, TransformFactory
 
 __all__ = ["GaussianDeform"]
@@ -61,13 +61,11 @@ class GaussianDeform(ImageAugmentor):
         y, x = rows + offsets[..., 0], columns + offsets[..., 1]
         return TransformFactory(
             self,
-            apply_image=lambda image: _sampled(image, x, y),
+            apply_image=lambda image: by_opencv(
+                self, opencv().remap, image, x, y, _LINEAR, borderMode=_REPLICATE
+            ),
             apply_mask=lambda mask: _nearest(mask, x, y),
         )
-
-
-def _sampled(image: Array, x: Array, y: Array) -> Array:
-    return with_channels(opencv().remap(image, x, y, _LINEAR, borderMode=_REPLICATE), image)
 
 
 def _nearest(mask: Array, x: Array, y: Array) -> Array:

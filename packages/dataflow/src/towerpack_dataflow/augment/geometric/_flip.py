@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from .._augmentor import ImageAugmentor
-from .._image_checks import Array, fraction, opencv, with_channels
+from .._image_checks import Array, by_opencv, fraction, opencv
 from .._transform import NoOpTransform, Transform
 
 __all__ = ["Flip", "FlipTransform", "Transpose", "TransposeTransform"]
@@ -30,13 +30,13 @@ class FlipTransform(Transform):
 
     def apply_image(self, img: Array) -> Array:
         """Returns the mirrored image."""
-        return with_channels(opencv().flip(img, 1 if self.horiz else 0), img)
+        return by_opencv(self, opencv().flip, img, 1 if self.horiz else 0)
 
     def apply_coords(self, coords: Array) -> Array:
         """Returns the mirrored coordinates."""
         result = coords.copy()
         axis, size = (0, self.w) if self.horiz else (1, self.h)
-        result[:, axis] = size - coords[:, axis]
+        result[:, axis] = np.float64(size) - coords[:, axis]
         return result
 
     def apply_mask(self, mask: Array) -> Array:
@@ -50,7 +50,7 @@ class TransposeTransform(Transform):
 
     def apply_image(self, img: Array) -> Array:
         """Returns the image with exchanged axes."""
-        return with_channels(opencv().transpose(img), img)
+        return by_opencv(self, opencv().transpose, img)
 
     def apply_coords(self, coords: Array) -> Array:
         """Returns y and x."""

@@ -121,8 +121,8 @@ class _PasteTransform(Transform):
 
     def apply_coords(self, coords: Array) -> Array:
         """Returns the shifted coordinates."""
-        shifted: Array = coords + np.asarray([self.left, self.top], coords.dtype)
-        return shifted
+        shifted = coords + np.array([self.left, self.top], np.float64)
+        return shifted.astype(coords.dtype, copy=False)
 
     def apply_mask(self, mask: Array) -> Array:
         """Returns the mask, with 0 around it."""

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from ..._errors import ArgumentError, ImageError
-from .._image_checks import Array, opencv, with_channels
+from .._image_checks import Array, by_opencv, opencv
 from .._transform import Transform
 
 __all__ = ["ResizeTransform"]
@@ -40,14 +40,13 @@ class ResizeTransform(Transform):
         Raises:
             ImageError: the image has another height or width before.
         """
-        return with_channels(
-            opencv().resize(self._checked(img), (self.new_w, self.new_h), interpolation=self.interp), img
-        )
+        size = (self.new_w, self.new_h)
+        return by_opencv(self, opencv().resize, self._checked(img), size, interpolation=self.interp)
 
     def apply_coords(self, coords: Array) -> Array:
         """Returns the scaled coordinates."""
-        scaled: Array = coords * np.asarray([self.new_w / self.w, self.new_h / self.h], coords.dtype)
-        return scaled
+        scaled: Array = coords * np.array([self.new_w / self.w, self.new_h / self.h])
+        return scaled.astype(coords.dtype, copy=False)
 
     def apply_mask(self, mask: Array) -> Array:
         """Returns the resized mask: each pixel is that whose area its centre lies in."""

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import ArgumentError
-from .._image_checks import Array, opencv, with_channels
+from .._image_checks import Array, by_opencv, opencv
 from .._transform import Transform
 
 __all__ = ["WarpAffineTransform"]
 
 _NEAREST = 0
+_CHANNELS = ((1,), (3,), (4,))
 
 
 @final
@@ -53,19 +54,31 @@ class WarpAffineTransform(Transform):
 
     def apply_coords(self, coords: Array) -> Array:
         """Returns the moved coordinates."""
-        moved = (coords - 0.5) @ self.mat[:, :2].T + self.mat[:, 2] + 0.5
+        moved = (coords - np.float64(0.5)) @ self.mat[:, :2].T + self.mat[:, 2] + 0.5
         return np.asarray(moved, coords.dtype)
 
     def apply_mask(self, mask: Array) -> Array:
         """Returns the moved pixels of the mask; where the border is a constant, 0 outside."""
-        exact = mask if mask.dtype in (np.uint8, np.uint16, np.int16) else mask.astype(np.float64)
-        return self._warped(exact, _NEAREST, 0).astype(mask.dtype, copy=False)
+        if mask.dtype in (np.uint8, np.uint16) and (mask.ndim == 2 or mask.shape[2:] in _CHANNELS):
+            return self._warped(mask, _NEAREST, 0)
+        # OpenCV takes few dtypes and channels, and rounds others another way; so it moves rows and columns.
+        places: Array = np.indices(mask.shape[:2], np.float32)
+        rows, columns = (self._warped(places[axis], _NEAREST, -1).astype(np.intp) for axis in (0, 1))
+        moved: Array = mask[rows, columns]
+        moved[rows < 0] = 0
+        return moved
 
     def _warped(self, img: Array, interp: int, outside: Any = None) -> Array:
         value = self.border_value if outside is None else outside
         if np.ndim(value) == 0:
             value = (float(value),) * 4  # OpenCV fills the first channel alone with a number
-        warped = opencv().warpAffine(
-            img, self.mat, self.dsize, flags=interp, borderMode=self.border_mode, borderValue=value
+        return by_opencv(
+            self,
+            opencv().warpAffine,
+            img,
+            self.mat,
+            self.dsize,
+            flags=interp,
+            borderMode=self.border_mode,
+            borderValue=value,
         )
-        return with_channels(warped, img)
