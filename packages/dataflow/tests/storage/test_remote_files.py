@@ -97,10 +97,43 @@ def test_an_object_is_read_by_ranges(store):
         assert SECRET.encode() not in words and pickle.loads(words).read(0, 3) == CONTENT[:3]
 
 
+KEYS = [
+    "a b",
+    "a%20b",
+    "a#b",
+    "a?b",
+    "ü",
+    "a+b",
+    "d#1/x",
+    "d%201/x",
+    "d?r/c",
+    "a%2Fb",
+    "100%",
+    "a\\b",
+    "~'()*",
+    "é/x:y",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_the_key_of_an_object_is_what_stands_in_its_url(store, tmp_path, key):
+    for other in ("a", "d", "x", "a b c", "d 1/x", "a/b"):  # what a wrong reading of the URL would find
+        store.put_object(Bucket="bucket", Key=other, Body=b"of another key")
+    store.put_object(Bucket="bucket", Key=key, Body=key.encode())
+    with open_url(f"s3://bucket/{key}", UrlCache(tmp_path)) as file:
+        assert file.read() == key.encode() and file.name == f"s3://bucket/{key}"
+
+
+@pytest.mark.parametrize("key", ["a//b", "x/", "", "a/../b", "./a", "a\nb"])
+def test_a_key_that_cannot_be_asked_for_is_refused(store, key):
+    with pytest.raises(ArgumentError, match="s3://bucket/"):
+        open_url(f"s3://bucket/{key}")
+
+
 def test_an_object_that_changes_is_an_error(store):
     file = open_url(URL)
     store.put_object(Bucket="bucket", Key="a/data.bin", Body=CONTENT[::-1])
-    with pytest.raises(StorageError, match=rf"{URL} has changed since it was opened"):
+    with pytest.raises(StorageError, match=rf"{URL} has changed since it was opened: it had ETag"):
         file.read(0, 3)
     with pytest.raises(StorageError, match="has changed"):
         pickle.loads(pickle.dumps(file))

@@ -32,8 +32,8 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     **Seeds.** An episode's seed is `episode_seed(seed, environment, episode)`, and each reset gets one. So an
     environment whose transitions depend on its seed and actions alone can be resumed exactly: `state_dict()`
     has the number of each environment's episode and the actions taken in it, which `load_state_dict()`
-    repeats. It compares a digest of what the environments return with that of the state, and refuses the
-    state if they differ.
+    repeats. It compares a digest of the results with that of the state, and refuses the state if they
+    differ.
 
     **Order.** `step` is `send` and `recv`. By default, `recv` returns all environments in their order. With
     `batch_size` below the number of environments it returns those that are ready first; `infos["env_id"]`

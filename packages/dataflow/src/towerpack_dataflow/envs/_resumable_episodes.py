@@ -249,6 +249,6 @@ def _not_repeated(env: int, episode: int, step: int, count: int) -> StateError:
         f"environment {env} is in another state than when this state was taken{more}: repeating the "
         f"actions up to its {call_text(episode, step)[3:]} gave other observations, rewards or ends. It "
         "depends on more than the seed of reset() and the actions, such as a global generator, a clock, a "
-        "server or another processor, or it was changed. Draw its random numbers from self.np_random, or make "
-        "the ProcessVectorEnv with exact=False, which continues with new episodes"
+        "server or another processor, or it was changed. Draw its random numbers from self.np_random, or "
+        "make the ProcessVectorEnv with exact=False, which continues with new episodes"
     )

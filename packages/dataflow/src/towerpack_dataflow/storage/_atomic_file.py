@@ -16,7 +16,7 @@ from typing import IO
 from .._errors import ArgumentError
 from ._printable_url import URL, as_url, is_local
 
-__all__ = ["create_file", "create_path"]
+__all__ = ["create_file", "create_path", "remove_unlocked"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -144,10 +144,15 @@ def _remove_leftovers(folder: Path, prefix: str) -> None:
         for name in os.listdir(folder):
             if name.startswith(prefix) and name.endswith(".tmp"):
                 with suppress(OSError):
-                    _remove_unlocked(folder / name)
+                    remove_unlocked(folder / name)
 
 
-def _remove_unlocked(path: Path) -> None:
+def remove_unlocked(path: Path) -> None:
+    """Removes a file that `create_file` has begun, if its writer has ended.
+
+    Raises:
+        OSError: the writer is at work, or the file cannot be removed.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

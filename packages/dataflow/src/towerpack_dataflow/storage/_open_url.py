@@ -7,7 +7,7 @@ import os
 from typing import final
 
 from .._errors import StorageError
-from ._printable_url import URL, as_url, is_local, printable
+from ._printable_url import URL, as_url, is_local, lasting_url
 from ._remote_bytes import remote_bytes
 from ._stored_file import StoredFile
 from ._url_cache import UrlCache
@@ -27,7 +27,7 @@ def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
         cache: a `UrlCache` that keeps what was read of files that are not local.
 
     Raises:
-        ArgumentError: `url` is empty, or its scheme is unknown.
+        ArgumentError: `url` is empty, its scheme is unknown, or its name cannot be asked for.
         ArgumentTypeError: `url` is neither text nor path.
         FileNotFoundError: there is no such file.
         ImportError: the library that reads such URLs is not installed.
@@ -45,7 +45,7 @@ def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
     if is_local(text):
         return StoredFile(text, _MappedBytes(text), _open_same)
     source = remote_bytes(text)
-    kept = source if cache is None else cache.over(printable(text), source)
+    kept = source if cache is None else cache.over(lasting_url(text), source)
     return StoredFile(text, kept, _open_same)
 
 
@@ -59,29 +59,34 @@ def local_path(url: URL, cache: UrlCache | None = None) -> str:
 
     Raises:
         FileNotFoundError: there is no such file.
-        StorageError: the file cannot be reached, or is larger than the cache may become.
-        OSError: it cannot be written to the cache.
+        StorageError: the file cannot be reached, is larger than the cache may become, or cannot be written
+            to it.
     """
     text = as_url("url", url)
     if is_local(text):
         if not os.path.exists(text):
             raise FileNotFoundError(2, os.strerror(2), text)
         return text
-    with open_url(text) as file:
-        return (UrlCache() if cache is None else cache).whole(file)
+    source = remote_bytes(text)
+    return (UrlCache() if cache is None else cache).whole(lasting_url(text), source)
 
 
 def _open_same(url: str, version: str, cache: UrlCache | None) -> StoredFile:
     file = open_url(url, cache)
     if file.version != version:
         file.close()
-        raise StorageError(f"{file.name} has changed since it was opened; begin the pass anew")
+        raise StorageError(
+            f"{file.name} has changed since it was opened: its version was {version}, and is {file.version} "
+            "now. Begin the pass again"
+        )
     return file
 
 
 @final
 class _MappedBytes:
     """A local file in memory; the system reads what is used."""
+
+    lasting = True
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from .._errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["URL", "as_url", "is_local", "printable", "without_secrets"]
+__all__ = ["URL", "as_url", "is_local", "lasting_url", "printable", "without_secrets"]
 
 URL = str | os.PathLike[str]
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+# Of Amazon, Google, CloudFront and Azure, whose shared access signatures have names of two or three letters.
+_SIGNATURE = re.compile(
+    r"(x-amz-(?!version)|x-goog-|awsaccesskeyid=|googleaccessid=|signature=|expires=|key-pair-id=|policy="
+    r"|(sv|ss|srt|sp|se|st|spr|sig|sr|si|sip|skoid|sktid|skt|ske|sks|skv)=)",
+    re.IGNORECASE,
+)
 _ANY_URL = re.compile(_SCHEME.pattern + r"[^\s'\"<>]+")
 
 
@@ -25,15 +32,39 @@ def as_url(name: str, url: URL) -> str:
 
     Raises:
         ArgumentTypeError: it is no text and no path.
-        ArgumentError: it is empty.
+        ArgumentError: it is empty; or a `file://` URL has a host, a query or a fragment.
+
+    Example:
+        >>> as_url("url", "file:///data/a%20b%23"), as_url("url", "s3://bucket/a%20b")
+        ('/data/a b#', 's3://bucket/a%20b')
     """
     if not isinstance(url, (str, os.PathLike)) or isinstance(text := os.fspath(url), bytes):
         raise ArgumentTypeError(f"{name} is a path or a URL; received {type(url).__name__}")
     if not text:
         raise ArgumentError(f"{name} is empty; expected a path or a URL")
-    if text.startswith("file://"):
-        text = urlsplit(text).path
+    if text[:7].lower() == "file://":
+        text = _path_of(name, text)
+    if "\0" in text:
+        raise ArgumentError(f"{name}={text!r} has a zero byte, which no path and no URL may have")
     return text if _SCHEME.match(text) else str(Path(text).expanduser().absolute())
+
+
+def _path_of(name: str, url: str) -> str:
+    """Returns the path of a `file://` URL, as `pathlib.Path.as_uri` quotes it."""
+    host, slash, path = url[7:].partition("/")
+    for mark, part, code in (("?", "a query", "%3F"), ("#", "a fragment", "%23")):
+        if mark in url:
+            raise ArgumentError(
+                f"{name}={url!r} has {part}, which a file has not; write {mark!r} in a name as {code}, or "
+                "give the path itself"
+            )
+    if host.lower() not in ("", "localhost") or not slash:
+        raise ArgumentError(
+            f"{name}={url!r} names the host {host!r}; expected a file of this machine, as file:///folder/name"
+        )
+    if "%2f" in path.lower():
+        raise ArgumentError(f"{name}={url!r} has %2F, which would divide a name; expected '/' between names")
+    return slash + os.fsdecode(unquote_to_bytes(path))
 
 
 def is_local(url: str) -> bool:
@@ -44,14 +75,33 @@ def is_local(url: str) -> bool:
 def printable(url: str) -> str:
     """Returns a URL without user, password and query, where keys and signatures are.
 
+    The keys of object stores have no query: a question mark is part of the name.
+
     Example:
         >>> printable("https://me:secret@host/file.tar?X-Amz-Signature=0a1b")
         'https://host/file.tar'
     """
     if is_local(url):
         return url
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    if scheme.lower() not in _STORES:
+        host, path = re.split("[?#]", host)[0], "" if set(host) & set("?#") else re.split("[?#]", path)[0]
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def lasting_url(url: str) -> str:
+    """Returns a URL without user, password and signature: the name of a file, in all later runs.
+
+    Example:
+        >>> lasting_url("https://me:secret@host/file?id=7&X-Amz-Signature=0a1b&X-Amz-Expires=60")
+        'https://host/file?id=7'
+    """
+    name, (_, mark, query) = printable(url), url.partition("?")
+    if url.partition("://")[0].lower() in _STORES or not mark:
+        return name
+    parts = [part for part in query.split("&") if not _SIGNATURE.match(part)]
+    return f"{name}?{'&'.join(parts)}" if parts else name
 
 
 def without_secrets(text: str, url: str) -> str:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import logging
 import os
 import time
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, TypeVar, final
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, TypeVar, final
 
 from .._errors import ArgumentError, StorageError, extra
 from ._printable_url import printable, without_secrets
+from ._store_address import is_web, store_address
 from ._stored_file import StoredBytes
 
 __all__ = ["remote_bytes"]
 
+_log = logging.getLogger("towerpack_dataflow")
 _OF_OBSTORE = ("s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https")
+# Facts that fsspec's file systems have of a file: those that any version has, and those that reading changes.
+_OF_ANY_FILE = ("name", "size", "type", "mode", "uid", "gid", "islink", "nlink", "perm", "unix.mode")
+_CHANGES = ("time", "atime", "accessed", "nlink")
 _PATIENCE = 60.0  # seconds for which a request is repeated
 _REQUEST = 30  # seconds for one
 _FIRST_PAUSE = 0.1
@@ -27,7 +34,7 @@ def remote_bytes(url: str) -> StoredBytes:
     """Opens a file that is not local.
 
     Raises:
-        ArgumentError: no library knows the URL's scheme.
+        ArgumentError: no library knows the URL's scheme, or the file's name cannot be asked for.
         FileNotFoundError: there is no such file.
         ImportError: the library is not installed.
         PermissionError: the server refuses.
@@ -38,29 +45,68 @@ def remote_bytes(url: str) -> StoredBytes:
     return _FileSystemBytes(url)
 
 
+class _Facts(NamedTuple):
+    """What a server says of a file; None for what it does not say."""
+
+    e_tag: str | None
+    modified: str | None
+    size: int
+
+    @classmethod
+    def of(cls, meta: Any) -> _Facts:
+        """Takes the facts of an answer, in which the year 1970 stands for an unknown time."""
+        modified = meta["last_modified"]
+        known = modified.timestamp() != 0
+        return cls(meta["e_tag"] or None, modified.isoformat() if known else None, int(meta["size"]))
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the tag belongs to these very bytes."""
+        return self.e_tag is not None and not self.e_tag.startswith("W/")
+
+    def text(self) -> str:
+        """Returns the facts for a message."""
+        return f"ETag {self.e_tag}, Last-Modified {self.modified}, {self.size} bytes"
+
+    def agree(self, others: _Facts) -> bool:
+        """Returns whether no fact differs, and one more than the size is in both, if one is known here."""
+        pairs = [(_opaque(self.e_tag), _opaque(others.e_tag)), (self.modified, others.modified)]
+        both = [one == other for one, other in pairs if one is not None and other is not None]
+        unknown = self.e_tag is None and self.modified is None
+        return self.size == others.size and all(both) and (bool(both) or unknown)
+
+
+def _opaque(e_tag: str | None) -> str | None:
+    """Returns a tag without the mark of weak ones, which some servers set for a second alone."""
+    return None if e_tag is None else e_tag.removeprefix("W/")
+
+
 @final
 class _StoreBytes:
     """An object, by obstore, which repeats failed requests by itself."""
 
     def __init__(self, url: str) -> None:
         self._name, self._url = printable(url), url
+        folder, self._key = store_address(url)
         with extra("s3", f"reading {self._name}"):
             import obstore
         self._obstore = obstore
-        self._signed = "?" in url  # then all of it is one request's address
-        folder, _, key = url.rpartition("/")
-        self._key = "" if self._signed else key
-        self._store = _store(url if self._signed else folder)
-        head = self._asked(self._head)
-        self.size = int(head["size"])
-        self._tag = head["e_tag"]
-        self.version = str(self._tag or f"{self.size}-{head['last_modified'].isoformat()}")
+        try:
+            self._store = self._asked(lambda: _store(folder))
+            self._facts = _Facts.of(self._asked(self._head))
+        except ValueError as error:
+            raise ArgumentError(f"url={self._name!r}: {self._reason(error)}") from None
+        tag, modified, self.size = self._facts
+        self.version = str(tag if self._facts.is_strong else f"{self.size}-{modified or tag}")
+        self.lasting = self._facts.is_strong or modified is not None
+        if tag is None and modified is None:
+            _warn_of_changes(self._name.rpartition("/")[0])
 
     def read(self, offset: int, size: int) -> memoryview:
         options: dict[str, Any] = {"range": (offset, offset + size)}
-        if self._tag is not None:
-            options["if_match"] = self._tag
-        content = self._asked(lambda: self._obstore.get(self._store, self._key, options=options).bytes())
+        if self._facts.is_strong:  # no other tag matches, by RFC 9110
+            options["if_match"] = self._facts.e_tag
+        content = self._asked(lambda: self._checked(options))
         if len(content) != size:
             raise StorageError(
                 f"{self._name}: the server sent {len(content)} bytes, and {size} were asked for"
@@ -73,8 +119,23 @@ class _StoreBytes:
     def close(self) -> None:
         pass
 
+    def _checked(self, options: dict[str, Any]) -> Any:
+        """Returns the bytes of an answer about the same file: servers may ignore `if_match`."""
+        result = self._obstore.get(self._store, self._key, options=options)
+        facts = _Facts.of(result.meta)
+        if not self._facts.agree(facts):
+            raise StorageError(
+                f"{self._name} has changed since it was opened: it had {self._facts.text()}, and has "
+                f"{facts.text()} now. Begin the pass again"
+            )
+        if tuple(result.range) != options["range"]:
+            raise StorageError(
+                f"{self._name}: the server sent bytes {result.range}, and {options['range']} were asked for"
+            )
+        return result.bytes()
+
     def _head(self) -> Any:
-        if self._signed:  # for one method, which is GET
+        if "?" in self._url and is_web(self._url):  # perhaps signed for one method, which is GET
             return self._obstore.get(self._store, self._key, options={"range": (0, 1)}).meta
         return self._obstore.head(self._store, self._key)
 
@@ -87,17 +148,37 @@ class _StoreBytes:
         errors = self._obstore.exceptions
         try:
             return ask()
+        except StorageError:
+            raise
         except errors.PreconditionError:
-            raise StorageError(f"{self._name} has changed since it was opened; begin the pass anew") from None
+            raise StorageError(
+                f"{self._name} has changed since it was opened: it had {self._facts.text()}, and the server "
+                "has no such version now. Begin the pass again"
+            ) from None
         except FileNotFoundError:
             raise FileNotFoundError(2, os.strerror(2), self._name) from None
         except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
             raise PermissionError(13, f"cannot be read: {self._reason(error)}", self._name) from None
+        except errors.NotSupportedError as error:
+            raise StorageError(
+                f"{self._name} cannot be read by ranges of bytes, which its server does not send "
+                f"({self._reason(error)}). Download the file, and give its path"
+            ) from None
         except (errors.BaseError, OSError) as error:
             raise StorageError(f"{self._name} cannot be read: {self._reason(error)}") from None
 
     def _reason(self, error: Exception) -> str:
         return without_secrets(str(error).partition("\n")[0], self._url)
+
+
+@functools.lru_cache(maxsize=256)
+def _warn_of_changes(folder: str) -> None:
+    """Warns once for the files of a folder."""
+    _log.warning(
+        "%s: the server says neither when its files were changed nor which version they are, so a change "
+        "while a file is read is not noticed, and nothing of them is kept in a UrlCache.",
+        folder,
+    )
 
 
 @functools.cache
@@ -106,7 +187,7 @@ def _first_process() -> int:
     return os.getpid()
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)  # an address with a query is a store for one file
 def _store(folder: str) -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", ""))
     plain = folder.startswith("http://") or endpoint.startswith("http://")
@@ -131,13 +212,19 @@ class _FileSystemBytes:
             self._system, self._path = fsspec.core.url_to_fs(url)
         except ValueError as error:
             raise ArgumentError(f"{self._name}: {without_secrets(str(error), url)}") from None
-        self.size, self.version = self._facts()
+        self.size, self.version, self.lasting = self._facts()
 
     def read(self, offset: int, size: int) -> memoryview:
         content = self._repeated(lambda: self._system.cat_file(self._path, start=offset, end=offset + size))
         if len(content) != size:
             raise StorageError(
                 f"{self._name}: {len(content)} bytes came, and {size} were asked for; it has changed"
+            )
+        known, found = (self.size, self.version, self.lasting), self._facts()
+        if found != known:
+            raise StorageError(
+                f"{self._name} has changed since it was opened: it had {known[0]} bytes and version "
+                f"{known[1]}, and has {found[0]} bytes and version {found[1]} now. Begin the pass again"
             )
         return memoryview(content)
 
@@ -147,12 +234,17 @@ class _FileSystemBytes:
     def close(self) -> None:
         pass
 
-    def _facts(self) -> tuple[int, str]:
+    def _facts(self) -> tuple[int, str, bool]:
+        """Returns the size, the version, and whether anything but the size tells versions apart."""
+        self._system.invalidate_cache(self._system._parent(self._path))
         facts = self._repeated(lambda: self._system.info(self._path))
         size = facts.get("size")
         if size is None:
             raise StorageError(f"{self._name}: its file system does not say how large it is")
-        return int(size), str(self._system.ukey(self._path))
+        plain = (str, bytes, int, float, datetime)
+        known = [(name, fact) for name, fact in facts.items() if name not in _CHANGES and type(fact) in plain]
+        version = hashlib.sha256(repr(sorted(known)).encode()).hexdigest()[:32]
+        return int(size), version, any(name not in _OF_ANY_FILE for name, _ in known)
 
     def _repeated(self, ask: Callable[[], Result]) -> Result:
         end, pause = time.monotonic() + _PATIENCE, _FIRST_PAUSE

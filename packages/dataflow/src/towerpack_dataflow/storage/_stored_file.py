@@ -18,10 +18,12 @@ class StoredBytes(Protocol):
     Attributes:
         size: in bytes.
         version: changes when the file does.
+        lasting: whether that is sure, also in later runs; else `version` is not more than the size.
     """
 
     size: int
     version: str
+    lasting: bool
 
     def read(self, offset: int, size: int) -> memoryview:
         """Returns `size` bytes, all of which are there."""

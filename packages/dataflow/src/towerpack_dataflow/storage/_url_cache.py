@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
-import time
+import re
+import stat
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import final
 
 from .. import _argument_checks as arguments
-from .._errors import StorageError
-from ._atomic_file import create_file
+from .._errors import CacheError, StorageError
+from ._atomic_file import create_file, remove_unlocked
 from ._printable_url import URL
-from ._stored_file import StoredBytes, StoredFile
+from ._stored_file import StoredBytes
 
 __all__ = ["UrlCache"]
 
@@ -23,7 +26,10 @@ _BLOCK = 2**20
 _CHECK = 4  # bytes of a checksum behind each block
 _GIB = 2**30
 _BETWEEN_SWEEPS = 16  # a process sweeps when it has added this part of the budget
-_ABANDONED_NS = 3600 * 10**9
+_LONGEST_NAME = 200  # bytes; file systems have 255, and a file has a longer name while it is written
+_MARKER = ".towerpack-cache"
+_OWN = re.compile(r"[0-9a-f]{32}(/[0-9]+|/\.[^/]+\.tmp|\.whole/[^/]+)", re.DOTALL)
+_log = logging.getLogger("towerpack_dataflow")
 
 
 @final
@@ -32,15 +38,20 @@ class UrlCache:
 
     It has blocks of 1 MiB, each with a checksum, and whole files for `local_path`. Each is written under
     another name and then renamed, so that a process that is killed leaves nothing that is served. A file that
-    has changed where it lies is another file. When the budget is full, what was unused for longest goes.
+    has changed where it lies is another file; one whose server does not tell versions apart is not kept. When
+    the budget is full, the blocks and files that were unused for longest are removed.
+
+    A cache that cannot be written to, on a full or read-only disk for example, is a warning: files are read
+    from where they lie.
 
     Args:
-        folder: where; if not given, `$TOWERPACK_CACHE`, or `~/.cache/towerpack`. Nothing else may lie there.
+        folder: where; if not given, `$TOWERPACK_CACHE`, or `~/.cache/towerpack`. A folder that is new or
+            empty, or that of a cache. Other files in it are never removed.
         max_bytes: the budget, 10 GiB if not given. Each process that adds may exceed it by a sixteenth.
 
     Raises:
         ArgumentError: `max_bytes` is not positive.
-        OSError: the folder cannot be made.
+        CacheError: the folder is that of other files; nothing in it is touched.
     """
 
     def __init__(self, folder: URL | None = None, max_bytes: int = 10 * _GIB) -> None:
@@ -50,37 +61,62 @@ class UrlCache:
             os.environ.get("TOWERPACK_CACHE", "~/.cache/towerpack") if folder is None else os.fspath(folder)
         )
         self._folder = Path(place).expanduser().absolute()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._writable = True
         self._added = self._max_bytes  # the first addition sweeps: others may have filled it
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            if not (self._folder / _MARKER).exists():
+                _check_is_cache(self._folder)
+                (self._folder / _MARKER).touch()
+        except OSError as error:
+            self._give_up(error)
 
     def over(self, name: str, source: StoredBytes) -> StoredBytes:
-        """Returns a source of the same bytes that reads each block of `source` once.
+        """Returns a source of the same bytes that reads each block of `source` once, if versions differ.
 
         Args:
             name: of the file, without credentials.
             source: of its bytes.
         """
-        return _CachedBytes(self, f"{_digest(name, source.version)}", source)
+        return _CachedBytes(self, _digest(name, source.version), source) if source.lasting else source
 
-    def whole(self, file: StoredFile) -> str:
+    def whole(self, name: str, source: StoredBytes) -> str:
         """Returns the path of a whole copy, which is made if there is none.
 
+        Args:
+            name: of the file, without credentials.
+            source: of its bytes.
+
         Raises:
-            StorageError: the file is larger than the budget, or cannot be read.
-            OSError: the copy cannot be written.
+            StorageError: the file is larger than the budget or cannot be read, or the copy cannot be written.
         """
-        path = self._folder / f"{_digest(file.name, file.version)}.whole" / Path(file.name).name
-        if not _touch(path):
-            if file.size > self._max_bytes:
+        path = self._folder / f"{_digest(name, source.version)}.whole" / _file_name(name)
+        if not (source.lasting and _touch(path)):
+            if source.size > self._max_bytes:
                 raise StorageError(
-                    f"{file.name} has {file.size} bytes, and the cache in {self._folder} may have "
+                    f"{name} has {source.size} bytes, and the cache in {self._folder} may have "
                     f"{self._max_bytes}; give a UrlCache with a larger max_bytes"
                 )
-            with create_file(path) as out:
-                for offset in range(0, file.size, _BLOCK):
-                    out.write(file.read(offset, min(_BLOCK, file.size - offset)))
-            self._count(file.size)
+            self._copy(name, source, path)
         return str(path)
+
+    def _copy(self, name: str, source: StoredBytes, path: Path) -> None:
+        reading = False
+        try:
+            with create_file(path) as out:
+                for offset in range(0, source.size, _BLOCK):
+                    reading = True
+                    block = source.read(offset, min(_BLOCK, source.size - offset))
+                    reading = False
+                    out.write(block)
+            self._count(source.size)
+        except OSError as error:
+            if reading:
+                raise
+            raise StorageError(
+                f"{name} cannot be copied into the cache in {self._folder}: {error.strerror or error}. Give "
+                "a UrlCache in a folder that can be written to and has room, or set TOWERPACK_CACHE to one"
+            ) from error
 
     def get(self, block: str) -> bytes | None:
         """Returns a block; None if it is not there, or damaged."""
@@ -90,22 +126,32 @@ class UrlCache:
         except OSError:
             return None
         if zlib.crc32(memoryview(content)[:-_CHECK]) != int.from_bytes(content[-_CHECK:], "little"):
-            with suppress(FileNotFoundError):
+            with suppress(OSError):
                 path.unlink()
             return None
         _touch(path)
         return content[:-_CHECK]
 
     def put(self, block: str, content: memoryview) -> None:
-        """Keeps a block.
+        """Keeps a block, if it can be written."""
+        if not self._writable:
+            return
+        try:
+            with create_file(self._folder / block) as out:
+                out.write(content)
+                out.write(zlib.crc32(content).to_bytes(_CHECK, "little"))
+            self._count(len(content) + _CHECK)
+        except OSError as error:
+            self._give_up(error)
 
-        Raises:
-            OSError: it cannot be written.
-        """
-        with create_file(self._folder / block) as out:
-            out.write(content)
-            out.write(zlib.crc32(content).to_bytes(_CHECK, "little"))
-        self._count(len(content) + _CHECK)
+    def _give_up(self, error: OSError) -> None:
+        self._writable = False
+        _log.warning(
+            "The cache in %s cannot be written to (%s): files are read from where they lie, more slowly. "
+            "Free space, fix its permissions, or set TOWERPACK_CACHE to another folder.",
+            self._folder,
+            error.strerror or error,
+        )
 
     def _count(self, size: int) -> None:
         self._added += size
@@ -114,7 +160,8 @@ class UrlCache:
             self._added = 0
 
     def _sweep(self) -> None:
-        with open(self._folder / ".lock", "wb") as lock:
+        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             entries = sorted(_entries(self._folder))
             excess = sum(size for _, size, _ in entries) - self._max_bytes
@@ -124,6 +171,8 @@ class UrlCache:
                 with suppress(FileNotFoundError):
                     os.unlink(path)
                 excess -= size
+        finally:
+            os.close(lock)
 
 
 @final
@@ -131,7 +180,7 @@ class _CachedBytes:
     """Bytes of which each block is read once."""
 
     def __init__(self, cache: UrlCache, key: str, source: StoredBytes) -> None:
-        self.cache, self.size, self.version = cache, source.size, source.version
+        self.cache, self.size, self.version, self.lasting = cache, source.size, source.version, True
         self._key, self._source = key, source
 
     def read(self, offset: int, size: int) -> memoryview:
@@ -162,28 +211,54 @@ def _digest(name: str, version: str) -> str:
     return hashlib.sha256(f"{name}\n{version}".encode()).hexdigest()[:32]
 
 
+def _file_name(name: str) -> str:
+    """Returns the last part of a URL, by whose ending libraries know formats, as the name of a file."""
+    last = name.partition("?")[0].rpartition("/")[2]
+    return os.fsdecode(os.fsencode(last)[-_LONGEST_NAME:]).lstrip(".") or "file"
+
+
 def _touch(path: Path) -> bool:
-    """Marks what is used now, and returns whether it is there."""
-    try:
+    """Marks a file as used now, and returns whether it is there."""
+    with suppress(OSError):  # on a read-only disk, or of another user
         os.utime(path)
-    except FileNotFoundError:
-        return False
-    return True
+    return path.is_file()
+
+
+def _check_is_cache(folder: Path) -> None:
+    """Checks that a folder without a marker is empty, or that of a cache of an earlier release."""
+    for path in _files(folder):
+        name = os.path.relpath(path, folder)
+        if not _OWN.fullmatch(name) and name != ".lock":
+            raise CacheError(
+                f"{folder} is to be the folder of a UrlCache, and has {name!r}, which no cache has made; "
+                "expected a new or an empty folder. Give another one, or set TOWERPACK_CACHE to another one"
+            )
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Lists the paths in a folder, and those in its own folders: a cache has none further down."""
+    for path in _paths(str(folder)):
+        is_folder = os.path.isdir(path) and not os.path.islink(path)
+        yield from _paths(path) if is_folder else [path]
+
+
+def _paths(folder: str) -> list[str]:
+    return [os.path.join(folder, name) for name in os.listdir(folder)]
 
 
 def _entries(folder: Path) -> list[tuple[int, int, str]]:
-    """Lists time of the last use, size and path of all that may be removed.
+    """Lists time of the last use, size and path of all files that may be removed; removes leftovers.
 
-    What another process is writing may not, since it could not be renamed then; what is not written to for
-    long, was left by a process that was killed.
+    Files that no cache has made are left out, and so are symbolic links.
     """
-    abandoned = time.time_ns() - _ABANDONED_NS
     found = []
-    for directory, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(directory, name)
-            with suppress(FileNotFoundError):
-                stat = os.stat(path)
-                if name != ".lock" and not (name.endswith(".tmp") and stat.st_mtime_ns > abandoned):
-                    found.append((stat.st_mtime_ns, stat.st_size, path))
+    for path in _files(folder):
+        with suppress(OSError):
+            status = os.lstat(path)
+            if not (stat.S_ISREG(status.st_mode) and _OWN.fullmatch(os.path.relpath(path, folder))):
+                continue
+            if not path.endswith(".tmp"):
+                found.append((status.st_mtime_ns, status.st_size, path))
+            else:
+                remove_unlocked(Path(path))
     return found
