@@ -152,7 +152,7 @@ def test_what_pyarrow_wrote_is_refused_with_the_command_that_rewrites_it():
         (original([np.zeros(3)])[:-1], "no datapoint"),
         (msgpack.packb({b"nd": True, b"type": "O", b"shape": [1], b"data": b"12345678"}), "dtype 'O'"),
         (msgpack.packb({b"nd": True, b"type": "a8", b"shape": [1], b"data": b"12345678"}), "dtype 'a8'"),
-        (msgpack.packb({b"nd": True, b"type": "<f8", b"shape": [2**40], b"data": b""}), "with 0 of them"),
+        (msgpack.packb({b"nd": True, b"type": "<f8", b"shape": [2**40], b"data": b""}), "bytes; found 0"),
     ],
 )  # fmt: skip
 def test_damaged_records(damaged, found):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -11,23 +10,16 @@ import msgpack
 import numpy as np
 
 from ..._errors import MessageError, SendError
+from ._plain_dtypes import described, dtype_of
 
-__all__ = ["ArrayFrames", "array_description", "is_plain", "raw_bytes"]
+__all__ = ["ArrayFrames", "array_description"]
 
 _INLINE = 2**12  # bytes; below, a copy in the message is cheaper than a frame of its own
-# Booleans, integers, floats, complex numbers, times; what `numpy.dtype.str` makes of them.
-_KINDS = "biufcmM"
-_DTYPE = re.compile(rf"[<>|=][{_KINDS}]\d{{1,2}}(\[[0-9A-Za-z]+\])?")
 _MOST_AXES = 32  # the most that all releases of NumPy admit
 
 
-def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Says whether values of `dtype` are numbers, booleans or times, whose bytes say everything."""
-    return dtype.kind in _KINDS
-
-
 def array_description(array: np.ndarray, frames: list[Any]) -> bytes:
-    """Describes an array of numbers, and appends its bytes to `frames` if there are many of them.
+    """Describes an array of plain values, and appends its bytes to `frames` if there are many of them.
 
     Args:
         array: any layout and byte order. A contiguous one is not copied, so it must stay as it is until the
@@ -35,25 +27,31 @@ def array_description(array: np.ndarray, frames: list[Any]) -> bytes:
         frames: takes a view of the bytes.
 
     Raises:
-        SendError: the array has more axes than all releases of NumPy admit.
+        SendError: the array has another dtype, or more axes than all releases of NumPy admit.
     """
+    description = described(array.dtype)
+    if description is None:
+        raise SendError(
+            f"an array of dtype {array.dtype} cannot be sent; send one of numbers, times, text or bytes, an "
+            "object array (array.astype(object)), or a dict of the fields"
+        )
     if array.ndim > _MOST_AXES:
         raise SendError(f"an array of up to {_MOST_AXES} axes can be sent; received one of {array.ndim}")
-    raw = raw_bytes(array)
+    raw = _raw_bytes(array)
     if raw.nbytes < _INLINE:
-        return _packed(array, raw.tobytes())
+        return _packed(description, array.shape, raw.tobytes())
     frames.append(raw)
-    return _packed(array, None)
+    return _packed(description, array.shape, None)
 
 
-def raw_bytes(array: np.ndarray) -> memoryview:
+def _raw_bytes(array: np.ndarray) -> memoryview:
     """Returns the bytes of `array` in C order, without a copy if they lie so."""
     # Arrays of times give no buffer of their own; an array of no axes cannot be viewed as bytes.
     return np.asarray(array, order="C").reshape(-1).view(np.uint8).data
 
 
-def _packed(array: np.ndarray, inline: bytes | None) -> bytes:
-    packed: bytes = msgpack.packb((array.dtype.str, array.shape, inline))
+def _packed(*parts: Any) -> bytes:
+    packed: bytes = msgpack.packb(parts)
     return packed
 
 
@@ -74,15 +72,12 @@ class ArrayFrames:
         Raises:
             MessageError: the description is none, or does not fit the bytes.
         """
-        text, shape, inline = self._parts(description)
-        if not (isinstance(text, str) and _DTYPE.fullmatch(text)):
-            raise MessageError(f"an array in the message has the dtype {text!r}, which is none of numbers")
-        dtype = np.dtype(text)
+        dtype, shape, inline = self._parts(description)
         raw = memoryview(self._next_frame() if inline is None else inline)
         size = math.prod(shape) * dtype.itemsize
         if size != raw.nbytes:
             raise MessageError(
-                f"an array in the message has shape {shape} and dtype {text}, thus {size} bytes; "
+                f"an array in the message has shape {shape} and dtype {dtype}, thus {size} bytes; "
                 f"received {raw.nbytes}"
             )
         if not size:
@@ -100,14 +95,17 @@ class ArrayFrames:
         if next(self._frames, None) is not None:
             raise MessageError("the message has frames that belong to no array in it")
 
-    def _parts(self, description: bytes) -> tuple[Any, tuple[int, ...], Any]:
+    def _parts(self, description: bytes) -> tuple[np.dtype[Any], tuple[int, ...], Any]:
         parts = msgpack.unpackb(description, use_list=False)
         if not (isinstance(parts, tuple) and len(parts) == 3 and isinstance(parts[1], tuple)):
             raise MessageError("the description of an array in the message has other parts")
-        text, shape, raw = parts
+        kind, shape, raw = parts
         if len(shape) > _MOST_AXES or not all(type(axis) is int and axis >= 0 for axis in shape):
             raise MessageError(f"an array in the message has the shape {shape!r}")
-        return text, shape, raw
+        dtype = dtype_of(kind)
+        if not dtype.itemsize:
+            raise MessageError(f"an array in the message has values without bytes, of dtype {dtype}")
+        return dtype, shape, raw
 
     def _next_frame(self) -> Any:
         for frame in self._frames:

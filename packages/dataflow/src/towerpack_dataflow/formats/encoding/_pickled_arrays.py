@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..._errors import FormatError
-from ._plain_dtypes import dtype_of, structure
+from ._plain_dtypes import array_of, dtype_of, structure
 from ._plain_pickle import Name, PlainPickle, Unbuilt, checked_key
 
 __all__ = ["unpickle_arrays"]
@@ -147,13 +147,8 @@ class _Arrays:
         """Makes an array of its bytes, which protocol 5 does by this call."""
         if not isinstance(dtype, np.dtype) or dtype.hasobject or type(content) not in {bytes, bytearray}:
             raise ValueError("an array is made of bytes and a dtype of plain values")
-        count = math.prod(_axes(shape))
-        if count * dtype.itemsize != len(content):
-            raise ValueError(f"an array of {count} times {dtype.itemsize} bytes has {len(content)} of them")
         self._spend(len(content))
-        if not content:
-            return np.empty(shape, dtype)
-        array = np.frombuffer(bytearray(content), dtype).reshape(shape, order="F" if order == "F" else "C")
+        array = array_of(content, dtype, _axes(shape), "F" if order == "F" else "C")
         return array if axes is None else array.transpose(_axes(axes))
 
     def _object_array(self, shape: Any, items: Any) -> np.ndarray:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
 import numpy as np
 
-__all__ = ["described", "dtype_of", "is_plain", "structure"]
+__all__ = ["array_of", "described", "dtype_of", "structure"]
 
-_NUMBERS = "biufcmM"
-_PLAIN = re.compile(rf"[<>|=]?([{_NUMBERS}]\d{{1,2}}|[mM]8\[[0-9A-Za-z]+\]|[SUV]\d{{1,9}})")
+_PLAIN = re.compile(r"[<>|=]?([biufcmM]\d{1,2}|[mM]8\[[0-9A-Za-z]+\]|[SUV]\d{1,9})")
 _DEEPEST = 8  # structures within structures; NumPy walks through them by recursion
-
-
-def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Says whether values of `dtype` are numbers, booleans or times, whose bytes say everything."""
-    return dtype.kind in _NUMBERS
 
 
 def dtype_of(description: Any, depth: int = 0) -> np.dtype[Any]:
@@ -52,6 +47,20 @@ def described(dtype: np.dtype[Any]) -> Any:
     except (ValueError, TypeError):
         return None
     return description if dtype.itemsize and (found, found.type) == (dtype, dtype.type) else None
+
+
+def array_of(raw: Any, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any = "C") -> np.ndarray:
+    """Makes an array with a copy of its bytes.
+
+    Raises:
+        ValueError: the shape needs another number of bytes, or any number of values without bytes.
+    """
+    size = math.prod(shape) * dtype.itemsize
+    if size != len(raw) or (shape and not dtype.itemsize):
+        raise ValueError(f"an array of shape {shape} and dtype {dtype} has {size} bytes; found {len(raw)}")
+    return (
+        np.frombuffer(bytearray(raw), dtype).reshape(shape, order=order) if size else np.empty(shape, dtype)
+    )
 
 
 def structure(names: Any, fields: Any, itemsize: Any) -> np.dtype[Any]:

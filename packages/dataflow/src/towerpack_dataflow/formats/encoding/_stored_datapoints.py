@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from typing import Any
 
 import msgpack
-import numpy as np
 
 from ..._errors import FormatError
 from ._pickled_arrays import unpickle_arrays
-from ._plain_dtypes import dtype_of
+from ._plain_dtypes import array_of, dtype_of
 from ._records import RECORD_MAGIC, unpack_record
 
 __all__ = ["decode_stored"]
@@ -88,15 +86,11 @@ def _revived(found: dict[Any, Any], allow_pickle: bool) -> Any:
 
 
 def _array(parts: dict[Any, Any]) -> Any:
-    dtype, raw = dtype_of(parts[b"type"]), parts[b"data"]
     shape = tuple(parts[b"shape"]) if parts[b"nd"] else ()
     if any(type(axis) is not int or axis < 0 for axis in shape):
-        raise FormatError(f"the record has an array of shape {shape}")
-    size = math.prod(shape) * dtype.itemsize
-    if size != len(raw):
-        raise FormatError(f"the record has an array of {size} bytes with {len(raw)} of them")
-    array: np.ndarray = np.frombuffer(bytearray(raw), dtype) if size else np.empty(shape, dtype)
-    return array.reshape(shape) if parts[b"nd"] else array.reshape(())[()]
+        raise ValueError(f"an array has the shape {shape}")
+    array = array_of(parts[b"data"], dtype_of(parts[b"type"]), shape)
+    return array if parts[b"nd"] else array[()]
 
 
 def _text(part: Any) -> str:
