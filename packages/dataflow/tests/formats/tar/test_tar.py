@@ -86,7 +86,7 @@ def test_files_of_others(tmp_path):
         {"__key__": "a", "jpg": b"a.jpg", "txt": b"a.txt"},
         {"__key__": "b", "jpg": b"b.jpg"},
         {"__key__": "sub/a", "jpg": b"sub/a.jpg"},
-        {"__key__": "plain", "": b"plain"},
+        {"__key__": "c", "jpg": b"a.jpg"},
     ]
 
 
@@ -111,7 +111,7 @@ def test_a_copy_notices_a_replaced_file(path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda raw: raw[:700], "is neither a member nor the end: it is cut off"),
+        (lambda raw: raw[:700], "are neither a member nor the end: the file is cut off"),
         (lambda raw: b"", "is no tar file, or is cut off or damaged"),
         (lambda raw: b"x" * 5000, "is no tar file"),
         (gzip.compress, "is compressed: decompress it first"),

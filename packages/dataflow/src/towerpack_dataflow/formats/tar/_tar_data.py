@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 from ..._errors import ArgumentTypeError, FormatError
 from ...storage import URL, StoredFile, UrlCache, open_url
 from .._opened_records import OpenedRecords, open_same
 from .._record_flow import RecordFlow
-from ._tar_index import key_of, load_index
+from ._tar_index import load_index
+from ._tar_members import Place, key_of
 
 __all__ = ["TarData"]
+
+_GAP = 2**16  # bytes between two members that are read with them
 
 
 @final
@@ -20,8 +23,14 @@ class TarData(RecordFlow):
     """Yields the samples of a tar file as WebDataset has them; addressable.
 
     A sample is the members that follow each other with one key: the name up to the first dot of its last
-    part. Where they lie is read from the index beside the file, `<path>.index` (`write_tar` and `index_tar`
-    make it), or else from the file itself, once, when the flow is made. Several files are a `ConcatData`.
+    part. The places of members are read from the index of the file, `<path>.index` (`write_tar` and
+    `index_tar` make it), or else from the file itself, once, when the flow is made. Several files are a
+    `ConcatData`; several archives in one file (`cat a.tar b.tar`) are read in their order.
+
+    Links, hard and symbolic ones, are the members that they lead to. Members that belong to no sample are
+    left out: files without a dot in the last part of their names, those below a folder such as `__index__`,
+    folders, links to folders, devices and pipes. WebDataset does so, too; it also leaves out links, and
+    makes extensions lower-case, which is not done here.
 
     Args:
         path: of the file, which is not compressed; also one in an object store, which is read by ranges.
@@ -32,7 +41,8 @@ class TarData(RecordFlow):
 
     Raises:
         ArgumentTypeError: `decoder` cannot be called.
-        FormatError: the file is no tar file, is cut off or compressed, or the index is damaged.
+        FormatError: the file is no tar file, is cut off or compressed, or the index is damaged; a part of a
+            sample is a sparse file, or a link to a file that is not in the archive.
         OSError: the file is missing, or may not be read.
 
     Example:
@@ -82,21 +92,56 @@ class _TarSamples(OpenedRecords):
 
     def _record(self, index: int) -> Any:
         first, last = self._samples[index : index + 2].tolist()
-        names, places = self._index.names[first:last], self._places[first:last].tolist()
-        low, high = places[0][0], places[-1][1] + places[-1][2]
-        content = self._file().read(low, high - low)  # in one request, if the file lies elsewhere
-        sample: dict[str, Any] = {"__key__": key_of(names[0])[0]}
-        for name, (head, begin, size, check) in zip(names, places):
-            extension = key_of(name)[1]
+        names, places = (
+            self._index.names[first:last],
+            [Place(*row) for row in self._places[first:last].tolist()],
+        )
+        file = self._file()
+        sample: dict[str, Any] = {}
+        for name, place, content in zip(names, places, _contents(file, places)):
+            sample.setdefault("__key__", _split(name)[0])
+            extension = _split(name)[1]
             if extension in sample:
                 raise FormatError(f"{self._name}, sample {index}: it has {name!r} twice")
-            if zlib.crc32(content[head - low : begin - low]) != check:
+            header = place.begin - place.head
+            if zlib.crc32(content[:header]) != place.check:
                 raise FormatError(
                     f"{self._name}, sample {index}: {name!r} is not where the index says: the file is "
-                    f"damaged, or the index beside it is of another one; write the index again"
+                    f"damaged, or its index is of another file; write the index again"
                 )
-            sample[extension] = bytes(content[begin - low : begin - low + size])
+            sample[extension] = bytes(content[header:])
+        file.check()
         return sample if self._decoder is None else self._decoder(sample)
 
     def _open(self) -> StoredFile:
         return open_same(self._path, self._version, self._cache)
+
+
+def _contents(file: StoredFile, places: list[Place]) -> Iterator[memoryview]:
+    """Yields header and bytes of members; those that follow each other are read at once."""
+    for low, high in _ranges(places):
+        begin = places[low].head
+        block = file.read(begin, _end(places[high - 1]) - begin)
+        for place in places[low:high]:
+            yield block[place.head - begin : _end(place) - begin]
+
+
+def _ranges(places: list[Place]) -> Iterator[tuple[int, int]]:
+    low = 0
+    for number in range(1, len(places)):
+        # The file that a link leads to may lie anywhere.
+        if not 0 <= places[number].head - _end(places[number - 1]) <= _GAP:
+            yield low, number
+            low = number
+    yield low, len(places)
+
+
+def _end(place: Place) -> int:
+    return place.begin + place.size
+
+
+def _split(name: str) -> tuple[str, str]:
+    found = key_of(name)
+    if found is None:
+        raise FormatError(f"the index has {name!r}, which is no part of a sample; write the index again")
+    return found

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -14,40 +11,32 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import FormatError
-from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local, write_npz
+from ...storage import StoredFile, UrlCache, create_file, is_local, write_npz
 from .._index_beside import read_index_beside
 from ..arrays import array_of, members_of
+from ._tar_members import key_of, sample_members
 
 __all__ = ["TarIndex", "load_index", "scan", "store_index"]
 
-INDEX_VERSION: Final = 2
+INDEX_VERSION: Final = 3
 _FORMAT: Final = "towerpack-tar-index"
-_BUFFER = 2**20
 _COLUMNS = 4
 
 
 @final
 @dataclass(frozen=True)
 class TarIndex:
-    """Members of a tar file, in their order, and the samples that they make.
+    """The parts of samples in a tar file, in their order.
 
     Args:
         names: of the members.
-        places: a row for each: where its header begins in the file, where its bytes do, how many bytes it
-            has, and the CRC32 of the header.
+        places: a row for each, as `Place` has it.
         samples: the first member of each sample, and the number of members.
     """
 
     names: list[str]
     places: npt.NDArray[np.int64]
     samples: npt.NDArray[np.int64]
-
-    @classmethod
-    def of(cls, names: list[str], places: npt.NDArray[np.int64]) -> TarIndex:
-        """Groups members with one key, which follow each other, into samples."""
-        keys = [key_of(name)[0] for name in names]
-        first = [number for number, key in enumerate(keys) if not number or keys[number - 1] != key]
-        return cls(names, places, np.array([*first, len(names)], np.int64))
 
     def fits(self, file: StoredFile) -> bool:
         """Returns whether the last member's header is where it should be.
@@ -60,61 +49,17 @@ class TarIndex:
         return bool(zlib.crc32(file.read(head, begin - head)) == check)
 
 
-def key_of(name: str) -> tuple[str, str]:
-    """Returns the key of a member's sample, and what the member is in it.
-
-    Example:
-        >>> key_of("train/0001.seg.png")
-        ('train/0001', 'seg.png')
-    """
-    folder, slash, base = name.rpartition("/")
-    stem, _, extension = base.partition(".")
-    return f"{folder}{slash}{stem}", extension
-
-
 def scan(file: StoredFile) -> TarIndex:
-    """Finds the members of a tar file.
+    """Finds the members of a tar file that are parts of samples, and groups them.
 
     Raises:
-        FormatError: the file is no tar file, is cut off or compressed.
+        FormatError: the file is no tar file, is cut off or compressed, or has a member that cannot be read.
     """
-    names, places = [], []
-    for name, *place in _members(file):
-        names.append(name)
-        places.append(place)
-    return TarIndex.of(names, np.array(places, np.int64).reshape(-1, _COLUMNS))
-
-
-def _members(file: StoredFile) -> Iterator[tuple[str, int, int, int, int]]:
-    # Large reads where the file lies elsewhere; a mapped one is only looked at where headers are.
-    stream = io.BufferedReader(StoredStream(file), _BUFFER)
-    try:
-        with tarfile.open(fileobj=stream, mode="r:") as archive:
-            for member in archive:
-                if member.isfile() and not member.issparse():
-                    if member.offset_data + member.size > file.size:
-                        raise FormatError(
-                            f"{file.name}, member {member.name!r}, needs {member.size} bytes from byte "
-                            f"{member.offset_data} on, and the file has {file.size}: it is cut off"
-                        )
-                    begin = member.offset_data
-                    stream.seek(member.offset)  # `archive` seeks for itself
-                    header = stream.read(begin - member.offset)
-                    yield member.name, member.offset, begin, member.size, zlib.crc32(header)
-            _check_end(file, archive.offset)
-    except (tarfile.TarError, ValueError, EOFError, OverflowError) as error:
-        hint = "compressed: decompress it first" if _is_compressed(file) else "cut off or damaged"
-        raise FormatError(f"{file.name} is no tar file, or is {hint} ({error})") from error
-
-
-def _check_end(file: StoredFile, end: int) -> None:
-    """Checks what follows the last member, since `tarfile` takes a damaged header for the end."""
-    rest = bytes(file.read(end, min(tarfile.BLOCKSIZE, file.size - end))) if end < file.size else b""
-    if any(rest):
-        raise FormatError(
-            f"{file.name}: what follows the last member, at byte {end}, is neither a member nor the end: "
-            f"it is cut off or damaged; copy or write it again"
-        )
+    members = sample_members(file)
+    groups = [(member.archive, (key_of(member.name) or ("",))[0]) for member in members]
+    first = [number for number, group in enumerate(groups) if not number or groups[number - 1] != group]
+    places = np.array([member.place for member in members], np.int64).reshape(-1, _COLUMNS)
+    return TarIndex([member.name for member in members], places, np.array([*first, len(members)], np.int64))
 
 
 def store_index(file: StoredFile, index: TarIndex) -> None:
@@ -130,6 +75,7 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
             "head": np.frombuffer(json.dumps(head).encode(), np.uint8),
             "names": np.frombuffer(names, np.uint8),
             "places": index.places,
+            "samples": index.samples,
         }
         write_npz(out, arrays)
 
@@ -161,15 +107,17 @@ def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
         if head["version"] != INDEX_VERSION or not same:
             return None
         text = bytes(array_of(stored.name, members["names"])).decode("utf-8", "surrogateescape")
-        names, places = text.split("\0") if text else [], array_of(stored.name, members["places"])
+        names = text.split("\0") if text else []
+        places, samples = (array_of(stored.name, members[name]) for name in ("places", "samples"))
         _check_places(stored.name, names, places, file.size)
+        _check_samples(stored.name, samples, len(names))
     except (LookupError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(
             f"{stored.name} is damaged ({error!r}); remove it, and call index_tar(path)"
         ) from error
-    index = TarIndex.of(names, places)
+    index = TarIndex(names, places, samples)
     return index if index.fits(file) else None
 
 
@@ -180,11 +128,11 @@ def _check_places(name: str, names: list[str], places: Any, size: int) -> None:
     # Each number is within the file before numbers are added, so that no sum overflows.
     if ((places[:, :3] < 0) | (places[:, :3] > size)).any() or (begins + sizes > size).any():
         raise FormatError(f"{name} is damaged: it has members outside of the {size} bytes of the file")
-    if (heads >= begins).any() or (heads[1:] < (begins + sizes)[:-1]).any():
-        raise FormatError(f"{name} is damaged: it has members that overlap")
+    if (heads >= begins).any():
+        raise FormatError(f"{name} is damaged: it has members without headers")
 
 
-def _is_compressed(file: StoredFile) -> bool:
-    return file.size >= 6 and bytes(file.read(0, 6)).startswith(
-        (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
-    )
+def _check_samples(name: str, samples: Any, members: int) -> None:
+    right = samples.dtype == np.int64 and samples.ndim == 1 and len(samples) and samples[-1] == members
+    if not right or (members and samples[0] != 0) or (np.diff(samples) <= 0).any():
+        raise FormatError(f"{name} is damaged: its samples do not have all of its {members} members")

@@ -12,7 +12,8 @@ from ... import _argument_checks as arguments
 from ..._errors import ArgumentError
 from ...storage import URL, create_file, open_url
 from .._progress import with_progress
-from ._tar_index import key_of, scan, store_index
+from ._tar_index import scan, store_index
+from ._tar_members import key_of
 
 __all__ = ["index_tar", "write_tar", "write_tar_shards"]
 
@@ -29,8 +30,8 @@ def write_tar(samples: Iterable[Mapping[str, Any]], path: URL) -> None:
         path: of the file. One that exists is replaced.
 
     Raises:
-        ArgumentError: a sample has no key, a key with a dot in its last part or that of the one before, or
-            values that are no bytes.
+        ArgumentError: a sample has no key or that of the one before, has values that are no bytes, or would
+            be read with another key or other extensions.
         OSError: the file cannot be written.
     """
     before = None
@@ -68,7 +69,11 @@ def write_tar_shards(samples: Iterable[Mapping[str, Any]], pattern: str, max_byt
         OSError: a file cannot be written; those before it are whole.
     """
     arguments.count("max_bytes", max_bytes)
-    if pattern.format(0) == pattern.format(1):
+    try:
+        same = pattern.format(0) == pattern.format(1)
+    except (LookupError, ValueError, TypeError, AttributeError):
+        same = True
+    if same:
         raise ArgumentError(f"pattern={pattern!r}: expected a place for a number, such as train-{{:05d}}.tar")
     paths: list[str] = []
     shard: list[Mapping[str, Any]] = []
@@ -111,20 +116,42 @@ def _written(shard: list[Mapping[str, Any]], pattern: str, number: int) -> str:
 
 def _checked(sample: Mapping[str, Any], number: int) -> tuple[str, dict[str, bytes]]:
     key = sample.get(_KEY) if isinstance(sample, Mapping) else None
-    if not isinstance(key, str) or not key or key_of(f"{key}.x") != (key, "x"):
+    if not isinstance(key, str) or key_of(f"{key}.x") != (key, "x") or not _is_name(key):
         raise ArgumentError(
-            f"sample {number} is to be a dict with a key, {_KEY!r}, text without a dot in its last part; "
-            f"received {sample!r:.80}"
+            f"sample {number} is to be a dict with a key, {_KEY!r}, text without a dot in its last part, "
+            f"not of the form '__…__' and without NUL; received {sample!r:.80}"
         )
     members = {}
     for extension, content in sample.items():
         if extension == _KEY:
             continue
-        raw = content.encode() if isinstance(content, str) else content
-        if not isinstance(raw, (bytes, bytearray, memoryview)):
-            kind = type(content).__name__
-            raise ArgumentError(f"sample {number}: {extension!r} is to be bytes or text; received {kind}")
-        members[extension] = bytes(raw)
+        if not isinstance(extension, str) or key_of(f"{key}.{extension}") != (key, extension):
+            raise ArgumentError(f"sample {number} has the extension {extension!r}; expected text without '/'")
+        members[extension] = _bytes_of(content, f"sample {number}: {extension!r}")
+        if not _is_name(extension):
+            raise ArgumentError(f"sample {number} has the extension {extension!r}; expected text in UTF-8")
     if not members:
         raise ArgumentError(f"sample {number} has no members, only a key")
     return key, members
+
+
+def _bytes_of(content: Any, name: str) -> bytes:
+    if isinstance(content, str):
+        try:
+            return content.encode()
+        except UnicodeEncodeError as error:
+            raise ArgumentError(f"{name} is text that UTF-8 does not have ({error}); give bytes") from error
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise ArgumentError(f"{name} is to be bytes or text; received {type(content).__name__}")
+    return bytes(content)
+
+
+def _is_name(text: str) -> bool:
+    """Returns whether a tar file keeps a text: bytes that are no UTF-8 are, as Python has names of files."""
+    try:
+        return (
+            "\0" not in text
+            and text.encode(errors="surrogateescape").decode(errors="surrogateescape") == text
+        )
+    except UnicodeEncodeError:
+        return False

@@ -1,0 +1,261 @@
+"""The members of a tar file that are parts of samples, links and those of later archives included."""
+
+from __future__ import annotations
+
+import io
+import logging
+import posixpath
+import re
+import tarfile
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple, final
+
+from ..._errors import DataFlowError, FormatError
+from ...storage import StoredFile, StoredStream
+
+__all__ = ["Place", "SampleMember", "key_of", "sample_members"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_BUFFER = 2**20
+_LONGEST_HEADER = 2**20
+_MOST_DIGITS = 1000  # in a row, in a header; tarfile takes quadratic time for them
+_AS_ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
+# As WebDataset has it, but that names may have line ends.
+_KEY_AND_EXTENSION = re.compile(r"((?:.*/)?[^.]+)\.([^/]*)", re.DOTALL)
+_METADATA = re.compile(r"__[^/]*__(/|\Z)")
+# Folders, devices and pipes; of GNU tar: names of volumes, and lists of folders.
+_WITHOUT_BYTES: Final = {tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"V", b"D"}
+
+
+class Place(NamedTuple):
+    """Where a member lies: its header's begin, its bytes' begin, their number, the CRC32 of the header."""
+
+    head: int
+    begin: int
+    size: int
+    check: int
+
+
+@final
+class SampleMember(NamedTuple):
+    """A part of a sample.
+
+    Attributes:
+        name: of the member.
+        place: of its bytes; for a link, those of the file that it leads to.
+        archive: the number of its archive in a file of several.
+    """
+
+    name: str
+    place: Place
+    archive: int
+
+
+@final
+class _Member(NamedTuple):
+    name: str
+    place: Place
+    archive: int
+    kind: str  # "file", "link", "hard link", "folder" or the reason why it is not read
+    target: str  # of a link, from the root of the archive
+
+
+def key_of(name: str) -> tuple[str, str] | None:
+    """Returns the key of a member's sample, and the member's name in it; `None` for a member of no sample.
+
+    As in WebDataset, a file without a dot in the last part of its name belongs to no sample, nor does one
+    below a folder whose name begins and ends with two underscores, or with such a name.
+
+    Example:
+        >>> key_of("train/0001.seg.png")
+        ('train/0001', 'seg.png')
+        >>> key_of("README"), key_of("__index__/0001.json")
+        (None, None)
+    """
+    found = None if _METADATA.match(name) else _KEY_AND_EXTENSION.fullmatch(name)
+    return found and (found[1], found[2])
+
+
+def sample_members(file: StoredFile) -> list[SampleMember]:
+    """Returns the parts of samples in a tar file, in their order.
+
+    Links are followed to members of the file. Folders, links to folders, devices and pipes have no bytes, and
+    are left out. Archives that follow each other in one file are read as one.
+
+    Raises:
+        FormatError: the file is no tar file, is cut off or compressed; a part of a sample is a sparse file,
+            or a link to something else than a member.
+    """
+    try:
+        members = list(_members(file))
+    except (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError) as error:
+        if isinstance(error, DataFlowError):
+            raise
+        hint = "compressed: decompress it first" if _is_compressed(file) else "cut off or damaged"
+        raise FormatError(f"{file.name} is no tar file, or is {hint} ({error})") from error
+    links = _Links(file, members)
+    found = []
+    for number, member in enumerate(members):
+        if key_of(member.name) is None:
+            continue
+        real = links.followed(number)
+        if real is not None:
+            found.append(SampleMember(member.name, real.place, member.archive))
+    return found
+
+
+def _members(file: StoredFile) -> Iterator[_Member]:
+    # Large reads where the file lies elsewhere; a mapped one is only looked at where headers are.
+    stream = _Headers(StoredStream(file), _BUFFER)
+    begin: int | None = 0
+    archive = 0
+    while begin is not None:
+        stream.seek(begin)
+        end = begin
+        with tarfile.open(fileobj=stream.of_one_member(), mode="r:") as tar:
+            while (found := tar.next()) is not None:
+                tar.members = []  # type: ignore[attr-defined]  # It would keep all of them.
+                if found.size < 0 or found.offset < end:
+                    raise tarfile.ReadError(f"member {found.name!r} ends before it begins")
+                end = found.offset_data
+                yield _member(file, stream, found, archive)
+                stream.of_one_member()
+            end = tar.offset
+        begin = _next_archive(file, end)
+        archive += 1
+
+
+def _member(file: StoredFile, stream: _Headers, found: tarfile.TarInfo, archive: int) -> _Member:
+    begin, kind, target = found.offset_data, "file", found.linkname
+    if found.islnk():
+        kind = "hard link"
+    elif found.issym():
+        kind, target = "link", posixpath.join(posixpath.dirname(found.name), target)
+    elif found.type in _WITHOUT_BYTES:
+        kind = "folder"
+    elif found.issparse():
+        kind = "is a sparse file, which is not read: write the archive again without tar's option --sparse"
+    elif not found.isreg():
+        kind = f"is of the type {found.type!r}, which is not read"
+    elif begin + found.size > file.size:
+        raise FormatError(
+            f"{file.name}, member {found.name!r}, needs {found.size} bytes from byte {begin} on, and the "
+            f"file has {file.size}: it is cut off"
+        )
+    stream.of_one_member().seek(found.offset)
+    check = zlib.crc32(stream.read(begin - found.offset))
+    place = Place(found.offset, begin, found.size, check)
+    target = posixpath.normpath(target) if found.linkname else ""
+    return _Member(found.name, place, archive, kind, target)
+
+
+def _next_archive(file: StoredFile, end: int) -> int | None:
+    """Returns where another archive begins behind the end of one; `None` if nothing but zeros follows.
+
+    Raises:
+        FormatError: something else follows the last member, as `tarfile` takes a damaged header for the end.
+    """
+    if end >= file.size:
+        _log.warning("%s has no end mark after its last member; it may have been cut off there", file.name)
+    for at in range(end, file.size, _BUFFER):
+        block = bytes(file.read(at, min(_BUFFER, file.size - at)))
+        zeros = len(block) - len(block.lstrip(b"\0"))
+        if zeros < len(block):
+            begin = at + zeros - zeros % tarfile.BLOCKSIZE
+            if begin == end:
+                raise FormatError(
+                    f"{file.name}: the bytes after the last member, at byte {end}, are neither a member nor "
+                    f"the end: the file is cut off or damaged; copy or write it again"
+                )
+            return begin
+    return None
+
+
+@final
+class _Links:
+    """Finds the members that links lead to."""
+
+    def __init__(self, file: StoredFile, members: list[_Member]) -> None:
+        self._file, self._members = file, members
+        self._numbers: dict[str, list[int]] = {}
+        self._folders: set[str] = set()
+        self._next: dict[int, int | None] = {}  # the member that a link leads to, by their numbers
+        if any(member.target for member in members):
+            for number, member in enumerate(members):
+                name = posixpath.normpath(member.name)
+                self._numbers.setdefault(name, []).append(number)
+                self._folders.update(_parents(name))
+
+    def followed(self, number: int) -> _Member | None:
+        """Returns the file that a member is, or leads to; `None` if that is a folder.
+
+        Raises:
+            FormatError: it leads to no member, in a circle, or to one that is not read.
+        """
+        passed: list[int] = []
+        while (member := self._members[number]).kind in {"link", "hard link"}:
+            passed.append(number)
+            if number not in self._next:
+                self._next[number] = self._target(number, member)
+            found = self._next[number]
+            if found is None and member.target in self._folders:
+                return None
+            if found is None or len(passed) > len(self._members):
+                raise FormatError(
+                    f"{self._file.name}, member {self._members[passed[0]].name!r}, is a link to "
+                    f"{member.target!r}, which is not a file in the archive; write the archive again with "
+                    f"that file, or with tar's option --dereference"
+                )
+            number = found
+        for each in passed:
+            self._next[each] = number  # so that long chains are followed once
+        if member.kind not in {"file", "folder"}:
+            raise FormatError(f"{self._file.name}, member {member.name!r}, {member.kind}")
+        return member if member.kind == "file" else None
+
+    def _target(self, number: int, link: _Member) -> int | None:
+        """Returns the number of the member of a name: of several ones, that which tar would write."""
+        numbers = self._numbers.get(link.target, [])
+        if link.kind == "hard link":
+            numbers = [each for each in numbers if each < number] or numbers[:1]
+        return numbers[-1] if numbers else None
+
+
+def _parents(name: str) -> Iterator[str]:
+    while name not in {"", "/"}:
+        name = posixpath.dirname(name)
+        yield name or "."
+
+
+@final
+class _Headers(io.BufferedReader):
+    """Reads headers, of which none may be of any size: it could fill the memory."""
+
+    _left = 0
+
+    def of_one_member(self) -> _Headers:
+        """Allows to read the headers of another member."""
+        self._left = _LONGEST_HEADER
+        return self
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Reads a part of a header.
+
+        Raises:
+            ReadError: there is too much of it.
+        """
+        if size is None or not 0 <= size <= self._left:
+            raise tarfile.ReadError(f"a header is larger than {_LONGEST_HEADER} bytes")
+        self._left -= size
+        content: Any = super().read(size)
+        if b"0" * _MOST_DIGITS in content.translate(_AS_ZEROS):
+            raise tarfile.ReadError(f"a header has a number of more than {_MOST_DIGITS} digits")
+        return bytes(content)
+
+
+def _is_compressed(file: StoredFile) -> bool:
+    return file.size >= 6 and bytes(file.read(0, 6)).startswith(
+        (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd")
+    )
