@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
+from ..storage._exact_cast import cast, castable
 
-__all__ = ["ArraySpec", "Nested", "array_specs", "checked_array", "named", "nested", "rewards", "switches"]
+__all__ = [
+    "ArraySpec",
+    "Nested",
+    "array_specs",
+    "checked_array",
+    "named",
+    "nested",
+    "numbers",
+    "rewards",
+    "switches",
+]
 
 Nested = np.ndarray | dict[str, np.ndarray]
 
@@ -69,41 +80,87 @@ def named(name: str, value: Any, specs: Mapping[str, ArraySpec]) -> Mapping[str,
 
 
 def checked_array(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...]) -> np.ndarray:
-    """Returns `value` as an array of shape `lead + spec.shape`, with the dtype of the spec.
+    """Returns the same values as an array of shape `lead + spec.shape`, with the dtype of the spec.
 
     Raises:
-        ArgumentError: the shape is another one, or a number does not fit into the dtype.
+        ArgumentError: the shape is another one, the dtype does not hold a value, or a mask hides some.
         ArgumentTypeError: the dtype cannot become that of the spec without another meaning.
     """
+    array, wrong = _cast(name, value, spec, lead)
+    if wrong.any():
+        raise ArgumentError(
+            f"{name} has dtype {spec.dtype}; received numbers that do not fit into it, such as "
+            f"{np.asarray(value)[wrong].flat[0]!r}. Round them, or make the memory for another dtype"
+        )
+    return array
+
+
+def _cast(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the array, and where it has other values."""
     array = np.asarray(value)
+    _check_leaves(name, value, array.dtype.kind)
+    if np.ma.is_masked(value):
+        raise ArgumentError(f"{name} is an array of values; received a mask that hides some. Fill it")
     if array.shape != lead + spec.shape:
         raise ArgumentError(
             f"{name} has shape {lead + spec.shape}; received {array.shape}. "
             "The memory was made for other arrays, or a batch axis is missing"
         )
     if array.dtype == spec.dtype:
-        return array
-    integers = array.dtype.kind in "iu" and spec.dtype.kind in "iu"
-    if not (integers or np.can_cast(array.dtype, spec.dtype, "same_kind")):
+        return array, np.zeros((), bool)
+    if not castable(array.dtype, spec.dtype):
         raise ArgumentTypeError(
             f"{name} has dtype {spec.dtype}; received {array.dtype}, which does not convert to it. "
             "Convert it, or make the memory for that dtype"
         )
-    converted = array.astype(spec.dtype)
-    if integers and not np.array_equal(converted, array):
-        raise ArgumentError(f"{name} has dtype {spec.dtype}; received numbers that do not fit into it")
-    return converted
+    return cast(array, spec.dtype)
+
+
+def _check_leaves(name: str, value: Any, kind: str) -> None:
+    """Checks what NumPy changes as it makes an array of other objects.
+
+    It rounds integers among floats, writes numbers among texts as texts, and drops zero bytes behind texts.
+
+    Raises:
+        ArgumentError: something has changed.
+    """
+    for leaf in _leaves(value):
+        is_text = isinstance(leaf, (str, bytes))
+        rounded = type(leaf) is int and kind in "fc" and int(float(leaf)) != leaf
+        cut = is_text and leaf[-1:] in ("\0", b"\0")
+        if rounded or cut or (kind in "SU" and not is_text):
+            raise ArgumentError(
+                f"{name} has {leaf!r:.100}, which NumPy changes as it makes an array of a "
+                f"{type(value).__name__}; pass an array that holds it"
+            )
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _leaves(part)
+    elif not isinstance(value, (np.ndarray, np.generic)):
+        yield value
+
+
+def numbers(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
+    """Returns numbers as a float32 array of this shape, to which they are rounded.
+
+    Raises:
+        ArgumentError: the shape is another one.
+        ArgumentTypeError: the values are no real numbers.
+    """
+    return _cast(name, value, _NUMBER, lead)[0]
 
 
 def rewards(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
-    """Returns numbers as a float32 array of this shape.
+    """Returns finite numbers as a float32 array of this shape, to which they are rounded.
 
     Raises:
         ArgumentError: the shape is another one, or a number is not finite.
         ArgumentTypeError: the values are no real numbers.
     """
-    with np.errstate(over="ignore"):
-        array = checked_array(name, value, _NUMBER, lead)
+    array = numbers(name, value, lead)
     if not np.isfinite(array).all():
         where = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
         raise ArgumentError(
@@ -129,7 +186,8 @@ def _spec(name: str, space: Any) -> ArraySpec:
         shape, dtype = tuple(map(int, parts[0])), np.dtype(parts[1])
     except (TypeError, ValueError) as error:
         raise _no_spec(name, space) from error
-    if parts[1] is None or dtype.hasobject or min(shape, default=1) < 1:
+    usable = parts[1] is not None and not dtype.hasobject and dtype.itemsize and dtype.subdtype is None
+    if not usable or min(shape, default=1) < 1:
         raise _no_spec(name, space)
     return ArraySpec(shape, dtype)
 

@@ -14,6 +14,7 @@ from ._memory_layout import STARTED, MemoryLayout
 from ._sampling import Sampling
 from ._saved_files import (
     check_segments,
+    check_target,
     read_arrays,
     read_contents,
     restore_segments,
@@ -50,7 +51,7 @@ class MemoryState:
 
     def save(self, directory: Path) -> None:
         """Puts transitions and priorities into a directory."""
-        directory.mkdir(parents=True, exist_ok=True)
+        check_target(directory)
         rows, length = (self._links.tail, self._links.head), self._layout.segment_rows
         segments = save_segments(self._segments, rows, length, directory)
         arrays = write_arrays(self._sampling.arrays(self._slots(rows)), directory)

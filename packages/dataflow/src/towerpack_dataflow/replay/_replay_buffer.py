@@ -43,8 +43,8 @@ class ReplayBuffer:
         action_space: of one action, likewise.
         capacity: the most transitions to keep.
         max_bytes: the most bytes to take, in place of `capacity` or besides it.
-        directory: of files for the segments, for this memory alone. On the file system of the checkpoints, it
-            makes them fast. By default the segments lie in anonymous memory.
+        directory: of files for the segments, for this memory alone, and not that of a saved one. On the file
+            system of the checkpoints, it makes them fast. By default the segments lie in anonymous memory.
         sampling: `UniformSampling` or `PrioritizedSampling`; by default the former.
         n_step: how many steps are joined into one; fewer at the end of an episode and of what was added.
         gamma: the discount of rewards.
@@ -232,6 +232,7 @@ class ReplayBuffer:
         """
         indices, priorities = np.asarray(indices), np.asarray(priorities)
         _check_priorities(indices, priorities)
+        priorities = priorities.astype(np.float64)
         with self._lock:
             kept = indices >= self._links.tail
             slots = indices % self._layout.slots
@@ -243,7 +244,7 @@ class ReplayBuffer:
                     f"{indices[wrong][:5].tolist()}, which no transition has ever had"
                 )
             chosen = kept & self._links.usable[slots]
-            self._sampling.update(slots[chosen], priorities[chosen].astype(np.float64))
+            self._sampling.update(slots[chosen], priorities[chosen])
 
     def break_episodes(self) -> None:
         """Lets the next transition of each environment begin an episode, though none has ended.
@@ -267,6 +268,7 @@ class ReplayBuffer:
             directory: is made if it is not there; it has no files of a memory yet.
 
         Raises:
+            ArgumentError: it has.
             OSError: the directory cannot be written to.
         """
         with self._lock:
@@ -316,8 +318,13 @@ def _check_priorities(indices: np.ndarray, priorities: np.ndarray) -> None:
             "indices are integers in an array with one axis, and priorities are as many; received shapes "
             f"{indices.shape} and {priorities.shape}, indices of dtype {indices.dtype}"
         )
-    if priorities.dtype.kind not in "iuf" or not (np.isfinite(priorities) & (priorities >= 0)).all():
+    if priorities.dtype.kind not in "iuf" or not _are_priorities(priorities):
         raise ArgumentError(
             "priorities are finite numbers from 0 up; received others, such as NaN. Look at the loss they "
             "come from"
         )
+
+
+def _are_priorities(values: np.ndarray) -> bool:
+    with np.errstate(over="ignore"):
+        return bool((np.isfinite(values.astype(np.float64)) & (values >= 0)).all())

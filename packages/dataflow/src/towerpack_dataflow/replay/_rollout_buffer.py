@@ -14,9 +14,9 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, StateError, TooFewTransitionsError
 from ..flow._epoch import draw_seed
-from ._array_specs import ArraySpec, array_specs, checked_array, named, nested, rewards, switches
+from ._array_specs import array_specs, checked_array, named, nested, numbers, rewards, switches
 from ._rollout_batch import RolloutBatch, advantages
-from ._saved_files import read_arrays, read_contents, write_arrays, write_contents
+from ._saved_files import check_target, read_arrays, read_contents, write_arrays, write_contents
 
 __all__ = ["RolloutBuffer"]
 
@@ -236,10 +236,11 @@ class RolloutBuffer:
         """Writes the steps so far into a directory, which is made if it is not there.
 
         Raises:
+            ArgumentError: the directory has files of a memory.
             OSError: the directory cannot be written to.
         """
         place = Path(directory)
-        place.mkdir(parents=True, exist_ok=True)
+        check_target(place)
         arrays = {name: column[: self._count] for name, column in self._columns.items()}
         if self._advantage is not None:
             arrays["advantage"] = self._advantage
@@ -316,7 +317,7 @@ class RolloutBuffer:
         values = np.full(self._lead, np.nan, np.float32)
         if given is not None:
             cut = row["truncated"]
-            array = checked_array("truncation_value", given, ArraySpec((), np.dtype(np.float32)), self._lead)
+            array = numbers("truncation_value", given, self._lead)
             values[cut] = rewards("truncation_value", array[cut], (int(cut.sum()),))
         return values
 

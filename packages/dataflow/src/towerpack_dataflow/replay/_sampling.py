@@ -145,6 +145,7 @@ class PrioritizedSampling(Sampling):
         """Makes the tree."""
         super().prepare(slots)
         self._tree = SumTree(slots)
+        self._most = np.finfo(np.float64).max / (2 * slots)
 
     def changed(self, added: np.ndarray, removed: np.ndarray) -> None:
         """Gives new transitions the largest priority, and forgotten ones none."""
@@ -166,7 +167,13 @@ class PrioritizedSampling(Sampling):
     def update(self, slots: np.ndarray, priorities: np.ndarray) -> None:
         """Sets the priorities of some transitions."""
         if len(slots):
-            weights = (priorities + self._epsilon) ** self._alpha
+            with np.errstate(over="ignore"):
+                weights = (priorities + self._epsilon) ** self._alpha
+            if not (weights <= self._most).all():
+                raise ArgumentError(
+                    f"priorities to the power of alpha are at most {self._most:g}, so that their sum is "
+                    f"finite; received {priorities.max():g}"
+                )
             self._largest = max(self._largest, float(weights.max()))
             # 0 would be a transition that never comes again, where epsilon is 0 or vanishes beside the sum.
             self._tree.set(slots, np.maximum(weights, np.finfo(np.float64).tiny))
@@ -181,14 +188,22 @@ class PrioritizedSampling(Sampling):
         self._tree.set(slots, arrays.get("priorities", 0.0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the largest priority, beta, and the state of the random numbers."""
-        return {**super().state_dict(), "largest": self._largest, "beta": self.beta}
+        """Returns the largest priority, the powers, and the state of the random numbers."""
+        powers = {"alpha": self._alpha, "beta": self.beta, "epsilon": self._epsilon}
+        return {**super().state_dict(), "largest": self._largest, **powers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restores what `state_dict` has returned.
 
         Raises:
-            StateError: the state is of another kind of sampling.
+            StateError: the state is of another kind of sampling, or of other powers.
         """
+        for name, mine in {"alpha": self._alpha, "epsilon": self._epsilon}.items():
+            if state.get(name, mine) != mine:
+                raise StateError(
+                    f"the state is of priorities with {name}={state[name]}, and these have {name}={mine}; "
+                    f"make PrioritizedSampling({name}={state[name]})",
+                    {name: (state[name], mine)},
+                )
         super().load_state_dict(state)
         self._largest, self.beta = float(state["largest"]), float(state["beta"])

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import SegmentError
-from ._segments import Segment, Segments, checksum, segment_name
+from .._errors import ArgumentError, SegmentError
+from ._segments import CONTENTS, LOCK, Segment, Segments, checksum, segment_name
 
 __all__ = [
     "check_segments",
+    "check_target",
     "disk_usage",
     "read_arrays",
     "read_contents",
@@ -26,7 +27,23 @@ __all__ = [
     "write_contents",
 ]
 
-_CONTENTS = "memory.json"
+_KEYS = {"version", "count", "rows", "segments", "arrays", "crc32"}
+
+
+def check_target(directory: Path) -> None:
+    """Makes the directory that a memory is saved into, and checks that it has no files of another one.
+
+    Raises:
+        ArgumentError: it has.
+        OSError: it cannot be made.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in (CONTENTS, LOCK):
+        if (directory / name).exists():
+            raise ArgumentError(
+                f"directory is one without files of a memory; received {str(directory)!r}, which has "
+                f"{name!r}. Save each state into a new directory, and not into that of the memory"
+            )
 
 
 def save_segments(segments: Segments, rows: tuple[int, int], length: int, directory: Path) -> dict[str, Any]:
@@ -101,8 +118,9 @@ def read_arrays(saved: Mapping[str, Any], directory: Path) -> dict[str, np.ndarr
 
 
 def write_contents(contents: Mapping[str, Any], directory: Path) -> None:
-    """Writes what is in the directory, as its last file, and flushes the directory."""
-    _flushed(directory / _CONTENTS, json.dumps(contents).encode())
+    """Writes the table of contents, as the last file of the directory, and flushes the directory."""
+    text = json.dumps({**contents, "crc32": _checksum_of(contents)})
+    _flushed(directory / CONTENTS, text.encode())
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -114,14 +132,23 @@ def read_contents(directory: Path) -> dict[str, Any]:
     """Returns what `write_contents` has written.
 
     Raises:
-        SegmentError: the file is missing, or is no JSON.
+        SegmentError: the file is missing, or is not as it was written.
     """
-    path = directory / _CONTENTS
+    path = directory / CONTENTS
     try:
-        contents = json.loads(_read(path))
-    except ValueError as error:
+        contents = dict(json.loads(_read(path)))
+    except (TypeError, ValueError) as error:
         raise _damaged(path, "it is no JSON") from error
-    return dict(contents)
+    if not contents.keys() <= _KEYS:
+        raise _damaged(path, f"it has the keys {sorted(contents)}")
+    kept = contents.pop("crc32", None)
+    if kept is not None and kept != _checksum_of(contents):  # earlier releases wrote none
+        raise _damaged(path, "its checksum is another one")
+    return contents
+
+
+def _checksum_of(contents: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(contents, sort_keys=True).encode())
 
 
 def check_segments(saved: Mapping[str, Any], segments: Segments, directory: Path) -> None:

@@ -8,6 +8,7 @@ import itertools
 import logging
 import mmap
 import os
+import re
 import threading
 import weakref
 import zlib
@@ -22,7 +23,13 @@ from .._errors import ArgumentError
 from ._array_specs import ArraySpec
 from ._mapped_ring import MappedRing
 
-__all__ = ["Segment", "Segments", "checksum", "least_rows", "segment_name"]
+__all__ = ["CONTENTS", "LOCK", "Segment", "Segments", "checksum", "least_rows", "segment_name"]
+
+CONTENTS = "memory.json"
+"""The file that is in the directory of a saved memory."""
+LOCK = ".lock"
+"""The file that is in the directory of a memory at work."""
+_SEGMENT = re.compile(r"segment-[0-9]{8,}\.bin")
 
 _log = logging.getLogger("towerpack_dataflow")
 
@@ -89,7 +96,7 @@ class Segments:
         files: the segments that are kept, by number.
 
     Raises:
-        ArgumentError: a memory that is in use has its files in `directory`.
+        ArgumentError: `directory` has files of a memory that is in use, of a saved one, or of none.
     """
 
     def __init__(self, specs: Mapping[str, ArraySpec], parts: int, rows: int, directory: Path | None) -> None:
@@ -244,9 +251,10 @@ def checksum(parts: list[np.ndarray]) -> int:
 
 
 def _claim(directory: Path) -> int:
-    """Locks a directory for one memory, and removes what a killed process has left there."""
+    """Locks a directory for one memory, and removes the segments that a killed process has left there."""
     directory.mkdir(parents=True, exist_ok=True)
-    lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    _check_is_free(directory)
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -255,9 +263,30 @@ def _claim(directory: Path) -> int:
             f"directory is for the files of one memory; received {str(directory)!r}, which another memory is "
             "using. Give each memory a directory of its own, or close() the other one"
         ) from error
-    for left in directory.glob("segment-*.bin"):
-        left.unlink()
+    for name in _segment_names(directory):
+        (directory / name).unlink()
     return lock
+
+
+def _check_is_free(directory: Path) -> None:
+    """Checks that no file would be lost: of a saved memory, or one that no memory has made."""
+    if (directory / CONTENTS).exists():
+        raise ArgumentError(
+            f"directory is for the files of a memory at work; received {str(directory)!r}, where a saved one "
+            f"lies ({CONTENTS}). Give another directory, and this one to load_state_dict()"
+        )
+    own = (directory / LOCK).exists()
+    for name in _segment_names(directory):
+        path = directory / name
+        if not own or path.is_symlink() or not path.is_file():
+            raise ArgumentError(
+                f"directory is for the files of one memory; received {str(directory)!r}, which has {name!r}, "
+                "and no memory has left it there. Give another directory, or move that file"
+            )
+
+
+def _segment_names(directory: Path) -> list[str]:
+    return [name for name in os.listdir(directory) if _SEGMENT.fullmatch(name)]
 
 
 def _remove(segment: Segment) -> None:

@@ -39,8 +39,8 @@ def store_address(url: str) -> tuple[str, str]:
     bucket, _, key = rest.partition("/")
     if not _is_plain(key):
         raise ArgumentError(
-            f"url={printable(url)!r} has the key {key!r}; expected one without empty parts, '.' and '..' between its "
-            "slashes, which obstore does not read. Copy the object to another key"
+            f"url={printable(url)!r} has the key {key!r}; expected one without empty parts, '.' and "
+            "'..' between its slashes, which obstore does not read. Copy the object to another key"
         )
     return f"{scheme}://{bucket}", key
 
@@ -48,8 +48,8 @@ def store_address(url: str) -> tuple[str, str]:
 def _web_address(url: str) -> tuple[str, str]:
     if "#" in url:
         raise ArgumentError(
-            f"url={printable(url)!r} has the fragment {url.partition('#')[2]!r}, which no server receives; expected none. Write "
-            "the character '#' of a name as %23"
+            f"url={printable(url)!r} has the fragment {url.partition('#')[2]!r}, which no server "
+            "receives; expected none. Write the character '#' of a name as %23"
         )
     path = url.partition("://")[2].partition("?")[0].partition("/")[2]
     folder, _, name = url.rpartition("/")
