@@ -24,14 +24,15 @@ class InProcessMessage:
     """Datapoints that change hands within the process.
 
     Attributes:
-        size: about how many bytes they have.
+        size: about how many bytes they have; 0 if there are none.
     """
 
     def __init__(self, datapoints: list[Any] | ColumnTable | None) -> None:
         """Estimates the size from a few datapoints."""
         self._datapoints: list[Any] | None = from_table(datapoints) or []
         sample = self._datapoints[:: max(len(self._datapoints) // _SAMPLE, 1)]
-        self.size = sum(map(datapoint_size, sample)) * len(self._datapoints) // max(len(sample), 1)
+        about = sum(map(datapoint_size, sample)) * len(self._datapoints) // max(len(sample), 1)
+        self.size = max(about, len(self._datapoints))  # 0 says that there are none
 
     def open(self, read_only: bool = False) -> list[Any]:
         """Returns the datapoints, once. They are not lent: the flow that made them may write there."""
