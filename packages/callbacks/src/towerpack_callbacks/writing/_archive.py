@@ -25,13 +25,18 @@ def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], durabl
         durable: whether a crash of the machine, too, leaves one of the two; see `atomic_write`.
 
     Raises:
-        TypeError: an array holds Python objects, such as text.
+        TypeError: an array is masked, or holds Python objects, such as text.
         OSError: the file cannot be written; the one at `path` is as it was.
     """
-    objects = sorted(name for name, array in arrays.items() if array.dtype.kind == "O")
+    objects = sorted(
+        name
+        for name, array in arrays.items()
+        if array.dtype.hasobject or isinstance(array, np.ma.MaskedArray)
+    )
     if objects:
         raise TypeError(
-            f"A NumPy archive holds numbers, received objects or text: {', '.join(objects)}. Leave them out."
+            "A NumPy archive holds plain arrays, received arrays that are masked or hold objects or text: "
+            f"{', '.join(objects)}. Leave them out."
         )
     with atomic_write(path, durable=durable) as aside:
         _write(aside, arrays)
@@ -41,6 +46,7 @@ def _write(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
     # Not by np.savez, which takes names as keyword arguments: a variable may be called "file".
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
-            kept = array if array.dtype.isbuiltin == 1 else array.astype(np.float32)
+            # Dtypes that other packages have registered are those that NumPy cannot read without them.
+            kept = array.astype(np.float32) if array.dtype.isbuiltin == 2 else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, kept, allow_pickle=False)

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
+import hashlib
 import os
+import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 __all__ = ["atomic_write", "sync"]
+
+_OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @contextlib.contextmanager
@@ -17,8 +24,10 @@ def atomic_write(path: Path, aside: Path | None = None, durable: bool = False) -
     After an error the new file is removed, and the one at `path` is as it was.
 
     Args:
-        path: the file to replace, or to make.
-        aside: where to write, in the same directory; None: `.<name>.writing`.
+        path: the file to replace, or to make. The target of a symbolic link is replaced, and keeps its mode.
+        aside: where to write, in the same directory; `path` is then replaced itself, also if it is a link.
+            None: an empty file with a hidden name, which the next writer of `path` removes if this process
+            is killed.
         durable: flush the content to the disk before the file gets its name, so that a crash of the machine
             leaves one of the two, too.
 
@@ -31,15 +40,20 @@ def atomic_write(path: Path, aside: Path | None = None, durable: bool = False) -
             aside.write_text(page)
         ```
     """
-    aside = aside or path.with_name(f".{path.name}.writing")
+    if aside is not None:
+        with _replacing(path, aside, durable):
+            yield aside
+        return
+    target = Path(os.path.realpath(path))
+    mode = _mode_of(target)
+    aside, descriptor = _locked_aside(target, 0o666 if mode is None else mode)
     try:
-        yield aside
-        if durable:
-            sync(aside)
-        os.replace(aside, path)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+        with _replacing(target, aside, durable):
+            yield aside
+            if mode is not None:
+                aside.chmod(mode)
+    finally:
+        os.close(descriptor)
 
 
 def sync(path: Path) -> None:
@@ -47,5 +61,62 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path, aside: Path, durable: bool) -> Iterator[None]:
+    try:
+        yield
+        if durable:
+            sync(aside)
+        os.replace(aside, path)
+    except BaseException as error:
+        aside.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _OF_DISK and error.filename is None:
+            error.filename = str(path)  # a descriptor has no name
+        raise
+
+
+def _mode_of(target: Path) -> int | None:
+    """Returns the mode of the file to replace; None if there is none."""
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+        raise OSError(code, f"{os.strerror(code)} (expected a file, or a new path)", str(target))
+    return stat.S_IMODE(mode)
+
+
+def _locked_aside(target: Path, mode: int) -> tuple[Path, int]:
+    """Makes an empty file in the target's directory, locked until its descriptor is closed."""
+    prefix = f".towerpack-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+    _remove_leftovers(target.parent, prefix)
+    while True:
+        aside = target.with_name(f"{prefix}{secrets.token_hex(8)}.writing")
+        descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with contextlib.suppress(OSError):  # a file system without locks: nothing is removed there
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if aside.exists():
+            return aside, descriptor
+        os.close(descriptor)  # another writer took it for a leftover before it was locked
+
+
+def _remove_leftovers(directory: Path, prefix: str) -> None:
+    """Removes the files of killed writers: those that are not locked."""
+    for name in os.listdir(directory):
+        if name.startswith(prefix) and name.endswith(".writing"):
+            with contextlib.suppress(OSError):
+                _remove_unlocked(directory / name)
+
+
+def _remove_unlocked(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
     finally:
         os.close(descriptor)

@@ -1,7 +1,7 @@
 """Where bytes lie: memory, aligned and shared between processes; files on disks, and elsewhere."""
 
 from ._aligned_memory import aligned_memory, aligned_size
-from ._atomic_file import create_file, create_path
+from ._atomic_file import create_file, create_path, locked_folder
 from ._npz_file import write_npz
 from ._open_url import local_path, open_url
 from ._pickle_by_value import dump_by_value, value_pickler
@@ -30,6 +30,7 @@ __all__ = [
     "is_local",
     "list_to_pickle",
     "local_path",
+    "locked_folder",
     "mapped",
     "open_url",
     "printable",

@@ -7,7 +7,9 @@ import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import IO
 from .._errors import ArgumentError
 from ._printable_url import URL, as_url, is_local
 
-__all__ = ["create_file", "create_path", "remove_unlocked"]
+__all__ = ["create_file", "create_path", "locked_folder", "remove_unlocked"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -44,7 +46,7 @@ def create_file(path: URL) -> Iterator[IO[bytes]]:
         ...     os.listdir(folder)
         ['data.bin']
     """
-    with _beside(path) as (_, descriptor), open(descriptor, "wb", closefd=False) as file:
+    with _beside(path) as (_, descriptor), open(descriptor, "w+b", closefd=False) as file:
         yield file
 
 
@@ -65,6 +67,26 @@ def create_path(path: URL) -> Iterator[str]:
     """
     with _beside(path) as (temporary, _):
         yield temporary
+
+
+@contextmanager
+def locked_folder(parent: str, prefix: str) -> Iterator[str]:
+    """Makes a folder for the block, and removes those of `prefix` that killed processes have left.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    _remove_leftovers(Path(parent), prefix)
+    while True:
+        folder = tempfile.mkdtemp(".tmp", prefix, parent)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        if _lock(descriptor, folder):
+            break
+    try:
+        yield folder
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -131,16 +153,23 @@ def _locked(prefix: Path, mode: int) -> tuple[str, int]:
     while True:
         temporary = f"{prefix}{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, flags, mode)
-        with suppress(OSError):  # a file system without locks: nothing is removed there
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if os.path.exists(temporary):
+        if _lock(descriptor, temporary):
             return temporary, descriptor
-        os.close(descriptor)  # another writer took it for a leftover before it was locked
+
+
+def _lock(descriptor: int, path: str) -> bool:
+    """Locks a new file or folder; returns False if another writer took it for a leftover before."""
+    with suppress(OSError):  # a file system without locks: nothing is removed there
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if os.path.exists(path):
+        return True
+    os.close(descriptor)
+    return False
 
 
 def _remove_leftovers(folder: Path, prefix: str) -> None:
     """Removes files of killed writers: those that are not locked."""
-    with suppress(PermissionError):  # a folder that may be written to and not be listed
+    with suppress(OSError):  # such as a folder that may be written to and not be listed
         for name in os.listdir(folder):
             if name.startswith(prefix) and name.endswith(".tmp"):
                 with suppress(OSError):
@@ -148,15 +177,20 @@ def _remove_leftovers(folder: Path, prefix: str) -> None:
 
 
 def remove_unlocked(path: Path) -> None:
-    """Removes a file that `create_file` has begun, if its writer has ended.
+    """Removes a file that `create_file` has begun, or a `locked_folder`, if its writer has ended.
 
     Raises:
         OSError: the writer is at work, or the file cannot be removed.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    is_folder = path.is_dir()
+    mode = os.O_RDONLY if is_folder else os.O_RDWR
+    descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
+        if is_folder:
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
     finally:
         os.close(descriptor)
 

@@ -18,7 +18,8 @@ WRITTEN: Final = "towerpack_version"
 KIND_OF_ROWS: Final = "towerpack_rows"  # of the file: "list" or "tuple"
 KIND: Final = "towerpack_kind"  # of an array: "array", "scalar" or "python"
 _PATHS: Final = "towerpack_data_paths"
-_BLOCK = 2**14  # bytes that are written, checked and read at a time, of rows that are smaller
+_CHUNK = 2**14  # bytes that have a checksum, and are read at a time, of rows that are smaller
+_BLOCK = 2**20  # bytes that are gathered before they are written
 _NUMBERS = "biufc"
 _OF_PYTHON = frozenset({bool, int, float, complex})
 
@@ -93,9 +94,11 @@ class _Column:
     def __init__(self, file: Any, position: int, name: str, first: Any) -> None:
         self._where = f"component {position} ({name})"
         self._kind, array = self._taken(first, 0)
-        self._block = np.empty((max(1, _BLOCK // max(1, array.nbytes)), *array.shape), array.dtype)
+        rows = max(1, _CHUNK // max(1, array.nbytes))
+        blocks = max(1, _BLOCK // max(_CHUNK, array.nbytes))
+        self._block = np.empty((rows * blocks, *array.shape), array.dtype)
         self._filled = 0
-        self._array = _new_array(file, name, len(self._block), array.shape, array.dtype)
+        self._array = _new_array(file, name, rows, array.shape, array.dtype)
         if self._array.dtype != array.dtype:
             raise ArgumentError(f"{self._where} is of {array.dtype}, which HDF5 has as {self._array.dtype}")
         self._array.attrs[KIND] = self._kind

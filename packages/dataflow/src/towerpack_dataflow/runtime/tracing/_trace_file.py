@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, final
 
 from ..._errors import ArgumentError
+from ...storage import create_file, locked_folder
 from ._spans import TRACE_VARIABLE, process_spans
 
 __all__ = ["TraceSummary", "recorded_trace"]
@@ -48,42 +47,38 @@ def recorded_trace(path: str) -> Iterator[list[TraceSummary]]:
     """Makes a trace of what happens inside, however that ends; yields a list that gets the summary.
 
     Args:
-        path: of the file, which is there as a whole or not at all. A directory beside it has the spans
-            until then.
+        path: of the file, which is there as a whole or not at all. A hidden directory in its own
+            has the spans until then; the next trace there removes it if this process is killed.
 
     Raises:
         ArgumentError: nothing can be written there.
     """
     made: list[TraceSummary] = []
     before = os.environ.get(TRACE_VARIABLE)
-    parent, name = os.path.split(os.path.abspath(path))
-    try:
-        directory = tempfile.mkdtemp(prefix=f".{name}-", dir=parent)
-    except OSError as error:
-        raise ArgumentError(
-            f"path is a file in a directory that can be written to; received {path!r}: {error.strerror}"
-        ) from error
-    os.environ[TRACE_VARIABLE] = directory
-    try:
-        yield made
-    finally:
-        process_spans(directory).flush()
-        os.environ.pop(TRACE_VARIABLE)
-        if before is not None:
-            os.environ[TRACE_VARIABLE] = before
+    parent = os.path.dirname(os.path.realpath(path))
+    with ExitStack() as stack:
         try:
-            made.append(_write(directory, path))
+            directory = stack.enter_context(locked_folder(parent, ".towerpack-trace-"))
+        except OSError as error:
+            raise ArgumentError(
+                f"path is a file in a directory that can be written to; received {path!r}: {error.strerror}"
+            ) from error
+        os.environ[TRACE_VARIABLE] = directory
+        try:
+            yield made
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            process_spans(directory).flush()
+            os.environ.pop(TRACE_VARIABLE)
+            if before is not None:
+                os.environ[TRACE_VARIABLE] = before
+            made.append(_write(directory, path))
 
 
 def _write(directory: str, path: str) -> TraceSummary:
     events = [event for name in sorted(os.listdir(directory)) for event in _events(f"{directory}/{name}")]
     whole = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": _about_the_clock()}
-    unfinished = f"{directory}/trace.json"
-    with open(unfinished, "w", encoding="utf-8") as file:
-        json.dump(whole, file)
-    os.replace(unfinished, path)
+    with create_file(path) as file:
+        file.write(json.dumps(whole).encode())
     processes = [event["pid"] for event in events if event["ph"] == "X"]
     return TraceSummary(path, len(processes), len(set(processes)))
 

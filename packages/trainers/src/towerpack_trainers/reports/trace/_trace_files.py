@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from towerpack_callbacks.writing import atomic_write
 
 from ..._errors import TraceError
 
@@ -80,12 +80,5 @@ def write_trace(path: Path, trace: dict[str, Any]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as file:
-            os.fchmod(descriptor, 0o644)
-            json.dump({**trace, "displayTimeUnit": "ms"}, file)
-        os.replace(unfinished, path)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
+    with atomic_write(path) as aside, aside.open("w", encoding="utf-8") as file:
+        json.dump({**trace, "displayTimeUnit": "ms"}, file)
