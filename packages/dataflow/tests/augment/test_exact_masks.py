@@ -202,3 +202,20 @@ def test_offsets_that_half_precision_does_not_hold_are_exact():
     points = np.array([[2052, 4100]], np.float16)
     assert augment.CropTransform(4099, 2049, 1, 1).apply_coords(points).tolist() == [[3, 1]]
     assert augment.FlipTransform(1, 2051).apply_coords(points).tolist() == [[-1, 4100]]
+
+
+@pytest.mark.parametrize(
+    "augmentor",
+    [
+        augment.RandomCutout(3, 3, fill=300),
+        augment.RandomErasing(prob=1, fill=[0, -1, 0]),
+        augment.CenterPaste(40, augment.ConstantBackgroundFiller([1, 2, 256])),
+        augment.Shift(0.5, border=0, border_value=256),
+        augment.Rotation(20, border=0, border_value=(0, 0, -1)),
+    ],
+    ids=repr,
+)
+def test_a_filling_value_that_pixels_do_not_hold_is_refused(augmentor):
+    with pytest.raises(ImageError, match="is not from 0 to 255, and the image is of uint8"):
+        augmentor.augment(picture())
+    assert augmentor.augment(picture().astype(np.float32)).dtype == np.float32

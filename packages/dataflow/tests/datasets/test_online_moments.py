@@ -53,6 +53,7 @@ def test_numbers():
         (lambda: StatCounter().feed([1, 2]), r"one number; received shape \(2,\)"),
         (lambda: StatCounter().feed("1"), "takes real numbers; received '1'"),
         (lambda: OnlineMoments().feed([None]), "takes real numbers"),
+        (lambda: OnlineMoments().feed(np.ma.masked_equal([1, 2], 2)), "takes no masked values"),
         (lambda: OnlineMoments().mean, "feed one first"),
         (lambda: StatCounter().max, "feed one first"),
     ],

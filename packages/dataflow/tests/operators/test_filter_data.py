@@ -51,3 +51,10 @@ def test_resuming_makes_nothing_again():
 def test_a_predicate_that_cannot_be_called():
     with pytest.raises(ArgumentTypeError, match="FilterData takes a function of a datapoint; received int"):
         FilterData(source(), 3)
+
+
+def test_none_is_refused_where_the_predicate_keeps_it():
+    flow = DataFromList([1, None], shuffle=False)
+    assert list(FilterData(flow, lambda dp: dp is not None)) == [1]
+    with pytest.raises(ArgumentTypeError, match="FilterData received the datapoint None and is to keep it"):
+        list(FilterData(flow, lambda dp: True))

@@ -104,6 +104,9 @@ def test_the_images_of_a_flow_become_files(tmp_path):
     assert [path.rsplit("/", 1)[1] for path in paths] == ["0000.png", "0001.png", "0002.png"]
     assert [cv2.imread(path)[0, 0, 0] for path in paths] == [0, 26, 51]
     assert len(dump_dataflow_images(flow, tmp_path / "new", index=1, scale=1000, batched=False)) == 5
+    bright = [[np.full((1, 2), 200, np.uint8)]]
+    (path,) = dump_dataflow_images(bright, tmp_path / "bright", index=0, scale=2, batched=False)
+    assert cv2.imread(path)[0, 0, 0] == 255
     with pytest.raises(ComponentError, match="index=2: the flow's datapoints have no such component"):
         dump_dataflow_images(flow, tmp_path, index=2, batched=False)
 

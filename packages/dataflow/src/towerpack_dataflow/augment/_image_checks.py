@@ -18,6 +18,7 @@ __all__ = [
     "by_opencv",
     "check_boxes",
     "check_coords",
+    "check_fill",
     "check_finite",
     "check_image",
     "check_range",
@@ -69,6 +70,17 @@ def check_image(where: object, image: Any) -> Array:
             f"received shape {image.shape}"
         )
     return image
+
+
+def check_fill(where: object, name: str, value: Any, image: Array) -> None:
+    """Refuses a filling value that an image of uint8 does not hold; NumPy keeps its last eight bits.
+
+    Raises:
+        ImageError: the value, or that of a channel, is below 0 or above 255.
+    """
+    values = np.asarray(value)
+    if image.dtype == np.uint8 and values.size and not (values.min() >= 0 and values.max() <= 255):
+        raise ImageError(f"{where!r}: {name}={value!r} is not from 0 to 255, and the image is of uint8")
 
 
 def check_unmasked(where: object, array: Array) -> None:

@@ -167,4 +167,8 @@ def _as_real(where: str, value: Any) -> npt.NDArray[np.float64]:
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"{where} takes real numbers; received {value!r:.60} of {array.dtype}")
+    if np.ma.is_masked(value):
+        raise ArgumentError(
+            f"{where} takes no masked values; received {value!r:.60}. Give x.compressed() or fill it"
+        )
     return array.astype(np.float64)

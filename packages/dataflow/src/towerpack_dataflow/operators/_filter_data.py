@@ -7,6 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .._errors import ArgumentTypeError
 from ._map_data import MapData
 
 __all__ = ["FilterData"]
@@ -26,7 +27,8 @@ class FilterData(MapData):
         rng: whether `predicate` is called with a generator.
 
     Raises:
-        ArgumentTypeError: `predicate` cannot be called, or `rng` is not a boolean.
+        ArgumentTypeError: `predicate` cannot be called, or `rng` is not a boolean; while iterating, the
+            predicate is true for `None`.
 
     Example:
         >>> list(FilterData([[1], [2], [3]], lambda dp: dp[0] % 2 == 1))
@@ -52,4 +54,11 @@ class _LetThrough:
         self.__qualname__ = getattr(predicate, "__qualname__", type(predicate).__name__)
 
     def __call__(self, datapoint: Any, *rng: np.random.Generator) -> Any:
-        return datapoint if self._predicate(datapoint, *rng) else None
+        if not self._predicate(datapoint, *rng):
+            return None
+        if datapoint is None:
+            raise ArgumentTypeError(
+                "FilterData received the datapoint None and is to keep it, but None says that a datapoint is "
+                "dropped; give the flow below other datapoints, such as [None]"
+            )
+        return datapoint

@@ -50,7 +50,7 @@ def dump_dataflow_images(
     os.makedirs(folder, exist_ok=True)
     paths = []
     for count, image in enumerate(images_of(df, index, number, batched)):
-        picture = as_picture("dump_dataflow_images", np.clip(image * scale, 0, 255))
+        picture = as_picture("dump_dataflow_images", np.clip(image * np.float64(scale), 0, 255))
         paths.append(os.path.join(os.fspath(folder), f"{count:04}.png"))
         written(paths[-1], picture)
     return paths

@@ -10,7 +10,7 @@ import numpy as np
 from ... import _argument_checks as arguments
 from ..._errors import ImageError
 from .._augmentor import ImageAugmentor
-from .._image_checks import Array, fraction, interval
+from .._image_checks import Array, check_fill, fraction, interval
 from .._transform import NoOpTransform, PhotometricTransform, Transform
 
 __all__ = ["RandomCutout", "RandomErasing"]
@@ -51,7 +51,7 @@ class RandomCutout(ImageAugmentor):
         if h > img.shape[0] or w > img.shape[1]:
             raise ImageError(f"{self!r}: the image has shape {img.shape}, and the rectangle has {h, w}")
         x, y = int(self.rng.randint(img.shape[1] - w + 1)), int(self.rng.randint(img.shape[0] - h + 1))
-        return PhotometricTransform(lambda image: _replaced(image, y, x, (h, w), self.fill), self)
+        return PhotometricTransform(lambda image: _replaced(self, image, y, x, (h, w), self.fill), self)
 
 
 @final
@@ -93,7 +93,7 @@ class RandomErasing(ImageAugmentor):
             return NoOpTransform()
         y, x, h, w = place
         noise = self.rng.randint(0, 256, (h, w, *img.shape[2:])) if self.fill is None else self.fill
-        return PhotometricTransform(lambda image: _replaced(image, y, x, (h, w), noise), self)
+        return PhotometricTransform(lambda image: _replaced(self, image, y, x, (h, w), noise), self)
 
     def _place(self, height: int, width: int) -> tuple[int, int, int, int] | None:
         for _ in range(_TRIES):
@@ -105,7 +105,8 @@ class RandomErasing(ImageAugmentor):
         return None
 
 
-def _replaced(image: Array, y: int, x: int, shape: tuple[int, int], values: Any) -> Array:
+def _replaced(where: object, image: Array, y: int, x: int, shape: tuple[int, int], values: Any) -> Array:
+    check_fill(where, "fill", values, image)
     result = image.copy()
     result[y : y + shape[0], x : x + shape[1]] = np.asarray(values)
     return result

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._errors import ImageError
 from .._augmentor import ImageAugmentor
-from .._image_checks import Array, shape_pair
+from .._image_checks import Array, check_fill, shape_pair
 from .._transform import Transform
 
 __all__ = ["BackgroundFiller", "CenterPaste", "ConstantBackgroundFiller", "RandomPaste"]
@@ -45,6 +45,7 @@ class ConstantBackgroundFiller(BackgroundFiller):
         self.value = value
 
     def _fill(self, background_shape: tuple[int, int], img: Array) -> Array:
+        check_fill(self, "value", self.value, img)
         return np.full((*background_shape, *img.shape[2:]), self.value, img.dtype)
 
     def __repr__(self) -> str:

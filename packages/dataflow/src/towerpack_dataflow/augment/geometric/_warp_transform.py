@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import ArgumentError
-from .._image_checks import Array, by_opencv, opencv
+from .._image_checks import Array, by_opencv, check_fill, opencv
 from .._transform import Transform
 
 __all__ = ["WarpAffineTransform"]
@@ -49,7 +49,12 @@ class WarpAffineTransform(Transform):
         self.interp, self.border_mode, self.border_value = interp, border_mode, border_value
 
     def apply_image(self, img: Array) -> Array:
-        """Returns the moved pixels."""
+        """Returns the moved pixels.
+
+        Raises:
+            ImageError: OpenCV refuses the image, or uint8 does not hold `border_value`.
+        """
+        check_fill(self, "border_value", self.border_value, img)
         return self._warped(img, self.interp)
 
     def apply_coords(self, coords: Array) -> Array:
