@@ -232,6 +232,74 @@ def test_a_sender_that_is_gone_is_an_error_and_a_later_one_serves_the_next_pass(
 
 
 @pytest.mark.slow
+def test_a_datapoint_may_take_longer_than_the_timeout_of_the_receiver():
+    pause = threading.Event()
+
+    def slow():
+        yield [0]
+        pause.wait(4)
+        yield [1]
+
+    with sending(DataFromGenerator(slow), passes=1) as address:
+        assert firsts(RemoteDataZMQ(address, timeout=2)) == [0, 1]
+
+
+PING = pack_message(("ping", 1.0, 0, 1))
+LONG_FLOOD = "TOWERPACK_EXAMPLES" in os.environ
+
+
+def resident(process):
+    """Kilobytes of memory of a process."""
+    with open(f"/proc/{process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("frames", "count"),
+    [([b"rubbish"], 60_000), (PING, 20_000), ([b"large" * 10**5], 200), ([b"many"] * 1000, 100)],
+    ids=["rubbish", "pings", "large messages", "many frames"],
+)
+def test_a_flood_of_a_stranger_that_reads_nothing_takes_no_memory(frames, count, ipc_addr):
+    with process(SENDER, ipc_addr, "1000") as child, zmq.Context() as context:
+        child.stdout.readline()
+        with context.socket(zmq.DEALER) as stranger:
+            stranger.setsockopt(zmq.RCVHWM, 1)
+            stranger.setsockopt(zmq.LINGER, 0)
+            stranger.connect(ipc_addr)
+            for _ in range(count // 10):
+                stranger.send_multipart(frames)
+            before = resident(child)
+            for _ in range(count * (20 if LONG_FLOOD else 1)):
+                stranger.send_multipart(frames)
+            grown = resident(child) - before
+        assert firsts(islice(RemoteDataZMQ(ipc_addr), 3)) == [0, 1, 2]
+    assert grown < 2**13, f"{grown} KB"
+
+
+FEW_DESCRIPTORS = """
+import os, resource
+from towerpack_dataflow import RemoteError
+from towerpack_dataflow.remote import DataFlowSender, RemoteDataZMQ
+resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 5, 4096))
+for make in lambda: DataFlowSender([], "tcp://127.0.0.1:*"), lambda: list(RemoteDataZMQ("tcp://127.0.0.1:1")):
+    try:
+        make()
+    except RemoteError as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_too_few_descriptors_are_an_error_and_not_the_end_of_the_process():
+    child = subprocess.run(
+        [sys.executable, "-c", FEW_DESCRIPTORS], capture_output=True, text=True, timeout=50
+    )
+    assert child.returncode == 0, child.stderr
+    assert child.stdout.count("takes up to 16 file descriptors, and") == 2
+
+
+@pytest.mark.slow
 def test_a_sender_that_is_started_anew_in_the_middle_of_a_pass_is_an_error(ipc_addr):
     begun = iter(RemoteDataZMQ(ipc_addr, hwm=2, timeout=30))
     with process(SENDER, ipc_addr, "1000000") as child:
@@ -426,6 +494,7 @@ def test_datapoints_larger_than_allowed_are_refused_before_they_are_sent():
         ),
         (lambda: send_dataflow_zmq([], ANY, passes=0), ArgumentError, "passes is an integer from 1 up"),
         (lambda: CurveKeys("short", "x" * 40, ("y" * 40,)), ArgumentError, "keys of 40 characters"),
+        (lambda: CurveKeys("é" * 40, "x" * 40, ("y" * 40,)), ArgumentError, "keys of 40 characters"),
     ],
 )
 def test_wrong_arguments_are_refused(make, kind, message):

@@ -88,8 +88,8 @@ class Link:
 
     @property
     def interval(self) -> float:
-        """Seconds between two heartbeats."""
-        return self._lease / 10
+        """Seconds between two heartbeats: several in a lease, and before the sender counts as lost."""
+        return min(self._lease, self._options.timeout or self._lease) / 10
 
     def renew(self) -> None:
         """Begins a session, in place of the one before."""

@@ -11,6 +11,7 @@ from typing import final
 import zmq
 
 from ._link import Arrival, Link, LinkOptions
+from ._sockets import new_context
 
 __all__ = ["Receiver"]
 
@@ -30,7 +31,7 @@ class Receiver:
     """
 
     def __init__(self, addresses: Sequence[str], options: LinkOptions) -> None:
-        self._context: zmq.Context = zmq.Context()
+        self._context = new_context()
         # Not a comprehension: its list would be lost along with the sockets that are to be closed.
         self._links: list[Link] = []
         try:

@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, final
 
 import zmq
+from zmq.auth.thread import ThreadAuthenticator
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
@@ -16,7 +17,7 @@ from ..formats.encoding import pack_message
 from ..storage import snapshot
 from ._hand_out import Parcel
 from ._hand_out_service import HandOutService
-from ._sockets import CurveKeys, admit, checked_address, listening_socket
+from ._sockets import CurveKeys, admit, checked_address, listening_socket, new_context
 
 __all__ = ["DataFlowSender", "send_dataflow_zmq"]
 
@@ -85,9 +86,10 @@ class DataFlowSender:
         lease = arguments.seconds("timeout", timeout)
         address = checked_address("addr", addr)
         self._df, self._run = df, secrets.token_bytes(8)
-        self._context: zmq.Context = zmq.Context()
-        self._guard = admit(self._context, keys.peers) if keys is not None else None
+        self._context = new_context()
+        self._guard: ThreadAuthenticator | None = None
         try:
+            self._guard = admit(self._context, keys.peers) if keys is not None else None
             socket = listening_socket(self._context, address, keys)
         except BaseException:
             self._end_context()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -13,10 +14,16 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from .._errors import ArgumentError, RemoteError
 
-__all__ = ["CurveKeys", "admit", "checked_address", "connected_socket", "listening_socket"]
+__all__ = ["CurveKeys", "admit", "checked_address", "connected_socket", "listening_socket", "new_context"]
 
+_KEY = re.compile(r"[0-9a-zA-Z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _ADDRESS = re.compile(r"(tcp|ipc)://.+")
 _CONTROL_BYTES = 2**20  # the largest message of a receiver
+_MOST_RECEIVED = 16  # messages of one receiver that wait; the others wait in its own memory
+# Messages that wait for one receiver: more than its credit. ZeroMQ drops those above, and a receiver that has
+# missed one begins a new session.
+_MOST_SENT = 2**13
+_DESCRIPTORS = 16  # of a context, its sockets and their guard; ZeroMQ ends the process if it gets none
 _LINGER = 1000  # ms in which the last messages may leave
 
 
@@ -48,7 +55,7 @@ class CurveKeys:
             ArgumentError: one is no key of 40 characters, or `peers` is empty.
         """
         keys = (self.public, self.secret, *self.peers)
-        if not self.peers or not all(isinstance(key, str) and len(key) == 40 for key in keys):
+        if not self.peers or not all(isinstance(key, str) and _KEY.fullmatch(key) for key in keys):
             raise ArgumentError("CurveKeys takes keys of 40 characters, as zmq.curve_keypair() makes them")
 
     @classmethod
@@ -81,27 +88,58 @@ def checked_address(name: str, address: Any) -> str:
     return address
 
 
+def new_context() -> zmq.Context:
+    """Makes a context of ZeroMQ.
+
+    Raises:
+        RemoteError: the process has too few file descriptors left.
+    """
+    spare: list[int] = []
+    try:
+        while len(spare) < _DESCRIPTORS:
+            spare.append(os.eventfd(0))
+    except OSError as error:
+        raise RemoteError(
+            f"a connection by ZeroMQ takes up to {_DESCRIPTORS} file descriptors, and {len(spare)} are left: "
+            f"{error}. Close files, or raise the limit by `ulimit -n`"
+        ) from error
+    finally:
+        for descriptor in spare:
+            os.close(descriptor)
+    return zmq.Context()
+
+
 def listening_socket(context: zmq.Context, address: str, keys: CurveKeys | None) -> zmq.Socket:
     """Opens the socket of a sender.
 
     Raises:
         RemoteError: the address cannot be had.
     """
-    socket = context.socket(zmq.ROUTER)
-    # A receiver that is gone takes its messages along; the hand-out knows what it had.
-    socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-    socket.setsockopt(zmq.SNDHWM, 0)
-    socket.setsockopt(zmq.MAXMSGSIZE, _CONTROL_BYTES)
-    socket.setsockopt(zmq.LINGER, _LINGER)
-    if keys is not None:
-        socket.curve_server = True
-        _set_keys(socket, keys)
-    try:
+    with _opened(context, zmq.ROUTER, f"a sender cannot listen on {address}") as socket:
+        # A receiver that is gone takes its messages along; the hand-out knows what it had.
+        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        socket.setsockopt(zmq.SNDHWM, _MOST_SENT)
+        socket.setsockopt(zmq.RCVHWM, _MOST_RECEIVED)
+        socket.setsockopt(zmq.MAXMSGSIZE, _CONTROL_BYTES)
+        if keys is not None:
+            socket.curve_server = True
+            _set_keys(socket, keys)
         socket.bind(address)
-    except zmq.ZMQError as error:
-        socket.close(0)
-        raise RemoteError(f"a sender cannot listen on {address}: {error}") from error
     return socket
+
+
+@contextmanager
+def _opened(context: zmq.Context, kind: int, failure: str) -> Iterator[zmq.Socket]:
+    """Opens a socket, which is closed if ZeroMQ refuses something in the block."""
+    socket = None
+    try:
+        socket = context.socket(kind)
+        socket.setsockopt(zmq.LINGER, _LINGER)
+        yield socket
+    except zmq.ZMQError as error:
+        if socket is not None:
+            socket.close(0)
+        raise RemoteError(f"{failure}: {error}") from error
 
 
 def admit(context: zmq.Context, peers: Sequence[str]) -> ThreadAuthenticator:
@@ -120,19 +158,14 @@ def connected_socket(
     Raises:
         RemoteError: the address is none that can be connected to.
     """
-    socket = context.socket(zmq.DEALER)
-    socket.setsockopt(zmq.IDENTITY, identity)
-    socket.setsockopt(zmq.RCVHWM, 0)  # the credit bounds what comes
-    socket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
-    socket.setsockopt(zmq.LINGER, _LINGER)
-    if keys is not None:
-        socket.curve_serverkey = keys.peers[0].encode()
-        _set_keys(socket, keys)
-    try:
+    with _opened(context, zmq.DEALER, f"a receiver cannot connect to {address}") as socket:
+        socket.setsockopt(zmq.IDENTITY, identity)
+        socket.setsockopt(zmq.RCVHWM, 0)  # the credit bounds what comes
+        socket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
+        if keys is not None:
+            socket.curve_serverkey = keys.peers[0].encode()
+            _set_keys(socket, keys)
         socket.connect(address)
-    except zmq.ZMQError as error:
-        socket.close(0)
-        raise RemoteError(f"a receiver cannot connect to {address}: {error}") from error
     return socket
 
 

@@ -54,6 +54,7 @@ class SimulatorMaster:
         ArgumentError: an argument has a value that cannot work.
         SendError: a function cannot be pickled; the text says which part of which one.
         EnvError: the environments differ in their spaces, or these have no fixed shapes.
+        RemoteError: too few file descriptors are left.
         WorkerDiedError: a simulator has ended while it started.
 
     Example:

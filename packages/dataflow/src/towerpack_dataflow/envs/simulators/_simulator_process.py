@@ -11,6 +11,7 @@ import zmq
 
 from ..._errors import ArgumentError
 from ...batch import BatchAllocator
+from ...remote._sockets import new_context
 from ...runtime import get_worker_info
 from ...runtime.transport import Channel, PeerGoneError, pack_error
 from ...runtime.worker._task_handler import WorkerService
@@ -94,7 +95,7 @@ class SimulatorService(WorkerService):
         assert info is not None
         number = info.number
         made = make_worker_envs(channel, self._make_envs[number], self._stretches[number], "NEXT_STEP")
-        context = zmq.Context()
+        context = new_context()
         try:
             link = context.socket(zmq.DEALER)
             link.setsockopt(zmq.ROUTING_ID, self._identities[number])
