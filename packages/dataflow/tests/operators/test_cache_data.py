@@ -1,3 +1,6 @@
+from collections import defaultdict, deque
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -195,3 +198,24 @@ def test_bad_arguments():
         CacheData([1], storage="memory")
     with pytest.raises(ArgumentError, match="max_bytes is an integer from 1 up"):
         MemoryCache(0)
+
+
+@pytest.mark.parametrize(
+    ("value", "change"),
+    [
+        (bytearray(b"abc"), lambda value: value.append(1)),
+        ({1, 2}, lambda value: value.add(3)),
+        (deque([1]), lambda value: value.append(2)),
+        (defaultdict(list, a=[1]), lambda value: value["a"].append(2)),
+        (np.array([[1], None], object), lambda value: value[0].append(2)),
+        (SimpleNamespace(a=[1]), lambda value: value.a.append(2)),
+        (np.ma.array([1, 2], mask=[True, False]), lambda value: value.__setitem__(0, 7)),
+    ],
+)
+def test_no_later_pass_sees_what_was_changed_in_one(value, change):
+    flow = CacheData([[value]], storage=MemoryCache())
+    before = repr(value)
+    for _ in range(3):
+        (((kept,),)) = list(flow)
+        assert repr(kept) == before
+        change(kept)

@@ -1,5 +1,9 @@
+import errno
 import json
 import multiprocessing
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -183,3 +187,102 @@ def test_workers_read_a_finished_cache(tmp_path):
     expected = filled(tmp_path)
     with MultiProcessRunner(CacheData(source(), storage=DiskCache(tmp_path)), 2) as runner:
         assert list(runner) == expected
+
+
+@pytest.mark.parametrize("name", ["data", "index", "index.new", "lock"])
+@pytest.mark.parametrize("link", [False, True])
+def test_files_of_a_user_are_refused_and_stay_as_they_are(tmp_path, name, link):
+    cache, own = tmp_path / "cache", tmp_path / "own"
+    cache.mkdir()
+    own.write_bytes(b"\x80\x05 a user's own")
+    if link:
+        (cache / name).symlink_to(own)
+    else:
+        own.rename(cache / name)
+    with pytest.raises(CacheError, match=f"has '{name}', which no cache has made"):
+        filled(cache)
+    assert [path.name for path in cache.iterdir()] == [name]
+    assert (cache / name).read_bytes() == b"\x80\x05 a user's own"
+
+
+@pytest.mark.parametrize("link", ["data", "index.new"])
+def test_links_in_the_directory_of_a_cache_are_not_followed(tmp_path, link):
+    cache, own = tmp_path / "cache", tmp_path / "own"
+    filled(cache)
+    own.write_bytes(b"a user's own")
+    (cache / "index").unlink()
+    (cache / link).unlink(missing_ok=True)
+    (cache / link).symlink_to(own)
+    with pytest.raises(CacheError, match=f"has '{link}'"):
+        filled(cache)
+    assert own.read_bytes() == b"a user's own"
+
+
+def test_other_files_beside_those_of_a_cache_are_kept(tmp_path):
+    (tmp_path / "notes.txt").write_bytes(b"kept")
+    expected = filled(tmp_path)
+    (tmp_path / "index").unlink()
+    assert filled(tmp_path) == expected and (tmp_path / "notes.txt").read_bytes() == b"kept"
+
+
+def test_the_leftovers_of_a_killed_process_are_taken_over(tmp_path):
+    for lock in (b"", b"towerpack-cache\n"):
+        left = tmp_path / str(len(lock))
+        left.mkdir()
+        (left / "lock").write_bytes(lock)
+        (left / "data").write_bytes(b"\x80\x05 half of a rec")
+        (left / "index.new").write_bytes(b"half of a table")
+        filled(left)
+        assert sorted(path.name for path in left.iterdir()) == ["data", "index", "lock"]
+
+
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO, errno.EFBIG]
+)
+@pytest.mark.parametrize("call", ["open", "pwrite", "fsync", "mkdir"])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_any_refusal_of_a_disk_makes_passes_slower_alone(tmp_path, monkeypatch, caplog, call, code, shuffle):
+    def refuse(*arguments, **named):
+        raise OSError(code, os.strerror(code), str(tmp_path))
+
+    expected = sorted(CacheData(source()))
+    flow = CacheData(source(), shuffle, DiskCache(tmp_path / "cache"))
+    with monkeypatch.context() as patched:
+        patched.setattr(os, call, refuse)
+        assert sorted(flow) == expected and sorted(flow) == expected
+    assert sorted(flow) == expected
+    assert caplog.text.count("cannot be written") == 1
+    del flow
+    assert sorted(filled(tmp_path / "cache")) == expected
+
+
+FULL = """
+import resource, subprocess, sys
+way, folder = sys.argv[1:]
+if way == "mounted":
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", folder], check=True)
+else:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
+from towerpack_dataflow import CacheData, DiskCache, MapData
+made = []
+numbers = MapData(range(30), lambda n: made.append(n) or [bytes([n]) * 10_000])
+flow = CacheData(numbers, storage=DiskCache(folder))
+for _ in range(2):
+    assert list(flow) == [[bytes([n]) * 10_000] for n in range(30)]
+print(len(made))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("way", ["mounted", "limited"])
+def test_a_full_disk_keeps_what_it_has_and_makes_the_others_again(tmp_path, way):
+    unshare = ["unshare", "--mount", "--propagation", "private"] if way == "mounted" else []
+    probe = [*unshare, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
+    if unshare and subprocess.run(probe, stderr=subprocess.DEVNULL).returncode:
+        way, unshare = "limited", []  # without the right to mount
+    command = [*unshare, sys.executable, "-c", FULL, way, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("cannot be written") == 1
+    assert 30 < int(done.stdout) < 60

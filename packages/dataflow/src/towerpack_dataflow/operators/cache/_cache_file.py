@@ -14,11 +14,16 @@ import numpy as np
 
 from ..._errors import CacheError
 
-__all__ = ["ROW", "Index", "read_index", "write_index"]
+__all__ = ["MARK", "ROW", "Index", "check_directory", "read_index", "write_index"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 _FORMAT, _VERSION = "towerpack-cache", 1
+_NAMES = ("data", "index", "index.new")
+_RECORD = b"\x80\x05"  # how each record begins: a pickle of protocol 5
+
+MARK = b"towerpack-cache\n"
+"""The content of the file `lock`, by which a directory is known to be that of a cache."""
 
 ROW = np.dtype([("offset", "<i8"), ("size", "<i8"), ("crc32", "<u4")])
 """Where a record lies, and its checksum; a size below 0 stands for a datapoint that is not stored."""
@@ -66,6 +71,32 @@ def read_index(path: Path) -> Index | None:
     return Index(identity, rows)
 
 
+def check_directory(directory: Path) -> None:
+    """Checks that the files which a cache replaces were made by a cache.
+
+    Raises:
+        CacheError: one was not, or is a symbolic link; nothing is changed.
+        OSError: a file cannot be read.
+    """
+    there = [name for name in ("lock", *_NAMES) if os.path.lexists(directory / name)]
+    lock = (directory / "lock").read_bytes() if "lock" in there else None
+    made = lock == MARK or (lock == b"" and _has_records(directory / "data"))  # earlier releases: no mark
+    foreign = [name for name in there if (directory / name).is_symlink() or not made]
+    if foreign and (lock != b"" or there != ["lock"]):
+        raise CacheError(
+            f"{directory} is to be the directory of a cache, and has {foreign[0]!r}, which no cache has "
+            "made; nothing was changed. Take another directory"
+        )
+
+
+def _has_records(path: Path) -> bool:
+    """Returns whether a file may be the records of a cache of an earlier release."""
+    if not path.is_file():
+        return not path.exists()
+    with path.open("rb") as file:
+        return file.read(len(_RECORD)) in (b"", _RECORD)
+
+
 def write_index(path: Path, index: Index) -> None:
     """Writes an index, which is there as a whole or not at all.
 
@@ -80,12 +111,16 @@ def write_index(path: Path, index: Index) -> None:
         "count": len(index.rows),
         "crc32": zlib.crc32(table),
     }
-    beside = path.with_suffix(".new")
-    with beside.open("wb") as file:
-        file.write(json.dumps(head).encode() + b"\n" + table)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    unfinished = path.with_suffix(".new")
+    try:
+        with unfinished.open("wb") as file:
+            file.write(json.dumps(head).encode() + b"\n" + table)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
     directory = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(directory)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import CacheError
-from ._cache_file import ROW, Index, read_index, write_index
+from ._cache_file import MARK, ROW, Index, check_directory, read_index, write_index
 from ._cache_storage import MISSING
 
 __all__ = ["DiskCache"]
@@ -35,11 +35,15 @@ class DiskCache:
 
     The first process that comes writes; others read when it is done, and make what they need until then. A
     run that ends before a pass is finished leaves nothing that counts: the next one begins again. A record
-    whose checksum is wrong is made anew.
+    whose checksum is wrong is made again.
+
+    A disk that is full, read-only or out of order is a warning: the datapoints that cannot be written are
+    made again in each pass, and later runs begin again. A directory with other files of the same names is
+    refused.
 
     Datapoints are pickled, so use only directories that nobody else can write to. The directory says which
-    flow it is
-    of: kinds, lengths and seed. Functions are not compared; after a change of one, take another directory.
+    flow it is of: kinds, lengths and seed. Functions are not compared; after a change of one, take another
+    directory.
 
     Args:
         directory: where the files lie; made if it is not there.
@@ -68,7 +72,7 @@ class DiskCache:
         self._data: int | None = None
         self._lock_file: int | None = None
         self._end = 0
-        self._full = False
+        self._full = self._failed = self._warned = False
         self._process = os.getpid()
         self._lock = threading.Lock()
 
@@ -76,8 +80,8 @@ class DiskCache:
         """Opens a finished cache for reading, or begins one, unless another process does.
 
         Raises:
-            CacheError: the directory holds the cache of another flow, or of another format.
-            OSError: the directory cannot be used.
+            CacheError: the directory holds the cache of another flow, of another format, or other files.
+            OSError: the directory is no directory.
         """
         with self._lock:
             if self._process != os.getpid():  # forked: what is open belongs to the parent
@@ -87,7 +91,13 @@ class DiskCache:
             if self._data is None or identity != self._identity:
                 self._close()
                 self._identity = identity
-                self._begin()
+                try:
+                    self._begin()
+                except (FileExistsError, NotADirectoryError):
+                    raise
+                except OSError as error:
+                    self._close()
+                    self._give_up(error)
 
     def length(self) -> int | None:
         """Returns the number of datapoints of the pass, if one was finished."""
@@ -105,11 +115,7 @@ class DiskCache:
         return pickle.loads(record)
 
     def put(self, index: int, datapoint: Any) -> None:
-        """Writes a datapoint, if this process is the one that writes, and it is within the limit.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Writes a datapoint, if this process is the one that writes, and there is room for it."""
         if not self._writes():
             return
         record = pickle.dumps(datapoint, protocol=5)
@@ -121,28 +127,49 @@ class DiskCache:
             if self._full:
                 self._rows[index] = 0, _NO_ROOM, 0
                 return
-            assert self._data is not None
-            written = 0
-            while written < len(record):
-                written += os.pwrite(self._data, record[written:], self._end + written)
+            try:
+                self._write(record)
+            except OSError as error:
+                self._full = True
+                self._rows[index] = 0, _NO_ROOM, 0
+                self._give_up(error)
+                return
             self._rows[index] = self._end, len(record), zlib.crc32(record)
             self._end += len(record)
 
-    def finish(self, count: int) -> None:
-        """Writes the index if all datapoints were seen, by which other runs know that the cache is whole.
+    def _write(self, record: bytes) -> None:
+        assert self._data is not None
+        written = 0
+        while written < len(record):
+            written += os.pwrite(self._data, record[written:], self._end + written)
 
-        Raises:
-            OSError: it cannot be written.
-        """
+    def finish(self, count: int) -> None:
+        """Writes the index if all datapoints were seen, by which other runs know that the cache is whole."""
         with self._lock:
             self._length = count
             rows = self._rows[:count]
-            if not self._writes() or len(rows) < count or (rows["size"] == _UNKNOWN).any():
+            if not self._writes() or len(rows) < count or (rows["size"] == _UNKNOWN).any() or self._failed:
                 return
             assert self._data is not None and self._identity is not None
-            os.fsync(self._data)
-            write_index(self.directory / "index", Index(self._identity, rows))
-            self._unlock()
+            try:
+                os.fsync(self._data)
+                write_index(self.directory / "index", Index(self._identity, rows))
+            except OSError as error:
+                self._give_up(error)
+            else:
+                self._unlock()
+
+    def _give_up(self, error: OSError) -> None:
+        """Says once why the cache is not written; later runs find no index, and begin again."""
+        self._failed = True
+        if not self._warned:
+            self._warned = True
+            _log.warning(
+                "The cache in %s cannot be written (%s): what is not in it is made again in each pass. Free "
+                "space, fix its permissions, or take another directory.",
+                self.directory,
+                error.strerror or error,
+            )
 
     def _writes(self) -> bool:
         """Tells whether this process writes, and not one that it was forked from."""
@@ -157,19 +184,26 @@ class DiskCache:
         self.directory.mkdir(parents=True, exist_ok=True)
         if self._read_finished():
             return
-        lock_file = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        check_directory(self.directory)
+        lock_file = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        except OSError as error:
             os.close(lock_file)
+            if not isinstance(error, BlockingIOError):
+                raise
             _log.info("%s: another process writes this cache", self.directory)
             return
         if self._read_finished():  # by a process that has ended in between
             os.close(lock_file)
             return
         self._lock_file = lock_file
-        self._data = os.open(self.directory / "data", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-        self._rows, self._end, self._length, self._full = np.empty(0, ROW), 0, None, False
+        os.pwrite(lock_file, MARK, 0)
+        (self.directory / "index.new").unlink(missing_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        self._data = os.open(self.directory / "data", flags, 0o600)
+        self._rows, self._end, self._length = np.empty(0, ROW), 0, None
+        self._full = self._failed = False
 
     def _read_finished(self) -> bool:
         index = read_index(self.directory / "index")

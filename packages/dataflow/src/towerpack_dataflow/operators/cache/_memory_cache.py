@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections.abc import Mapping
 from typing import Any, final
 
@@ -15,12 +17,14 @@ from ._cache_storage import MISSING
 
 __all__ = ["MemoryCache"]
 
+_FIXED = frozenset({int, float, bool, complex, str, bytes, type(None), range, type, object})
+
 
 @final
 class MemoryCache:
     """Keeps the datapoints of a `CacheData` in the memory of this process.
 
-    Lists, dicts, tuples and arrays are copied when they leave, so that nothing can change what is kept.
+    Whatever can change is copied when it leaves, so that nothing can change the kept datapoints.
 
     Args:
         max_bytes: how much to keep, counted by the sizes of arrays, strings and bytes; without limit if not
@@ -86,7 +90,9 @@ class MemoryCache:
 
 def _copied(value: Any) -> Any:
     kind = type(value)
-    if isinstance(value, np.ndarray):
+    if kind in _FIXED:
+        return value
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return value.copy()
     if kind is list:
         return [_copied(part) for part in value]
@@ -94,4 +100,6 @@ def _copied(value: Any) -> Any:
         return {key: _copied(part) for key, part in value.items()}
     if isinstance(value, tuple):
         return assembled(kind, (), [_copied(part) for part in value])
+    with contextlib.suppress(Exception):  # locks, files and connections are what they are
+        return copy.deepcopy(value)
     return value
