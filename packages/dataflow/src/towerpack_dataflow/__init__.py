@@ -53,17 +53,19 @@ from .formats.tables import (
     ArrowData,
     ArrowSerializer,
     ChunkShuffle,
+    ParquetData,
+    ParquetSerializer,
+)
+from .formats.tar import TarData, index_tar, write_tar, write_tar_shards
+from .formats.text import (
     CSVData,
     CSVSerializer,
     JSONLData,
     JSONLSerializer,
-    ParquetData,
-    ParquetSerializer,
     SVMLightData,
     index_csv,
     index_jsonl,
 )
-from .formats.tar import TarData, index_tar, write_tar, write_tar_shards
 from .formats.tfrecord import (
     TFRecordData,
     TFRecordSerializer,

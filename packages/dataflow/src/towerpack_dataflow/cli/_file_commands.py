@@ -26,6 +26,11 @@ def add_files(commands: Any) -> None:
     )
     convert.add_argument("source", metavar="SOURCE", help="path or URL of a file")
     convert.add_argument("target", metavar="TARGET", help="path of a file that is not there yet")
+    convert.add_argument(
+        "--plain",
+        action="store_true",
+        help="write arrays and tuples as lists, and numbers of NumPy as plain ones, to CSV and lines of JSON",
+    )
     convert.set_defaults(run=_convert)
     inspect = commands.add_parser("inspect", help="print what a file of datapoints holds")
     inspect.add_argument("file", metavar="FILE", help=f"path or URL; its end says the format: {FILE_HELP}")
@@ -39,7 +44,10 @@ def _convert(options: argparse.Namespace) -> int:
     if os.path.exists(options.target):
         raise CommandError(f"{options.target} exists; remove it, or take another name")
     flow = _opened(options.source)
-    target.write(flow, options.target)
+    write = target.write_plain if options.plain else target.write
+    if write is None:
+        raise CommandError(f"--plain is for CSV and lines of JSON; {target.name} has types of its own")
+    write(flow, options.target)
     length = known_length(flow)
     print(f"{options.target}: {length} datapoints of {source.name} as {target.name}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any, final
 
@@ -13,17 +14,13 @@ from ..formats.lmdb import LMDBData, LMDBSerializer
 from ..formats.tables import (
     ArrowData,
     ArrowSerializer,
-    CSVData,
-    CSVSerializer,
-    JSONLData,
-    JSONLSerializer,
     ParquetData,
     ParquetSerializer,
-    SVMLightData,
     arrow_version,
     parquet_version,
 )
 from ..formats.tar import TarData, write_tar
+from ..formats.text import CSVData, CSVSerializer, JSONLData, JSONLSerializer, SVMLightData
 from ..formats.tfrecord import TFRecordData, TFRecordSerializer
 from ..storage import printable
 from ._state_commands import CommandError
@@ -41,6 +38,7 @@ class FileFormat:
         suffixes: of files' names.
         read: makes a flow, in the file's order, of a path.
         write: writes a flow to a path; None where nothing here does.
+        write_plain: as `write`, with what the format has no types for converted; None where it has.
         version: returns the version that a file of ours says it has, and None for a file of others; None
             where the format has no place for it.
     """
@@ -49,6 +47,7 @@ class FileFormat:
     suffixes: tuple[str, ...]
     read: Callable[[str], DataFlow]
     write: Callable[[Any, str], None] | None = None
+    write_plain: Callable[[Any, str], None] | None = None
     version: Callable[[str], int | None] | None = None
 
 
@@ -89,9 +88,9 @@ def _named(flow: Any) -> tuple[list[str], Iterator[Any]]:
     return [str(name) for name in names], chain([first], datapoints)
 
 
-def _write_csv(flow: Any, path: str) -> None:
+def _write_csv(flow: Any, path: str, plain: bool = False) -> None:
     names, whole = _named(flow)
-    CSVSerializer.save(whole, path, names)
+    CSVSerializer.save(whole, path, names, plain=plain)
 
 
 def _write_hdf5(flow: Any, path: str) -> None:
@@ -100,34 +99,46 @@ def _write_hdf5(flow: Any, path: str) -> None:
     HDF5Serializer.save(rows, path, names)
 
 
+def _compressed(suffix: str) -> tuple[str, ...]:
+    return tuple(f"{suffix}{end}" for end in (".gz", ".bz2", ".xz"))
+
+
 _FORMATS = (
     FileFormat(
         "LMDB",
         (".lmdb", ".mdb"),
         lambda path: LMDBSerializer.load(path, shuffle=False),
         LMDBSerializer.save,
-        lambda path: _version_of_records(lambda path: LMDBData(path, shuffle=False), path),
+        version=lambda path: _version_of_records(lambda path: LMDBData(path, shuffle=False), path),
     ),
     FileFormat(
         "TFRecord",
         (".tfrecord", ".tfrecords"),
         TFRecordSerializer.load,
         TFRecordSerializer.save,
-        lambda path: _version_of_records(TFRecordData, path),
+        version=lambda path: _version_of_records(TFRecordData, path),
     ),
-    FileFormat("NumPy archive", (".npz",), _read_npz, NumpySerializer.save, numpy_version),
+    FileFormat("NumPy archive", (".npz",), _read_npz, NumpySerializer.save, version=numpy_version),
     FileFormat("NumPy array", (".npy",), lambda path: NumpyData(path, shuffle=False)),
     FileFormat(
         "HDF5",
         (".h5", ".hdf5"),
         lambda path: HDF5Serializer.load(path, shuffle=False),
         _write_hdf5,
-        hdf5_version,
+        version=hdf5_version,
     ),
-    FileFormat("Parquet", (".parquet",), ParquetData, ParquetSerializer.save, parquet_version),
-    FileFormat("Arrow", (".arrow", ".feather"), ArrowData, ArrowSerializer.save, arrow_version),
-    FileFormat("CSV", (".csv",), CSVData, _write_csv),
-    FileFormat("lines of JSON", (".jsonl",), JSONLData, JSONLSerializer.save),
+    FileFormat("Parquet", (".parquet",), ParquetData, ParquetSerializer.save, version=parquet_version),
+    FileFormat("Arrow", (".arrow", ".feather"), ArrowData, ArrowSerializer.save, version=arrow_version),
+    FileFormat("CSV", (".csv",), CSVData, _write_csv, partial(_write_csv, plain=True)),
+    FileFormat(
+        "lines of JSON",
+        (".jsonl",),
+        JSONLData,
+        JSONLSerializer.save,
+        partial(JSONLSerializer.save, plain=True),
+    ),
+    FileFormat("compressed CSV", _compressed(".csv"), CSVData),
+    FileFormat("compressed lines of JSON", _compressed(".jsonl"), JSONLData),
     FileFormat("SVMLight", (".svm", ".svmlight", ".libsvm"), lambda path: SVMLightData(path, shuffle=False)),
     FileFormat("tar", (".tar",), TarData, write_tar),
 )

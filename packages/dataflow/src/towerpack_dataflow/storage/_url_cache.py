@@ -8,8 +8,9 @@ import logging
 import os
 import re
 import stat
+import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import final
@@ -92,24 +93,43 @@ class UrlCache:
         """
         path = self._folder / f"{_digest(name, source.version)}.whole" / _file_name(name)
         if not (source.lasting and _touch(path)):
-            if source.size > self._max_bytes:
-                raise StorageError(
-                    f"{name} has {source.size} bytes, and the cache in {self._folder} may have "
-                    f"{self._max_bytes}; give a UrlCache with a larger max_bytes"
-                )
-            self._copy(name, source, path)
+            self._check_size(name, source.size)
+            offsets = range(0, source.size, _BLOCK)
+            parts = (source.read(offset, min(_BLOCK, source.size - offset)) for offset in offsets)
+            self._copy(name, parts, path)
         return str(path)
 
-    def _copy(self, name: str, source: StoredBytes, path: Path) -> None:
-        reading = False
+    def made(self, name: str, version: str, make: Callable[[], Iterator[bytes]]) -> str:
+        """Returns the path of a file that is made of another one, if it is not there.
+
+        Args:
+            name: of the other file, without credentials.
+            version: changes when the other file does.
+            make: yields the bytes.
+
+        Raises:
+            StorageError: there are more bytes than the budget, or the file cannot be written.
+        """
+        path = self._folder / f"{_digest(name, version)}.whole" / _file_name(name)
+        if not _touch(path):
+            self._copy(name, make(), path)
+        return str(path)
+
+    def _copy(self, name: str, parts: Iterator[bytes | memoryview], path: Path) -> None:
+        reading, size = False, 0
         try:
             with create_file(path) as out:
-                for offset in range(0, source.size, _BLOCK):
+                while True:
                     reading = True
-                    block = source.read(offset, min(_BLOCK, source.size - offset))
+                    part = next(parts, None)
+                    if part is None:
+                        break
+                    size += len(part)
+                    self._check_size(name, size)
                     reading = False
-                    out.write(block)
-            self._count(source.size)
+                    out.write(part)
+                reading = False
+            self._count(size)
         except OSError as error:
             if reading:
                 raise
@@ -117,6 +137,13 @@ class UrlCache:
                 f"{name} cannot be copied into the cache in {self._folder}: {error.strerror or error}. Give "
                 "a UrlCache in a folder that can be written to and has room, or set TOWERPACK_CACHE to one"
             ) from error
+
+    def _check_size(self, name: str, size: int) -> None:
+        if size > self._max_bytes:
+            raise StorageError(
+                f"{name} has {size} bytes, and the cache in {self._folder} may have {self._max_bytes}; "
+                "give a UrlCache with a larger max_bytes"
+            )
 
     def get(self, block: str) -> bytes | None:
         """Returns a block; None if it is not there, or damaged."""
@@ -220,7 +247,8 @@ def _file_name(name: str) -> str:
 def _touch(path: Path) -> bool:
     """Marks a file as used now, and returns whether it is there."""
     with suppress(OSError):  # on a read-only disk, or of another user
-        os.utime(path)
+        # The time of the last change stays: it is a part of the file's version for those who read it.
+        os.utime(path, ns=(time.time_ns(), os.stat(path).st_mtime_ns))
     return path.is_file()
 
 
@@ -258,7 +286,7 @@ def _entries(folder: Path) -> list[tuple[int, int, str]]:
             if not (stat.S_ISREG(status.st_mode) and _OWN.fullmatch(os.path.relpath(path, folder))):
                 continue
             if not path.endswith(".tmp"):
-                found.append((status.st_mtime_ns, status.st_size, path))
+                found.append((max(status.st_atime_ns, status.st_mtime_ns), status.st_size, path))
             else:
                 remove_unlocked(Path(path))
     return found

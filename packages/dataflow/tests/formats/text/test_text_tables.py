@@ -107,8 +107,8 @@ def test_a_damaged_index_is_refused_or_still_right(data, tmp_path_factory):
         assert "indexed.jsonl.index: the" in str(error)
 
 
-def test_arrays_become_lists_and_a_last_line_needs_no_end(tmp_path):
-    JSONLSerializer.save([[np.arange(2), np.float32(0.5)]], tmp_path / "a")
+def test_arrays_become_lists_if_asked_and_a_last_line_needs_no_end(tmp_path):
+    JSONLSerializer.save([(np.arange(2), np.float32(0.5))], tmp_path / "a", plain=True)
     (tmp_path / "a").write_bytes((tmp_path / "a").read_bytes() + b'{"b": 1}')
     assert list(JSONLData(tmp_path / "a")) == [[[0, 1], 0.5], {"b": 1}]
 
@@ -119,7 +119,8 @@ def test_arrays_become_lists_and_a_last_line_needs_no_end(tmp_path):
         (b"{1", "record 20, at byte .*: the line is no JSON"),
         (b"5", "neither an object nor an array"),
         (b"\xff", "can't decode byte 0xff"),
-        (b"", "the line is no JSON"),
+        (b'{"a": {"b": 1, "b": 2}}', "an object has two values of the name 'b'"),
+        (b"[1]\r[2]\r", "the line is no JSON: Extra data.*; its lines end with a return alone"),
         (b"[" * 100_000, "the line is no JSON"),
     ],
 )
@@ -212,13 +213,36 @@ def test_wrong_arguments_are_refused(tmp_path):
 
 def test_rows_of_svmlight(tmp_path):
     features = np.array([[0, 1.5, 0], [2, 0, 0], [0, 0, 3]])
-    dump_svmlight_file(features, [1, -1, 1], str(tmp_path / "a.svm"), zero_based=False)
-    flow = SVMLightData(tmp_path / "a.svm", shuffle=False)
-    assert same([row for row, _ in flow], list(features)) and flow.datapoint(0, 1)[1] == -1
-    check_dataflow(SVMLightData(tmp_path / "a.svm"), positions=1)
+    for zero_based in (False, True):
+        dump_svmlight_file(features, [1, -1, 1], str(tmp_path / "a.svm"), zero_based=zero_based)
+        flow = SVMLightData(tmp_path / "a.svm", shuffle=False, zero_based=zero_based)
+        assert same([row for row, _ in flow], list(features)) and flow.datapoint(0, 1)[1] == -1
+    check_dataflow(SVMLightData(tmp_path / "a.svm", zero_based=True), positions=1)
     (tmp_path / "bad.svm").write_text("1 a:b\n")
     with pytest.raises(FormatError, match=r"bad.svm is no SVMlight file, or is damaged"):
         SVMLightData(tmp_path / "bad.svm")
+
+
+def test_a_row_of_svmlight_means_the_same_in_each_file(tmp_path, caplog):
+    (tmp_path / "train.svm").write_text("1 1:1 2:5 4:2\n")
+    (tmp_path / "test.svm").write_text("0 2:5\n1\n")
+    train, test = (SVMLightData(tmp_path / f"{name}.svm", False, n_features=5) for name in ("train", "test"))
+    assert same(train.datapoint(0, 0)[0], np.array([1, 5, 0, 2, 0.0]))
+    assert same([row for row, _ in test], [np.array([0, 5, 0, 0, 0.0]), np.zeros(5)]) and not caplog.text
+    assert len(SVMLightData(tmp_path / "test.svm", False).datapoint(0, 0)[0]) == 2
+    assert "test.svm has 2 features, as its largest index says; give n_features" in caplog.text
+    (tmp_path / "zero.svm").write_text("1 0:1 2:5\n")
+    for arguments, kind, message in [
+        ({}, FormatError, r"zero\.svm has the index 0: .* give zero_based=True"),
+        (
+            {"zero_based": True, "n_features": 2},
+            FormatError,
+            r"has the index 2, and n_features=2 features end at 1",
+        ),
+        ({"n_features": 0}, ArgumentError, "n_features is an integer from 1 up"),
+    ]:
+        with pytest.raises(kind, match=message):
+            SVMLightData(tmp_path / "zero.svm", **arguments)
 
 
 def test_an_empty_file_has_no_lines(tmp_path):

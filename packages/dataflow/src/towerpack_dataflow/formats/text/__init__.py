@@ -1,0 +1,16 @@
+"""Tables in text files: CSV, lines of JSON, SVMLight; row by row."""
+
+from ._csv_data import CSVData, index_csv
+from ._csv_serializer import CSVSerializer
+from ._jsonl_data import JSONLData, JSONLSerializer, index_jsonl
+from ._svmlight_data import SVMLightData
+
+__all__ = [
+    "CSVData",
+    "CSVSerializer",
+    "JSONLData",
+    "JSONLSerializer",
+    "SVMLightData",
+    "index_csv",
+    "index_jsonl",
+]

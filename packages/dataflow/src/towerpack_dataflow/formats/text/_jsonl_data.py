@@ -1,0 +1,170 @@
+"""`JSONLData` and `JSONLSerializer`: a line of JSON for each datapoint."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any, final
+
+from ... import _argument_checks as arguments
+from ..._errors import FormatError, SendError
+from ...sources._as_dataflow import as_dataflow
+from ...storage import URL, create_file
+from .._progress import with_progress
+from .._record_flow import RecordFlow
+from ._plain_values import checked_value
+from ._text_records import LINES, TextRecords, index_text
+
+__all__ = ["JSONLData", "JSONLSerializer", "index_jsonl"]
+
+
+@final
+class JSONLData(RecordFlow):
+    """Yields the lines of a file of JSON; addressable.
+
+    Where each line begins is read from the index beside the file, if `index_jsonl` has written one; else the
+    file is read for it when the flow is made. Blank lines, and a mark of byte order at the beginning, are
+    left out.
+
+    Args:
+        path: of the file; each line is an object, which is a datapoint that is a dict, or an array, which is
+            one that is a list. Of a file compressed by gzip, bzip2 or xz, or in an encoding such as UTF-16, a
+            decoded copy is kept in the cache of `local_path`.
+        shuffle: whether each epoch has an order of its own.
+        encoding: of the text, such as "cp1252".
+
+    Raises:
+        ArgumentError: there is no such encoding.
+        OSError: the file is missing, or may not be read.
+        FormatError: the index is damaged, or the file is compressed and damaged; a pass raises it for a line
+            that is neither, or has an object with two values of one name.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/words.jsonl"
+        >>> JSONLSerializer.save([{"text": "one", "label": 1}, {"text": "two", "label": 2}], path)
+        >>> JSONLData(path).datapoint(0, 1)
+        {'text': 'two', 'label': 2}
+    """
+
+    _holds = ()
+    _steady = True
+
+    def __init__(self, path: URL, shuffle: bool = False, encoding: str = "utf-8") -> None:
+        """Finds the lines."""
+        super().__init__(TextRecords(path, _parsed, LINES, encoding), shuffle)
+
+
+@final
+class JSONLSerializer:
+    """Writes a flow as lines of JSON, and reads the same values: what JSON has no place for is refused."""
+
+    @staticmethod
+    def save(df: Any, path: URL, *, plain: bool = False) -> None:
+        """Writes one pass of a flow, a line for each datapoint.
+
+        Args:
+            df: the flow, or what can stand in its place; datapoints are lists, or dicts with texts as keys,
+                of numbers, text, booleans, None, and lists and dicts of these.
+            path: of the file. One that exists is replaced.
+            plain: whether NumPy's arrays and scalars are written, too, as the lists and numbers of Python as
+                which they are read, and tuples as lists.
+
+        Raises:
+            OSError: the file cannot be written.
+            SendError: a datapoint holds what JSON has not, such as bytes or a number that is not finite, or
+                what would be read as something else. A file that is there stays as it was.
+        """
+        plain = arguments.flag("plain", plain)
+        with create_file(path) as file:
+            for number, datapoint in enumerate(
+                with_progress(as_dataflow(df), f"writing {os.path.basename(path)}")
+            ):
+                try:
+                    file.write(_line(datapoint, plain))
+                except _REFUSALS as error:
+                    raise SendError(
+                        f"{os.fspath(path)}, datapoint {number}: JSON cannot hold it: "
+                        f"{_component(datapoint, plain)}{error}"
+                    ) from error
+
+    @staticmethod
+    def load(path: URL, shuffle: bool = False) -> JSONLData:
+        """Returns `JSONLData(path, shuffle)`."""
+        return JSONLData(path, shuffle)
+
+
+def index_jsonl(path: URL, encoding: str = "utf-8") -> int:
+    """Writes the index of a file of JSON, `<path>.index`, so that flows over the file are made at once.
+
+    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
+    if the file has been replaced since.
+
+    Args:
+        path: of the file.
+        encoding: of the text.
+
+    Returns:
+        the number of lines, without blank ones.
+
+    Raises:
+        ArgumentError: the file is compressed, or in an encoding such as UTF-16, so that a copy of it is read;
+            or there is no such encoding.
+        OSError: the file cannot be read, or the index cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/words.jsonl"
+        >>> JSONLSerializer.save([{"text": "one"}, {"text": "two"}], path)
+        >>> index_jsonl(path)
+        2
+    """
+    return index_text(path, LINES, encoding)
+
+
+_REFUSALS = (TypeError, ValueError, RecursionError)
+
+
+def _line(datapoint: Any, plain: bool) -> bytes:
+    value = checked_value(datapoint, plain)
+    if not isinstance(value, (dict, list)):
+        raise TypeError(f"a line is a list or a dict; received {datapoint!r:.60}")
+    return json.dumps(value, allow_nan=False, ensure_ascii=False).encode() + b"\n"
+
+
+def _component(datapoint: Any, plain: bool) -> str:
+    """Returns the name of the component that JSON does not hold, and its value, for a message."""
+    parts: Iterator[tuple[Any, Any]] = iter(())
+    if isinstance(datapoint, (list, tuple)):
+        parts = enumerate(datapoint)
+    elif isinstance(datapoint, dict):
+        parts = iter(datapoint.items())
+    for name, part in parts:
+        try:
+            _line([part], plain)
+        except _REFUSALS:
+            return f"component {name!r}, {part!r:.60}: "
+    return ""
+
+
+def _parsed(line: str) -> Any:
+    try:
+        value = json.loads(line, object_pairs_hook=_object)
+    except (ValueError, RecursionError) as error:
+        hint = (
+            "; its lines end with a return alone, and with a newline they can be read" if "\r" in line else ""
+        )
+        raise FormatError(f"the line is no JSON: {error}{hint}") from error
+    if not isinstance(value, (dict, list)):
+        raise FormatError(f"the line is neither an object nor an array of JSON: {line:.60}")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"an object has two values of the name {twice!r:.60}")
+    return found

@@ -1,0 +1,64 @@
+"""Values of text formats, which have no dtypes: those that come back as they are, and conversions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+__all__ = ["checked_value", "plain_scalar"]
+
+_NUMBERS: Final = "biuf"
+_KEPT: Final = frozenset({bool, int, float, str, type(None)})
+_CONVERT: Final = "plain=True writes it as plain values"
+
+
+def checked_value(value: Any, plain: bool) -> Any:
+    """Returns a value that JSON holds.
+
+    Args:
+        value: any.
+        plain: whether what is read otherwise is converted: NumPy's scalars and arrays to Python's numbers
+            and lists, tuples to lists.
+
+    Raises:
+        TypeError: JSON has no such value, or it would be read as another one.
+
+    Example:
+        >>> checked_value({"x": (1, np.float32(0.5))}, plain=True)
+        {'x': [1, 0.5]}
+    """
+    kind = type(value)
+    if kind in _KEPT:
+        return value
+    if kind is list:
+        return [checked_value(part, plain) for part in value]
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise TypeError(f"keys are text; received the key {key!r:.60}")
+        return {key: checked_value(part, plain) for key, part in value.items()}
+    if isinstance(value, (np.ndarray, np.generic, tuple)):
+        if not plain:
+            raise TypeError(f"a {kind.__name__} would be read as plain values; {_CONVERT}")
+        return checked_value(_converted(value), plain)
+    raise TypeError(f"a {kind.__name__} has no place in it")
+
+
+def plain_scalar(value: Any) -> Any:
+    """Returns a scalar of NumPy's as a number or text of Python's, and another value as it is.
+
+    Raises:
+        TypeError: Python has no such number.
+    """
+    return _converted(value) if isinstance(value, np.generic) else value
+
+
+def _converted(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError("a masked array has values that are none; write its data and its mask")
+    if value.dtype.kind not in f"{_NUMBERS}U" or isinstance(value, np.longdouble):
+        raise TypeError(f"the dtype {value.dtype} has no plain values")
+    return value.tolist()
