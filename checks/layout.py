@@ -41,6 +41,7 @@ _SMALL = {
     "_file_monitors.py": "what hooks and trainers have by default: four monitors that do not know each other",
     "_progress.py": "serves formats that do not know each other",
     "_run_files.py": "the names that those who write and those who read a run's files agree on",
+    "_shown_value.py": "serves writers of formats that do not know each other",
     "_step_fetch.py": "what a callback declares; loops and trainers know it without knowing callbacks",
     "_step_timeout.py": "one callback, which has nothing in common with the others that stop a training",
     "_datapoint_size.py": "serves measurements and workers, which do not know each other",

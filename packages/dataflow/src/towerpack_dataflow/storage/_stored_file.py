@@ -46,6 +46,7 @@ class StoredFile:
         name: the URL, without credentials.
         size: in bytes.
         version: a word that changes when the file does.
+        lasting: whether that is sure, also in later runs.
 
     Args:
         url: as `as_url` gives it.
@@ -57,6 +58,7 @@ class StoredFile:
         """Takes over `source`."""
         self._url, self._source, self._reopen = url, source, reopen
         self.name, self.size, self.version = printable(url), source.size, source.version
+        self.lasting = source.lasting
 
     def read(self, offset: int = 0, size: int | None = None) -> memoryview:
         """Returns bytes of the file. Those of a local file are not copied, and stay valid when it is closed.

@@ -131,6 +131,7 @@ def test_a_late_value_of_another_type_is_refused(tmp_path, serializer, before, l
     "value",
     [
         2**63,
+        10**5000,
         -(2**63) - 1,
         (1, 2),
         {1, 2},
@@ -156,7 +157,7 @@ def test_a_late_value_of_another_type_is_refused(tmp_path, serializer, before, l
         np.datetime64(2**62, "D"),
         np.datetime64(1, "ps"),
     ],
-    ids=lambda value: f"{type(value).__name__} {str(value)[:20]!a}",
+    ids=lambda value: type(value).__name__,
 )
 def test_what_would_come_back_otherwise_is_refused(tmp_path, serializer, value):
     with pytest.raises(SendError, match=r"datapoint 1, component 'a': (Parquet|Arrow) "):

@@ -204,6 +204,7 @@ def test_files_of_blank_lines_alone(tmp_path, caplog):
         (tmp_path / "a").write_bytes(content)
         assert len(JSONLData(tmp_path / "a")) == 0 == index_jsonl(tmp_path / "a")
         assert list(JSONLData(tmp_path / "a")) == [] and not caplog.text
+        (tmp_path / "a.index").unlink()
     (tmp_path / "b").write_bytes(b"\n\n")
     with pytest.raises(FormatError, match="its first line is to have a name for each column"):
         CSVData(tmp_path / "b")

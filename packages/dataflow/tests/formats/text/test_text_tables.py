@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from any_datapoints import few_examples
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
@@ -51,6 +52,7 @@ def test_lines_of_json(jsonl):
     assert os.listdir(jsonl.parent) == ["data.jsonl"]
 
 
+@few_examples()
 @given(st.lists(st.lists(JSON) | st.dictionaries(st.text(), JSON)))
 def test_any_json_comes_back(tmp_path_factory, values):
     path = tmp_path_factory.getbasetemp() / "any.jsonl"
@@ -91,6 +93,7 @@ def test_an_index_is_used_and_not_believed(tmp_path):
         list(flow)
 
 
+@few_examples()
 @given(data=st.data())
 def test_a_damaged_index_is_refused_or_still_right(data, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "indexed.jsonl"
@@ -237,7 +240,7 @@ def test_a_row_of_svmlight_means_the_same_in_each_file(tmp_path, caplog):
         (
             {"zero_based": True, "n_features": 2},
             FormatError,
-            r"has the index 2, and n_features=2 features end at 1",
+            r"has the index 2, and the last one of n_features=2 is 1",
         ),
         ({"n_features": 0}, ArgumentError, "n_features is an integer from 1 up"),
     ]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..._errors import FormatError
+from .._shown_value import shown
 
 __all__ = ["KIND_KEY", "NONE", "arrow_column", "kind_of", "numpy_kind", "stored_dtype", "written_kind"]
 
@@ -75,7 +76,7 @@ def written_kind(field: Any) -> str | None:
     except (ValueError, TypeError):  # from NumPy, about the unit of a time
         pass
     raise FormatError(
-        f"column {field.name!r} has values of the kind {text!r:.60}, which this release does not read; "
+        f"column {field.name!r} has values of the kind {shown(text)}, which this release does not read; "
         "the file is of a later release, or damaged"
     )
 
@@ -150,7 +151,7 @@ def _numbers(numbers: np.ndarray, missing: np.ndarray | None) -> Any:
 def _compare(values: Sequence[Any], read: Sequence[Any]) -> None:
     for value, back in zip(values, read):
         if not _identical(value, back):
-            raise ValueError(f"it would be read as {back!r:.60}")
+            raise ValueError(f"it would be read as {shown(back)}")
 
 
 def _identical(value: Any, back: Any) -> bool:

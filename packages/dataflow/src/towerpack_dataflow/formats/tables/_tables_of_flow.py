@@ -13,6 +13,7 @@ from ..._errors import ArgumentError, SendError
 from ...sources._as_dataflow import as_dataflow
 from ...storage import URL
 from .._progress import with_progress
+from .._shown_value import shown
 from ._arrow_kinds import KIND_KEY, NONE, arrow_column, kind_of
 
 __all__ = ["refusing", "tables_of", "version_in"]
@@ -91,7 +92,7 @@ class _Columns:
         for number, row in enumerate(rows, begin):
             if not isinstance(row, dict) or row.keys() != names:
                 raise SendError(
-                    f"datapoint {number} is to be a dict with the keys {[*names]}; received {row!r:.100}"
+                    f"datapoint {number} is to be a dict with the keys {[*names]}; received {shown(row, 100)}"
                 )
         return pa.table({name: self._column(name, [row[name] for row in rows], begin) for name in names})
 
@@ -113,11 +114,13 @@ class _Columns:
 
         if not isinstance(first, dict) or not first:
             raise SendError(
-                f"datapoint 0 is to be a dict with a key for each column; received {first!r:.100}"
+                f"datapoint 0 is to be a dict with a key for each column; received {shown(first, 100)}"
             )
         for name in first:
             if type(name) is not str or not _is_unicode(name):
-                raise SendError(f"datapoint 0 has the key {name!r:.100}; {self._file} takes text as keys")
+                raise SendError(
+                    f"datapoint 0 has the key {shown(name, 100)}; {self._file} takes text as keys"
+                )
         self._kinds = dict.fromkeys(first, NONE)
         self._types = dict.fromkeys(first, pa.null())
 
@@ -146,7 +149,7 @@ class _Columns:
             if found not in (NONE, kind) and kind != NONE:
                 raise SendError(
                     f"datapoint {number}, component {name!r}: {self._file} has one type in a column, here "
-                    f"{kind} by the values before; received {value!r:.60} of the type {found}"
+                    f"{kind} by the values before; received {shown(value)} of the type {found}"
                 )
             kind = kind if found == NONE else found
         return kind
@@ -160,7 +163,7 @@ class _Columns:
                 known = _merged(known, column.type)
             except _refusals() as found:
                 return SendError(
-                    f"datapoint {number}, component {name!r}: {self._file} cannot hold {value!r:.60} in a "
+                    f"datapoint {number}, component {name!r}: {self._file} cannot hold {shown(value)} in a "
                     f"column of the type {known}: {found}"
                 )
         return SendError(

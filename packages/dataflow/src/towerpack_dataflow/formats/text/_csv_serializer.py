@@ -11,6 +11,7 @@ from ..._errors import ArgumentError, SendError
 from ...sources._as_dataflow import as_dataflow
 from ...storage import URL, create_file
 from .._progress import with_progress
+from .._shown_value import shown
 from ._csv_data import CSVData
 from ._csv_fields import field_of
 from ._plain_values import plain_scalar
@@ -76,7 +77,9 @@ class CSVSerializer:
 def _checked_names(columns: Sequence[str]) -> list[str]:
     names = list(columns)
     if not names or len(set(names)) < len(names) or not all(type(name) is str for name in names):
-        raise ArgumentError(f"columns is a list of different texts, for the header; received {names!r:.100}")
+        raise ArgumentError(
+            f"columns is a list of different texts, for the header; received {shown(names, 100)}"
+        )
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
@@ -88,7 +91,7 @@ def _components(datapoint: Any, names: list[str], number: int) -> list[Any]:
     if isinstance(datapoint, dict) and datapoint.keys() == set(names):
         return [datapoint[name] for name in names]
     if not isinstance(datapoint, (list, tuple)) or len(datapoint) != len(names):
-        raise ArgumentError(f"datapoint {number} is to have {names}; received {datapoint!r:.100}")
+        raise ArgumentError(f"datapoint {number} is to have {names}; received {shown(datapoint, 100)}")
     return list(datapoint)
 
 
@@ -96,4 +99,4 @@ def _field(name: str, value: Any, plain: bool) -> str:
     try:
         return field_of(plain_scalar(value) if plain else value)
     except (TypeError, ValueError) as error:
-        raise SendError(f"component {name!r}: CSV cannot hold {value!r:.60}: {error}") from error
+        raise SendError(f"component {name!r}: CSV cannot hold {shown(value)}: {error}") from error

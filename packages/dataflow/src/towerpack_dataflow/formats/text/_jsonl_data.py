@@ -13,6 +13,7 @@ from ...sources._as_dataflow import as_dataflow
 from ...storage import URL, create_file
 from .._progress import with_progress
 from .._record_flow import RecordFlow
+from .._shown_value import shown
 from ._plain_values import checked_value
 from ._text_records import LINES, TextRecords, index_text
 
@@ -129,7 +130,7 @@ _REFUSALS = (TypeError, ValueError, RecursionError)
 def _line(datapoint: Any, plain: bool) -> bytes:
     value = checked_value(datapoint, plain)
     if not isinstance(value, (dict, list)):
-        raise TypeError(f"a line is a list or a dict; received {datapoint!r:.60}")
+        raise TypeError(f"a line is a list or a dict; received {shown(datapoint)}")
     return json.dumps(value, allow_nan=False, ensure_ascii=False).encode() + b"\n"
 
 
@@ -144,7 +145,7 @@ def _component(datapoint: Any, plain: bool) -> str:
         try:
             _line([part], plain)
         except _REFUSALS:
-            return f"component {name!r}, {part!r:.60}: "
+            return f"component {name!r}, {shown(part)}: "
     return ""
 
 
@@ -166,5 +167,5 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has two values of the name {twice!r:.60}")
+        raise ValueError(f"an object has two values of the name {shown(twice)}")
     return found

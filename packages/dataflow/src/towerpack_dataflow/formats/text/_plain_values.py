@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from .._shown_value import shown
+
 __all__ = ["checked_value", "plain_scalar"]
 
 _NUMBERS: Final = "biuf"
@@ -36,7 +38,7 @@ def checked_value(value: Any, plain: bool) -> Any:
     if kind is dict:
         for key in value:
             if type(key) is not str:
-                raise TypeError(f"keys are text; received the key {key!r:.60}")
+                raise TypeError(f"keys are text; received the key {shown(key)}")
         return {key: checked_value(part, plain) for key, part in value.items()}
     if isinstance(value, (np.ndarray, np.generic, tuple)):
         if not plain:

@@ -25,8 +25,9 @@ class SVMLightData(RecordFlow):
 
     A datapoint is `[features, label]`: float64 of the number of features, and a float.
 
-    A file does not say how many features there are, nor whether it counts them from 0 or 1. Give `n_features`,
-    so that a row means the same in each of several files, such as those for training and for tests.
+    A file does not say how many features there are, nor whether it counts them from 0 or 1. Give
+    `n_features`, so that a row means the same in each of several files, such as those for training and
+    for tests.
 
     Args:
         path: of the file.
@@ -98,6 +99,7 @@ def _checked_width(path: str, columns: np.ndarray, width: int | None, zero_based
         return found
     if found > width:
         raise FormatError(
-            f"{path} has the index {found - zero_based}, and n_features={width} features end at {width - zero_based}"
+            f"{path} has the index {found - zero_based}, and the last one of n_features={width} is "
+            f"{width - zero_based}"
         )
     return width

@@ -49,12 +49,13 @@ def byte_encoding(encoding: str) -> str | None:
     return name if same else None
 
 
-def open_text(url: URL, encoding: str, opened: Callable[[URL], StoredFile] = open_url) -> StoredFile:
+def open_text(url: URL, encoding: str, reader: str, opened: Callable[[URL], StoredFile]) -> StoredFile:
     """Opens a text file, or a copy in the cache where it is compressed or needs to be decoded as a whole.
 
     Args:
         url: of the file; `.gz`, `.bz2` and `.xz` are told by the first bytes.
         encoding: of the text. A copy of a file without a `byte_encoding` is in UTF-8.
+        reader: a name of the one that reads, to whom a copy belongs if its server tells no versions apart.
         opened: opens the file itself.
 
     Raises:
@@ -68,9 +69,8 @@ def open_text(url: URL, encoding: str, opened: Callable[[URL], StoredFile] = ope
         return file
     with file:
         name = os.path.abspath(file.name) if is_local(file.name) else file.name
-        copy = UrlCache().made(
-            name, f"{file.version} as {encoding}", lambda: _chunks(file, decompress, encoding)
-        )
+        version = f"{file.version} as {encoding}" if file.lasting else f"{file.version} of {reader}"
+        copy = UrlCache().made(name, version, lambda: _chunks(file, decompress, encoding))
     return open_url(copy)
 
 
@@ -108,7 +108,7 @@ def _chunks(file: StoredFile, decompress: Callable[[Any], Any] | None, encoding:
             try:
                 chunk = content.read(_CHUNK)
                 text = decoder.decode(chunk, not chunk) if decoder else ""
-            except UnicodeDecodeError as error:
+            except UnicodeError as error:
                 raise FormatError(f"{file.name} is not in {encoding}: {error}") from error
             except _ENDS_EARLY as error:
                 if decompress is None:

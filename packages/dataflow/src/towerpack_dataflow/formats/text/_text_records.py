@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from functools import partial
 from typing import Any, final
@@ -45,6 +46,7 @@ class TextRecords(OpenedRecords):
         super().__init__(path)
         self.name = self._name
         self.decode, self._kind, self._encoding = decode, kind, encoding
+        self._reader = secrets.token_hex(8)
         self._of_bytes = byte_encoding(encoding) or "utf-8"
         with open_url(path) as file:
             self._version = file.version
@@ -90,7 +92,8 @@ class TextRecords(OpenedRecords):
         return FormatError(f"{self.name}, record {number - self._skip}, at byte {begin}: {error}")
 
     def _open(self) -> StoredFile:
-        return open_text(self._path, self._encoding, partial(open_same, version=self._version))
+        opened = partial(open_same, version=self._version)
+        return open_text(self._path, self._encoding, self._reader, opened)
 
 
 def index_text(path: URL, kind: TextKind, encoding: str) -> int:
