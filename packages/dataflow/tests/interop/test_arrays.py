@@ -9,6 +9,7 @@ import pytest
 from towerpack_dataflow import (
     ArgumentError,
     BatchData,
+    ComponentError,
     DataFromGenerator,
     DataFromList,
     EmptyFlowError,
@@ -87,3 +88,10 @@ def test_without_torch_the_error_names_the_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "towerpack_dataflow.interop.torch", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'towerpack-dataflow\[torch\]'"):
         importlib.import_module("towerpack_dataflow.interop.torch")
+
+
+@pytest.mark.parametrize("value", [np.ma.masked_equal([1, 2], 2), "a\0", b"a\0"], ids=repr)
+def test_what_plain_arrays_do_not_hold_is_refused(value):
+    with pytest.raises(ComponentError, match="ArrayIterator"):
+        next(ArrayIterator([[value]]))
+    assert next(ArrayIterator([[np.ma.array([1, 2]), "a", 2**60]]))[2] == 2**60

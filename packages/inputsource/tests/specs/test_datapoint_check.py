@@ -289,3 +289,17 @@ def test_a_buffer_that_is_no_array_is_copied():
 def test_what_is_no_text_is_refused(value, message):
     with pytest.raises(DatapointTypeError, match=r"component 0 \('text'\): " + message):
         compile_check([TEXT])([value])
+
+
+@pytest.mark.parametrize("dtype", ["float32", object])
+def test_a_mask_in_a_list_is_not_dropped(dtype):
+    masked = np.ma.array(["a", "b"] if dtype is object else [1.0, 2.0], mask=[True, False])
+    for value in ([masked], [masked, [masked]], masked):
+        with pytest.raises(DatapointTypeError, match="received a masked array"):
+            of(dtype)([value])
+
+
+def test_an_integer_that_stands_among_floats_is_not_rounded():
+    with pytest.raises(DatapointTypeError, match="component 0"):
+        of("float64")([[2**53 + 1, 0.5]])
+    assert of("float64")([[2**53, 0.5]])[0].tolist() == [2**53, 0.5]

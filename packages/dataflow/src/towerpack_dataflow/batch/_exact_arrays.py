@@ -56,6 +56,8 @@ def described(value: Any) -> str:
 
 
 def _of_other_library(key: Any, value: Any) -> np.ndarray:
+    if hasattr(value, "units") or hasattr(value, "unit"):
+        raise _with_attributes(key, value)
     try:
         array = np.asarray(value)
     except Exception as error:  # it lies in a device's memory, or has a type that NumPy lacks
@@ -83,9 +85,13 @@ def _values_of(key: Any, array: np.ndarray) -> np.ndarray:
             f"MapDataComponent(ds, lambda x: x.filled(0), {key!r}), and give numpy.ma.getmaskarray(x) as "
             "another component where it is needed, or take use_list=True, which keeps it"
         )
-    raise UnlikeError(
-        f"has {type(array).__name__}, a subclass of numpy.ndarray, in component {key!r}, and a batch would "
-        f"drop its attributes, such as a unit; give numpy.asarray(x) where the values are enough, or "
+    raise _with_attributes(key, array)
+
+
+def _with_attributes(key: Any, value: Any) -> UnlikeError:
+    return UnlikeError(
+        f"has {type(value).__name__}, an array of its own class, in component {key!r}, and a batch would "
+        "drop its attributes, such as a unit; give numpy.asarray(x) where the values are enough, or "
         "take use_list=True, which keeps it"
     )
 

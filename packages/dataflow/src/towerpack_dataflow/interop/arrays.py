@@ -8,7 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import EmptyFlowError
+from .._errors import ComponentError, EmptyFlowError
+from ..flow._columns import only_values
 from ..flow._flow import DataFlow
 from ..sources._as_dataflow import as_dataflow
 
@@ -29,6 +30,7 @@ class ArrayIterator(Iterator[Any]):
 
     Raises:
         ArgumentError: `epochs` is neither an integer above 0 nor `None`.
+        ComponentError: an array has a mask or a unit, or text ends in NULs; raised while iterating.
         EmptyFlowError: a pass of an endless iteration gives nothing; raised while iterating.
 
     Example:
@@ -89,4 +91,19 @@ def _arrays(datapoint: Any) -> Any:
         return datapoint._make(map(_arrays, datapoint))
     if isinstance(datapoint, (list, tuple)):
         return tuple(map(_arrays, datapoint))
-    return np.asarray(datapoint)
+    return _array(datapoint)
+
+
+def _array(value: Any) -> np.ndarray:
+    if isinstance(value, np.ndarray) and not only_values(value):
+        raise ComponentError(
+            f"ArrayIterator gives plain arrays, without masks and units; received {type(value).__name__}. "
+            "Give x.filled(0) or numpy.asarray(x) in a MapDataComponent below"
+        )
+    array: np.ndarray = np.asarray(value)
+    if isinstance(value, (str, bytes)) and array.item() != value:
+        raise ComponentError(
+            f"ArrayIterator received {value!r}, and NumPy drops NULs at the end of text; make it an array of "
+            "integers in a MapDataComponent below"
+        )
+    return array

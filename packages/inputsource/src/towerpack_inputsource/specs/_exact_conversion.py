@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NoReturn, final
 
 import numpy as np
@@ -46,8 +47,7 @@ class NumberConversion:
             DatapointTypeError: the value is of another kind, or something would get lost.
             DatapointShapeError: lists of unequal length make no array.
         """
-        if isinstance(value, np.ma.MaskedArray):
-            self._refuse_mask(value)
+        _refuse_mask(value, self._label, self._number)
         if isinstance(value, (np.ndarray, np.generic)):
             return self._of_array(np.asarray(value))
         return self._of_python(value)
@@ -68,12 +68,17 @@ class NumberConversion:
 
     def _of_python(self, value: Any) -> Array:
         declared = self._dtype
+        members = list(_members(value)) if isinstance(value, (list, tuple)) else ()
+        for member in members:
+            _refuse_mask(member, self._label, self._number)
         try:
             plain = np.asarray(value)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise DatapointShapeError(
                 f"{self._label}: cannot make an array of the received value: {error}"
             ) from error
+        if plain.dtype.kind in "fc" and not all(map(_is_float, members)):
+            raise self._not_a_value(value)
         if plain.dtype == declared:
             return np.array(plain)  # the value may be a buffer, which somebody may write to
         if plain.dtype.kind == "c" and declared.kind != "c":
@@ -86,13 +91,6 @@ class NumberConversion:
             if not kept(converted, plain):
                 raise self._not_a_value(value)
         return converted
-
-    def _refuse_mask(self, value: Any) -> None:
-        if np.ma.is_masked(value):
-            raise DatapointTypeError(
-                f"{self._label}: received a masked array, and TensorFlow has no masks. Fill it in the flow: "
-                f"MapDataComponent(df, lambda x: x.filled(0), {self._number})."
-            )
 
     def _not_a_value(self, value: Any) -> DatapointError:
         return DatapointTypeError(
@@ -127,6 +125,8 @@ class TextConversion:
         """
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "OSU":
             raise _wrong_dtype(value.dtype, "str", self._label, self._number)
+        for member in _members(value) if isinstance(value, (list, tuple)) else (value,):
+            _refuse_mask(member, self._label, self._number)
         array: Array = np.asarray(value, dtype=object)
         for text in array.ravel():
             if type(text) is not bytes:
@@ -146,6 +146,27 @@ class TextConversion:
         raise DatapointTypeError(
             f"{self._label}: received {what}, declared are strings. Give str or bytes, for example by "
             f"MapDataComponent(df, function, {self._number})."
+        )
+
+
+def _members(value: Any) -> Iterator[Any]:
+    for member in value:
+        if isinstance(member, (list, tuple)):
+            yield from _members(member)
+        else:
+            yield member
+
+
+def _is_float(value: Any) -> bool:
+    """Returns whether float64 holds a value; NumPy rounds integers that stand among floats."""
+    return not isinstance(value, (int, np.integer)) or int(float(value)) == value
+
+
+def _refuse_mask(value: Any, label: str, number: int) -> None:
+    if isinstance(value, np.ma.MaskedArray) and np.any(np.ma.flatten_mask(np.ma.getmaskarray(value))):
+        raise DatapointTypeError(
+            f"{label}: received a masked array, and TensorFlow has no masks. Fill it in the flow: "
+            f"MapDataComponent(df, lambda x: x.filled(0), {number})."
         )
 
 
