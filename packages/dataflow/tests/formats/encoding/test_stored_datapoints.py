@@ -146,7 +146,7 @@ def test_what_pyarrow_wrote_is_refused_with_the_command_that_rewrites_it():
         (b"hello, this is text", "no datapoint"),
         (pack_record([1])[:-1], "damaged"),
         (pack_record([1]) + b"\0", "its frames end at"),
-        (b"TWDP\x02" + pack_record([1])[5:], "version 2, and this release reads version 1"),
+        (b"TWDP\x03" + pack_record([1])[5:], "version 3, and this release reads versions 1 and 2"),
         (b"TWDP\x01\0\0\0" + b"\xff" * 8, "do not fit"),
         (pickle.dumps([1, 2, 3])[:-3], "a pickle that cannot be read"),
         (original([np.zeros(3)])[:-1], "no datapoint"),
@@ -158,6 +158,16 @@ def test_what_pyarrow_wrote_is_refused_with_the_command_that_rewrites_it():
 def test_damaged_records(damaged, found):
     with pytest.raises(FormatError, match=found):
         decode_stored(damaged)
+
+
+@given(st.data())
+def test_a_record_with_a_checksum_notices_each_changed_bit(data):
+    record = bytearray(pack_record(DATAPOINT, checksum=True))
+    assert_same(decode_stored(bytearray(record)), DATAPOINT)
+    bit = data.draw(st.integers(0, 8 * len(record) - 1))
+    record[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(FormatError):
+        decode_stored(record)
 
 
 @given(st.binary(max_size=200), st.booleans())

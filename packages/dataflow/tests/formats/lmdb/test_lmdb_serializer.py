@@ -1,6 +1,8 @@
 """Flows as LMDB files, and those that Tensorpack wrote."""
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -67,6 +69,61 @@ def test_no_file_is_left_by_a_failure(tmp_path):
     with pytest.raises(ZeroDivisionError):
         LMDBSerializer.save(DataFromGenerator(lambda: (1 / 0 for _ in "x")), tmp_path / "points.lmdb")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_changed_bit_in_a_datapoint_is_refused(tmp_path):
+    path = tmp_path / "points.lmdb"
+    LMDBSerializer.save([[np.full(5000, 0xABCDEF, np.int64)], [1]], path)
+    content = bytearray(path.read_bytes())
+    content[content.index((0xABCDEF).to_bytes(8, "little") * 100)] ^= 1
+    path.write_bytes(content)
+    flow = LMDBSerializer.load(path, shuffle=False)
+    with pytest.raises(FormatError, match=r"points.lmdb, record b'0{8}': .*its checksum is wrong"):
+        next(iter(flow))
+
+
+SAVING = """
+import os, resource, sys
+import numpy as np
+from towerpack_dataflow import LMDBSerializer
+path, limit, frequency = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if limit:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    LMDBSerializer.save([[np.zeros(20000)] for _ in range(50)], path, write_frequency=frequency)
+except OSError as error:
+    print(os.strerror(error.errno), error.filename)
+"""
+
+
+def saving(path, limit, frequency):
+    arguments = [sys.executable, "-c", SAVING, str(path), str(limit), str(frequency)]
+    child = subprocess.run(arguments, capture_output=True, text=True, timeout=100)
+    assert child.returncode == 0, child.stderr
+    return child.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("frequency", [1, 5000])
+def test_a_file_larger_than_allowed_is_an_error_of_the_system(tmp_path, frequency):
+    path = tmp_path / "points.lmdb"
+    path.write_bytes(b"before")
+    assert saving(path, 2**20, frequency) == f"File too large {path}\n"
+    assert [file.name for file in tmp_path.iterdir()] == ["points.lmdb"] and path.read_bytes() == b"before"
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_an_error_of_the_system(tmp_path):
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(tmp_path)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only the superuser may mount a small disk")
+    try:
+        assert (
+            saving(tmp_path / "points.lmdb", 0, 5000) == f"No space left on device {tmp_path}/points.lmdb\n"
+        )
+        assert not list(tmp_path.iterdir())
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_what_tensorpack_wrote(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import Any, Final
 
 from ..._errors import FormatError, MessageError
@@ -11,18 +12,24 @@ from ._messages import pack_message, unpack_message
 __all__ = ["RECORD_MAGIC", "RECORD_VERSION", "pack_record", "record_version", "unpack_record"]
 
 RECORD_MAGIC: Final = b"TWDP"
-RECORD_VERSION: Final = 1
+RECORD_VERSION: Final = 2
+"""Of records with a checksum; those without have version 1, in files that have checksums of their own."""
 
 _HEADER = struct.Struct("<4sHHI")  # magic, version, zero, number of frames
+_CHECKSUM = struct.Struct("<I")  # in version 2, after the header: CRC32 of all other bytes
 _SIZE = struct.Struct("<Q")
 _ALIGNMENT = 16  # the largest of any number; and what memory from malloc begins at
 
 
-def pack_record(value: Any) -> bytes:
+def pack_record(value: Any, checksum: bool = False) -> bytes:
     """Encodes a datapoint as the bytes of one record, which say their format and its version.
 
-    A record is a header, the size of each frame of `pack_message(value)`, and these frames, each of which
-    begins at a multiple of 16 bytes, so that arrays need no copy of their own when the record is read.
+    A record is a header, a checksum, the size of each frame of `pack_message(value)`, and these frames. Each
+    frame begins at a multiple of 16 bytes, so that arrays need no copy of their own when the record is read.
+
+    Args:
+        value: the datapoint.
+        checksum: whether a changed bit is noticed when the record is read; for files without checksums.
 
     Raises:
         SendError: something in `value` is neither an array, a number, a string, bytes, None, nor a container
@@ -35,11 +42,21 @@ def pack_record(value: Any) -> bytes:
     """
     frames = pack_message(value)
     sizes = [memoryview(frame).nbytes for frame in frames]
-    head = _HEADER.pack(RECORD_MAGIC, RECORD_VERSION, 0, len(frames)) + b"".join(map(_SIZE.pack, sizes))
+    version = RECORD_VERSION if checksum else 1
+    head = _HEADER.pack(RECORD_MAGIC, version, 0, len(frames)) + bytes(_CHECKSUM.size if checksum else 0)
+    head += b"".join(map(_SIZE.pack, sizes))
     parts = [head, _padding(len(head))]
     for frame, size in zip(frames, sizes):
         parts += frame, _padding(size)
-    return b"".join(parts)
+    if not checksum:
+        return b"".join(parts)
+    record = bytearray().join(parts)
+    _CHECKSUM.pack_into(record, _HEADER.size, _checksum(memoryview(record)))
+    return bytes(record)
+
+
+def _checksum(view: memoryview) -> int:
+    return zlib.crc32(view[_HEADER.size + _CHECKSUM.size :], zlib.crc32(view[: _HEADER.size]))
 
 
 def unpack_record(record: Any) -> Any:
@@ -71,16 +88,19 @@ def _frames(view: memoryview) -> list[memoryview]:
     if view.nbytes < _HEADER.size or bytes(view[: len(RECORD_MAGIC)]) != RECORD_MAGIC:
         raise FormatError(f"the bytes are no record: they do not begin with {RECORD_MAGIC!r}")
     _, version, _, count = _HEADER.unpack_from(view)
-    if version != RECORD_VERSION:
+    if version not in (1, RECORD_VERSION):
         raise FormatError(
-            f"the record has version {version}, and this release reads version {RECORD_VERSION}; read it "
-            "with the release of towerpack-dataflow that wrote it"
+            f"the record has version {version}, and this release reads versions 1 and {RECORD_VERSION}; read "
+            "it with the release of towerpack-dataflow that wrote it"
         )
-    begin = _HEADER.size + count * _SIZE.size
+    sizes = _HEADER.size + (_CHECKSUM.size if version == RECORD_VERSION else 0)
+    begin = sizes + count * _SIZE.size
     if begin > view.nbytes:
         raise FormatError(f"the record is damaged: {count} frames do not fit into {view.nbytes} bytes")
+    if version == RECORD_VERSION and _CHECKSUM.unpack_from(view, _HEADER.size)[0] != _checksum(view):
+        raise FormatError("the record is damaged: its checksum is wrong; copy or write the file again")
     frames, at = [], begin + len(_padding(begin))
-    for (size,) in _SIZE.iter_unpack(view[_HEADER.size : begin]):
+    for (size,) in _SIZE.iter_unpack(view[sizes:begin]):
         if at + size > view.nbytes:
             raise FormatError(f"the record is damaged: it ends after {view.nbytes} bytes, within a frame")
         frames.append(view[at : at + size])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -12,7 +15,7 @@ from weakref import WeakValueDictionary
 from ..._errors import FormatError, extra
 from ...storage import local_path
 
-__all__ = ["Snapshot", "data_file", "open_environment", "read_snapshot"]
+__all__ = ["Snapshot", "data_file", "open_environment", "read_snapshot", "reading", "writing"]
 
 # A meta page: header of 16 bytes, then magic, version, address, size of the map; the two databases within the
 # file, of free pages and of records, 48 bytes each; number of the last page, number of the transaction.
@@ -89,6 +92,62 @@ def _meta(path: Path, raw: bytes) -> tuple[int, ...]:
     return meta
 
 
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raises errors of LMDB in the block as errors of this package or of the system.
+
+    Args:
+        what: is read, such as the path.
+
+    Raises:
+        FormatError: the file is damaged.
+        ImportError: the package lmdb is missing.
+        OSError: the system has refused something, such as memory.
+    """
+    with extra("lmdb", "reading LMDB files"):
+        import lmdb
+
+    try:
+        yield
+    except lmdb.Error as error:
+        if (code := getattr(error, "code", 0)) > 0:
+            raise OSError(code, os.strerror(code), what) from error
+        raise FormatError(f"{what}: LMDB cannot read it: {error}") from error
+
+
+@contextmanager
+def writing(beside: str, target: Path) -> Iterator[None]:
+    """Raises errors of LMDB in the block as errors of the system.
+
+    Args:
+        beside: the file that LMDB writes.
+        target: the name that it is to get.
+
+    Raises:
+        OSError: the disk is full, or another cause; it names `target`.
+    """
+    import lmdb
+
+    try:
+        yield
+    except lmdb.Error as error:
+        code = getattr(error, "code", errno.EIO)  # old releases do not tell
+        if code == errno.EIO:  # also where less was written than asked for
+            code = _refused_write(beside)
+        text = os.strerror(code) if code > 0 else f"LMDB cannot write the file: {error}"
+        raise OSError(code, text, os.fspath(target)) from error
+
+
+def _refused_write(path: str) -> int:
+    """Returns the number of the error by which the system refuses to make a file longer."""
+    try:
+        with open(path, "ab") as file:
+            file.write(bytes(2**20))
+    except OSError as error:
+        return error.errno or errno.EIO
+    return errno.EIO
+
+
 def open_environment(path: Path, expected: Snapshot | None = None) -> Any:
     """Opens a file for reading, or returns what has opened it in this process.
 
@@ -114,7 +173,7 @@ def open_environment(path: Path, expected: Snapshot | None = None) -> Any:
     with _opening:
         environment = _environments.get((status.st_dev, status.st_ino))
         if environment is None:
-            try:
+            with reading(str(path)):
                 environment = lmdb.open(
                     os.fspath(path),
                     subdir=False,
@@ -123,7 +182,5 @@ def open_environment(path: Path, expected: Snapshot | None = None) -> Any:
                     readahead=False,
                     max_spare_txns=0,
                 )
-            except lmdb.Error as error:
-                raise FormatError(f"{path}: LMDB cannot open the file: {error}") from error
             _environments[status.st_dev, status.st_ino] = environment
     return environment

@@ -11,7 +11,7 @@ from typing import Any, final
 from ..._errors import ArgumentError, FormatError, extra
 from ...storage import list_to_pickle, printable
 from .._record_flow import Records
-from ._lmdb_file import data_file, open_environment, read_snapshot
+from ._lmdb_file import data_file, open_environment, read_snapshot, reading
 
 __all__ = ["KEYS_KEY", "FormattedKeys", "LMDBRecords"]
 
@@ -118,12 +118,12 @@ class LMDBRecords(Records):
         return transaction
 
     def _found_keys(self, keys: Iterable[bytes | str] | str | None) -> Sequence[bytes]:
-        if isinstance(keys, str):
-            has_list = self._opened().get(KEYS_KEY) is not None
-            return FormattedKeys(keys, self._expected.entries - has_list)
-        if keys is not None:
+        if keys is not None and not isinstance(keys, str):
             return [key.encode() if isinstance(key, str) else bytes(key) for key in keys]
-        listed = self._opened().get(KEYS_KEY)
+        with reading(f"{self._path}, record {KEYS_KEY!r}"):
+            listed = self._opened().get(KEYS_KEY)
+        if isinstance(keys, str):
+            return FormattedKeys(keys, self._expected.entries - (listed is not None))
         return self._scanned() if listed is None else self._listed(listed)
 
     def _listed(self, value: memoryview) -> Sequence[bytes]:
@@ -147,7 +147,8 @@ class LMDBRecords(Records):
 
     def _scanned(self) -> Sequence[bytes]:
         _log.info("%s lists no keys; reading all of them: give keys=... to do without", self._path)
-        return [bytes(key) for key in self._opened().cursor().iternext(keys=True, values=False)]
+        with reading(f"{self._path}, its keys"):
+            return [bytes(key) for key in self._opened().cursor().iternext(keys=True, values=False)]
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy opens the file when it first reads; a long list of keys is packed for workers."""

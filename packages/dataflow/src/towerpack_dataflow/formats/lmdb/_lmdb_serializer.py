@@ -16,6 +16,7 @@ from ...sources._as_dataflow import as_dataflow
 from ...storage import create_path
 from .._progress import with_progress
 from .._record_flow import RecordFlow
+from ._lmdb_file import writing
 from ._lmdb_records import KEYS_KEY, LMDBRecords
 
 __all__ = ["LMDBSerializer"]
@@ -28,8 +29,9 @@ _MAP_BYTES = 2**41  # of addresses, not of memory; the file grows as it is writt
 class LMDBSerializer:
     """Writes a flow to an LMDB file, and reads it.
 
-    The datapoints are msgpack with arrays, never pickle: each record says its format and version. Their keys
-    are their numbers, of eight digits, and the record `__keys__` says how many there are.
+    The datapoints are msgpack with arrays, never pickle: each record says its format and version, and has a
+    checksum, so that a damaged one is refused. Their keys are their numbers, of eight digits, and the record
+    `__keys__` says how many there are.
 
     Example:
         >>> import tempfile
@@ -72,7 +74,7 @@ class LMDBSerializer:
                         )
                         count += 1
             with environment.begin(write=True) as transaction:
-                transaction.put(KEYS_KEY, pack_record({"keys": _FORM, "count": count}))
+                transaction.put(KEYS_KEY, pack_record({"keys": _FORM, "count": count}, checksum=True))
 
     @staticmethod
     def load(path: str | os.PathLike[str], shuffle: bool = True, *, allow_pickle: bool = False) -> DataFlow:
@@ -111,7 +113,7 @@ class _Decoder:
 
 def _packed(pack_record: Any, datapoint: Any, path: Path, number: int) -> bytes:
     try:
-        record: bytes = pack_record(datapoint)
+        record: bytes = pack_record(datapoint, checksum=True)
     except SendError as error:
         error.add_note(f"while writing datapoint {number} to {path}")
         raise
@@ -123,7 +125,7 @@ def _new_file(target: Path) -> Iterator[Any]:
     """Opens a file beside `target`, which takes its place at a clean end."""
     with extra("lmdb", "writing LMDB files"):
         import lmdb
-    with create_path(target) as beside:
+    with create_path(target) as beside, writing(beside, target):
         # It is written to the disk once, at the end: until then nothing of it counts.
         environment = lmdb.open(beside, subdir=False, lock=False, map_size=_MAP_BYTES, sync=False)
         try:
