@@ -148,3 +148,34 @@ def test_a_full_disk_is_the_systems_error(tmp_path, monkeypatch):
         os.dup2(os.open("/dev/full", os.O_WRONLY), file.fileno())
         file.write(bytes(10))
     assert not list(tmp_path.iterdir())
+
+
+def test_a_mapped_file_and_a_closed_one(path):
+    file = open_url(path)
+    mapped = file.map()
+    assert mapped == bytes(range(256)) and file.map() is mapped
+    target = bytearray(5)
+    file.readinto(memoryview(target), 3)
+    assert target == bytes(range(3, 8))
+    file.close()
+    assert mapped == bytes(range(256))
+    with pytest.raises(StorageError, match=r"data\.bin was closed; open it again"):
+        file.read(0, 3)
+
+
+def test_a_file_that_is_written_to_is_an_error(path):
+    with open_url(path) as file:
+        path.write_bytes(bytes(256))
+        os.utime(path, ns=(0, 5))
+        with pytest.raises(StorageError, match=r"data\.bin was written to while it was being read"):
+            file.read(0, 3)
+        with pytest.raises(StorageError, match="was written to"):
+            file.check()
+
+
+def test_many_files_need_one_descriptor_each(path):
+    before = len(os.listdir("/proc/self/fd"))
+    files = [open_url(path) for _ in range(10)]
+    assert len(os.listdir("/proc/self/fd")) == before + 10
+    del files
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import mmap
 import os
+import weakref
 from typing import final
 
 from .._errors import StorageError
@@ -43,7 +43,7 @@ def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
     """
     text = as_url("url", url)
     if is_local(text):
-        return StoredFile(text, _MappedBytes(text), _open_same)
+        return StoredFile(text, _LocalBytes(text), _open_same)
     source = remote_bytes(text)
     kept = source if cache is None else cache.over(lasting_url(text), source)
     return StoredFile(text, kept, _open_same)
@@ -83,38 +83,56 @@ def _open_same(url: str, version: str, cache: UrlCache | None) -> StoredFile:
 
 
 @final
-class _MappedBytes:
-    """A local file in memory; the system reads what is used."""
+class _LocalBytes:
+    """A local file, which is read and not mapped: a read of a file that was cut ends no process.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
 
     lasting = True
 
     def __init__(self, path: str) -> None:
+        """Opens the file."""
         self._path = path
-        with open(path, "rb") as file:
-            self._opened = stat = os.fstat(file.fileno())
-            self.size = stat.st_size
-            self.version = f"{stat.st_size}-{stat.st_mtime_ns}"
-            self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) if self.size else None
-        self._view = memoryview(b"" if self._map is None else self._map)
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 - closed with this object
+        self._close = weakref.finalize(self, file.close)
+        self.descriptor: int | None = file.fileno()
+        stat = os.fstat(file.fileno())
+        self._modified = stat.st_mtime_ns
+        self.size = stat.st_size
+        self.version = f"{stat.st_size}-{stat.st_mtime_ns}"
 
     def read(self, offset: int, size: int) -> memoryview:
+        """Returns a copy of bytes."""
         self.check()
-        return self._view[offset : offset + size]
+        parts = []
+        while size:
+            part = os.pread(self._open(), size, offset)  # not more than 2 GiB
+            if not part:
+                self.check()
+                raise StorageError(f"{self._path} ends before byte {offset + size}; make the flow again")
+            parts.append(part)
+            size, offset = size - len(part), offset + len(part)
+        return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def check(self) -> None:
-        # Memory behind the end of a file that was cut meanwhile cannot be read: the system ends the process.
-        if self._map is not None and self._map.size() < self.size:
-            raise StorageError(f"{self._path} was cut to {self._map.size()} bytes while it was being read")
-        try:
-            now = os.stat(self._path)
-        except OSError:
-            return  # The file has lost its name, and stays as it is.
-        same_file = os.path.samestat(now, self._opened)
-        if same_file and now.st_mtime_ns != self._opened.st_mtime_ns:
+        """Checks that the file has not been cut or written to since it was opened."""
+        now = os.fstat(self._open())
+        if now.st_size < self.size:
+            raise StorageError(f"{self._path} was cut to {now.st_size} bytes while it was being read")
+        if now.st_mtime_ns != self._modified:
             raise StorageError(
-                f"{self._path} was written to while it was being read; make the flow again, and write a file "
-                f"under another name that is then changed to this one"
+                f"{self._path} was written to while it was being read; make the flow again. To change a file "
+                f"that is being read, write another one and rename it"
             )
 
     def close(self) -> None:
-        self._view, self._map = memoryview(b""), None
+        """Closes the file."""
+        self._close()
+        self.descriptor = None
+
+    def _open(self) -> int:
+        if self.descriptor is None:
+            raise StorageError(f"{self._path} was closed; open it again")
+        return self.descriptor

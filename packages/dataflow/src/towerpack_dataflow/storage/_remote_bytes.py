@@ -98,6 +98,7 @@ class _StoreBytes:
             raise ArgumentError(f"url={self._name!r}: {self._reason(error)}") from None
         tag, modified, self.size = self._facts
         self.version = str(tag if self._facts.is_strong else f"{self.size}-{modified or tag}")
+        self.descriptor: int | None = None
         self.lasting = self._facts.is_strong or modified is not None
         if tag is None and modified is None:
             _warn_of_changes(self._name.rpartition("/")[0])
@@ -212,6 +213,7 @@ class _FileSystemBytes:
             self._system, self._path = fsspec.core.url_to_fs(url)
         except ValueError as error:
             raise ArgumentError(f"{self._name}: {without_secrets(str(error), url)}") from None
+        self.descriptor: int | None = None
         self.size, self.version, self.lasting = self._facts()
 
     def read(self, offset: int, size: int) -> memoryview:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
+import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, final
 
-from .._errors import FormatError
+from .._errors import FormatError, StorageError
 from ._printable_url import printable
 
 __all__ = ["StoredBytes", "StoredFile"]
@@ -18,11 +20,13 @@ class StoredBytes(Protocol):
     Attributes:
         size: in bytes.
         version: changes when the file does.
+        descriptor: of a local file that is open; None for one elsewhere.
         lasting: whether that is sure, also in later runs; else `version` is not more than the size.
     """
 
     size: int
     version: str
+    descriptor: int | None
     lasting: bool
 
     def read(self, offset: int, size: int) -> memoryview:
@@ -59,9 +63,10 @@ class StoredFile:
         self._url, self._source, self._reopen = url, source, reopen
         self.name, self.size, self.version = printable(url), source.size, source.version
         self.lasting = source.lasting
+        self._map: memoryview | None = None
 
     def read(self, offset: int = 0, size: int | None = None) -> memoryview:
-        """Returns bytes of the file. Those of a local file are not copied, and stay valid when it is closed.
+        """Returns a copy of bytes of the file.
 
         Args:
             offset: of the first.
@@ -79,11 +84,44 @@ class StoredFile:
             )
         return self._source.read(offset, size) if size else memoryview(b"")
 
+    def map(self) -> memoryview:
+        """Returns all bytes of the file. A local file is mapped: they are read when they are looked at.
+
+        They stay valid when the file is closed. Call `check` before and after a look at them: the system ends
+        the process if the file was cut.
+
+        Raises:
+            StorageError: the bytes cannot be had, or the file has changed since it was opened.
+        """
+        if self._map is None:
+            descriptor = self._source.descriptor
+            if descriptor is None or not self.size:
+                return self.read()
+            self.check()
+            self._map = memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))[: self.size]
+        return self._map
+
+    def readinto(self, target: memoryview, offset: int) -> None:
+        """Fills memory with bytes of the file.
+
+        Args:
+            target: bytes.
+            offset: of the first.
+
+        Raises:
+            StorageError: the file has been cut.
+        """
+        while target:
+            assert self._source.descriptor is not None
+            size = os.preadv(self._source.descriptor, [target], offset)
+            if not size:
+                raise StorageError(f"{self.name} was cut while it was being read; make the flow again")
+            target, offset = target[size:], offset + size
+
     def check(self) -> None:
         """Checks that a local file has not been written to since it was opened.
 
-        Call it before and after memory that `read` gave is looked at, if that is later than the call of
-        `read`. Files elsewhere are checked by each `read`.
+        Each `read` does it for itself. Files elsewhere are of one version in any case.
 
         Raises:
             StorageError: it has.
@@ -93,6 +131,7 @@ class StoredFile:
     def close(self) -> None:
         """Gives back what it holds; memory that was read stays valid."""
         self._source.close()
+        self._map = None
 
     def __enter__(self) -> StoredFile:
         """Returns itself."""

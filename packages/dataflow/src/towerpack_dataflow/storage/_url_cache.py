@@ -207,6 +207,7 @@ class _CachedBytes:
     """Bytes of which each block is read once."""
 
     def __init__(self, cache: UrlCache, key: str, source: StoredBytes) -> None:
+        self.descriptor: int | None = None
         self.cache, self.size, self.version, self.lasting = cache, source.size, source.version, True
         self._key, self._source = key, source
 

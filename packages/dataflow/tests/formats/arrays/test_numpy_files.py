@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import subprocess
 import sys
 import zipfile
 
@@ -419,3 +420,40 @@ def test_a_file_that_is_replaced_is_read_on(npz):
     assert len(list(flow)) == 20
     npz.unlink()
     assert len(list(flow)) == 20
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("shape", [(9, 2000), (9, 3), (9,), (9, 40, 0), (9, 30, 40)])
+@pytest.mark.parametrize("dtype", ["f8", ">i2", "M8[s]", [("a", "i4"), ("b", "f8")]])
+def test_rows_and_batches_are_those_of_the_array(tmp_path, save, shape, dtype):
+    raw = np.random.default_rng(0).integers(0, 99, (*shape, np.dtype(dtype).itemsize), np.uint8)
+    array = raw.view(dtype)[..., 0]
+    for kept in (array, np.asfortranarray(array)):
+        save(tmp_path / "data.npz", x=kept, y=np.arange(9))
+        flow = NumpyData(tmp_path / "data.npz", shuffle=False)
+        assert same([row["x"] for row in flow], list(kept))
+        for batches in (BatchData(flow, 4), BatchData(NumpyData(tmp_path / "data.npz"), 4)):
+            for batch in batches:
+                assert same(batch["x"], kept[batch["y"]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_file_that_is_cut_while_a_row_is_read_is_an_error_and_no_signal(tmp_path, batched):
+    path = tmp_path / "large.npy"
+    np.save(path, np.zeros((64, 2**18)))  # rows of 2 MiB
+    code = (
+        "import os, sys, threading\n"
+        "from towerpack_dataflow import BatchData, NumpyData, RepeatedData, StorageError\n"
+        "flow = RepeatedData(NumpyData(sys.argv[1]), -1)\n"
+        "passed = iter(BatchData(flow, 8) if sys.argv[2] == 'True' else flow)\n"
+        "next(passed)\n"
+        "threading.Timer(0.2, os.truncate, (sys.argv[1], 5000)).start()\n"
+        "try:\n"
+        "    for _ in passed: pass\n"
+        "except StorageError as error:\n"
+        "    assert 'was cut' in str(error) or 'was written to' in str(error)\n"
+        "    sys.exit(7)"
+    )
+    end = subprocess.run([sys.executable, "-c", code, str(path), str(batched)], timeout=100)
+    assert end.returncode == 7

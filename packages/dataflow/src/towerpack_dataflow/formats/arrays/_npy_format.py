@@ -23,6 +23,7 @@ _LOCAL_HEADER = struct.Struct(
     "<26xHH"
 )  # lengths of the name and of the rest that come before a member's bytes
 _END = struct.Struct("<10xH10x")  # the number of members, in the last record of an archive
+_READ = 2**20  # bytes that are read at a time for a checksum
 _MANY = 2**16 - 1  # the number is elsewhere
 _Broken = (
     ValueError, SyntaxError, TypeError, LookupError, OverflowError, EOFError, MemoryError, RecursionError,
@@ -102,11 +103,12 @@ def members_of(file: StoredFile, verify: bool = True) -> dict[str, memoryview]:
     try:
         with zipfile.ZipFile(StoredStream(file)) as archive:
             _check_count(file, archive)
+            content = file.map()
             for info in archive.infolist():
                 name = info.filename.removesuffix(".npy")
                 if name in members:
                     raise FormatError(f"{file.name} has two arrays of the name {name!r}; write it again")
-                members[name] = _member(file, archive, info, verify)
+                members[name] = _member(file, content, archive, info, verify)
     except _BrokenArchive as error:
         if isinstance(error, DataFlowError):
             raise
@@ -138,15 +140,26 @@ def _check_count(file: StoredFile, archive: zipfile.ZipFile) -> None:
         raise zipfile.BadZipFile(f"{count} members are announced, and {found} are there")
 
 
-def _member(file: StoredFile, archive: zipfile.ZipFile, info: zipfile.ZipInfo, verify: bool) -> memoryview:
+def _member(
+    file: StoredFile, mapped: memoryview, archive: zipfile.ZipFile, info: zipfile.ZipInfo, verify: bool
+) -> memoryview:
     with archive.open(info) as member:  # compares the name and flags in front of the member with the list's
         if info.compress_type != zipfile.ZIP_STORED:
             return memoryview(member.read())
     lengths = _LOCAL_HEADER.unpack(file.read(info.header_offset, _LOCAL_HEADER.size))
-    content = file.read(info.header_offset + _LOCAL_HEADER.size + sum(lengths), info.file_size)
-    if verify and zlib.crc32(content) != info.CRC:
+    begin = info.header_offset + _LOCAL_HEADER.size + sum(lengths)
+    if verify and _checksum(file, begin, info.file_size) != info.CRC:
         raise FormatError(
             f"{file.name}, array {info.filename.removesuffix('.npy')!r}, is damaged: its bytes do not "
             f"have the checksum of the archive; copy or write it again"
         )
-    return content
+    if begin + info.file_size > len(mapped):
+        raise zipfile.BadZipFile(f"{info.filename} needs {info.file_size} bytes from byte {begin} on")
+    return mapped[begin : begin + info.file_size]
+
+
+def _checksum(file: StoredFile, begin: int, size: int) -> int:
+    checksum = 0
+    for at in range(begin, begin + size, _READ):
+        checksum = zlib.crc32(file.read(at, min(_READ, begin + size - at)), checksum)
+    return checksum

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -10,12 +9,12 @@ import numpy.typing as npt
 
 from ... import _argument_checks as arguments
 from ..._errors import FormatError
-from ...sources._from_arrays import ArrayRows, DataFromArrays
-from ...storage import URL, StoredFile, as_url, is_local, open_url
-from .._opened_records import open_same
+from ...sources._from_arrays import DataFromArrays
+from ...storage import URL, StoredFile, as_url
+from ._file_rows import FileRows
 from ._npy_format import array_of, members_of
 
-__all__ = ["FileRows", "NumpyData"]
+__all__ = ["NumpyData"]
 
 
 @final
@@ -57,57 +56,6 @@ class NumpyData(DataFromArrays):
         super().__init__(rows, shuffle)
 
 
-@final
-class FileRows(ArrayRows):
-    """Rows of a file's arrays; a copy maps the file for itself.
-
-    Args:
-        path: of the file.
-        find: returns the arrays of an opened file, as `DataFromArrays` takes them; at the top of a module. It
-            is also told whether to check their checksums.
-        verify: whether to check the checksums. A copy does not: its file must be of the same version.
-
-    Raises:
-        ArgumentError: the arrays differ in length.
-        FormatError: `find` raises it.
-        OSError: the file is missing, or may not be read.
-    """
-
-    def __init__(self, path: str, find: Callable[[StoredFile, bool], Any], verify: bool) -> None:
-        """Maps the file."""
-        self._take(path, open_url(path), find, verify)
-
-    def _take(
-        self, path: str, file: StoredFile, find: Callable[[StoredFile, bool], Any], verify: bool
-    ) -> None:
-        self._path, self._file, self._find = path, file, find
-        super().__init__(find(file, verify))
-        if not is_local(path):
-            file.close()  # its bytes have been read
-        self.__qualname__ = f"{file.name} of {len(self)} rows"
-
-    def __getitem__(self, index: Any) -> Any:
-        """Returns a row, of a file that is still the same."""
-        self._file.check()
-        row = super().__getitem__(index)
-        self._file.check()
-        return row
-
-    def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
-        """Fills a batch from a file that is still the same."""
-        self._file.check()
-        super().gather(rows, out)
-        self._file.check()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy holds the name of the file."""
-        return {"path": self._path, "version": self._file.version, "find": self._find}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Maps the file, which must be the same."""
-        self._take(state["path"], open_same(state["path"], state["version"]), state["find"], False)
-
-
 def _arrays_in(file: StoredFile, verify: bool) -> list[npt.NDArray[Any]] | dict[str, npt.NDArray[Any]]:
     """Returns the array of a `.npy` file in a list, or those of a `.npz` file by their names.
 
@@ -115,7 +63,7 @@ def _arrays_in(file: StoredFile, verify: bool) -> list[npt.NDArray[Any]] | dict[
         FormatError: the file is neither, is cut off or damaged, holds Python's objects or a number alone.
     """
     if bytes(file.read(0, min(2, file.size))) != b"PK":
-        found: Any = [array_of(file.name, file.read())]
+        found: Any = [array_of(file.name, file.map())]
     else:
         members = members_of(file, verify)
         found = {name: array_of(f"{file.name}, array {name!r}", content) for name, content in members.items()}

@@ -20,8 +20,8 @@ from ...storage import URL, StoredFile, as_url, create_file, open_url, snapshot,
 from .._opened_records import open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow, Records
+from ._file_rows import FileRows
 from ._npy_format import array_of, holds_objects, members_of, objects_of
-from ._numpy_data import FileRows
 from ._stacked_datapoints import stack_datapoints
 
 __all__ = ["NumpySerializer", "numpy_version"]

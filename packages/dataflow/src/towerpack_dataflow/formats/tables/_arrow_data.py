@@ -99,7 +99,7 @@ class _ArrowRows(ChunkedRows):
         return tuple(map(_Values, columns, self._converters))
 
     def _valid_batch(self, number: int) -> Any:
-        batch = self._batch(self._file(), number)
+        batch = self._batch(self._file()[1], number)
         if number not in self._valid:
             with self._reading(number):
                 # Nothing but this looks at offsets in a damaged file before they are followed.

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ... import _argument_checks as arguments
-from ..._errors import ComponentError, FormatError
+from ..._errors import ComponentError, DataFlowError, FormatError
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
@@ -108,7 +108,11 @@ class ChunkedRows(OpenedRecords):
     def _record(self, index: int) -> dict[str, Any]:
         number = self._chunk_of(index)
         place = index - self._begin(number)
-        return dict(zip(self._columns, [values[place] for values in self._chunk(number)]))
+        stored = self._file()[0]
+        stored.check()
+        row = dict(zip(self._columns, [values[place] for values in self._chunk(number)]))
+        stored.check()
+        return row
 
     def in_order(self, start: int) -> Iterator[Iterable[dict[str, Any]]]:
         """Yields the rows from number `start` on, many at a time, none of which is kept."""
@@ -142,10 +146,15 @@ class ChunkedRows(OpenedRecords):
     ) -> Iterator[_Converted]:
         """Yields the batches of a chunk, from row `start` on, as `convert` makes them Python's."""
         rows = 0
+        stored = self._file()[0]
         with self._reading(number):
+            stored.check()
             for batch in self._batches(number):
                 if rows + batch.num_rows > start:
-                    yield convert(batch.select(self._columns).slice(max(start - rows, 0)))
+                    converted = convert(batch.select(self._columns).slice(max(start - rows, 0)))
+                    stored.check()
+                    yield converted
+                    stored.check()
                 rows += batch.num_rows
         if rows != self.sizes[number]:
             said = self.sizes[number]
@@ -165,13 +174,14 @@ class ChunkedRows(OpenedRecords):
         """Names file and chunk where they cannot be read."""
         try:
             yield
-        except FormatError:
+        except DataFlowError:
             raise
         except ARROW_ERRORS as error:
             raise FormatError(f"{self._name}, {self._kind} {number}, cannot be read: {error}") from error
 
-    def _open(self) -> Any:
-        return self._opened_as(open_same(self._path, self._version))
+    def _open(self) -> tuple[StoredFile, Any]:
+        stored = open_same(self._path, self._version)
+        return stored, self._opened_as(stored)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_chunks": OrderedDict()}
@@ -230,5 +240,5 @@ def arrow_source(stored: StoredFile) -> Any:
     import pyarrow as pa
 
     if is_local(stored.name):
-        return pa.BufferReader(stored.read())
+        return pa.BufferReader(stored.map())
     return pa.PythonFile(StoredStream(stored), mode="r")

@@ -71,7 +71,7 @@ class _ParquetRows(ChunkedRows):
         return opened_parquet(stored)
 
     def _batches(self, number: int) -> Iterator[Any]:
-        batches: Iterator[Any] = self._file().iter_batches(ROWS_AT_A_TIME, [number], self._columns)
+        batches: Iterator[Any] = self._file()[1].iter_batches(ROWS_AT_A_TIME, [number], self._columns)
         return batches
 
 

@@ -1,0 +1,113 @@
+"""`FileRows`: rows of the arrays in a file that is mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from ...flow._columns import assembled
+from ...sources._from_arrays import ArrayRows
+from ...storage import StoredFile, is_local, open_url
+from .._opened_records import open_same
+
+__all__ = ["FileRows"]
+
+_READ = 2**12  # bytes of a row from which on a call of the system costs no more than the copy
+
+
+@final
+class FileRows(ArrayRows):
+    """Rows of a file's arrays; a copy maps the file for itself.
+
+    The system ends a process that looks at mapped memory of a file that was cut. So rows of 4 KiB and more,
+    and rows that follow each other, are read instead; others are copied between two looks at the file's size
+    and time.
+
+    Args:
+        path: of the file.
+        find: returns the arrays of an opened file, as `DataFromArrays` takes them; at the top of a module.
+            Its second argument is whether to check their checksums.
+        verify: whether to check the checksums. A copy does not: its file must be of the same version.
+
+    Raises:
+        ArgumentError: the arrays differ in length.
+        FormatError: `find` raises it.
+        OSError: the file is missing, or may not be read.
+    """
+
+    def __init__(self, path: str, find: Callable[[StoredFile, bool], Any], verify: bool) -> None:
+        """Maps the file."""
+        self._take(path, open_url(path), find, verify)
+
+    def _take(
+        self, path: str, file: StoredFile, find: Callable[[StoredFile, bool], Any], verify: bool
+    ) -> None:
+        self._path, self._file, self._find = path, file, find
+        super().__init__(find(file, verify))
+        self.__qualname__ = f"{file.name} of {len(self)} rows"
+        self._begins: list[int | None] = [None] * len(self._components)
+        if is_local(path):
+            self._find_begins()
+        else:
+            file.close()  # its bytes have been read
+
+    def _find_begins(self) -> None:
+        low = _address(np.frombuffer(self._file.map(), np.uint8)) if self._file.size else 0
+        for number, component in enumerate(self._components):
+            begin = _address(component.values) - low if _is_in_order(component.values) else -1
+            if 0 <= begin < self._file.size:  # those that were compressed lie elsewhere
+                self._begins[number] = begin
+
+    def __getitem__(self, index: Any) -> Any:
+        """Returns a row, of a file that is still the same."""
+        self._file.check()
+        values = [self._row(number, index) for number in range(len(self._components))]
+        self._file.check()
+        return assembled(self._kind, [component.key for component in self._components], values)
+
+    def _row(self, number: int, index: int) -> Any:
+        component, begin = self._components[number], self._begins[number]
+        array = component.values
+        if begin is None or array.ndim < 2 or array.strides[0] < _READ:
+            return component.row(index)
+        row = np.empty(array.shape[1:], array.dtype)
+        self._read(begin + index * array.strides[0], row)
+        return row
+
+    def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
+        """Fills a batch from a file that is still the same."""
+        self._file.check()
+        for number, target in enumerate(out):
+            component, begin = self._components[number], self._begins[number]
+            size = target.nbytes // len(target) if len(target) else 0
+            if begin is None or not size or not target.flags.c_contiguous:
+                component.gather(rows, target)
+            elif isinstance(rows, range) and rows.step == 1:
+                self._read(begin + rows.start * size, target)
+            elif size >= _READ:
+                for place, row in zip(target, rows):
+                    self._read(begin + int(row) * size, place)
+            else:
+                component.gather(rows, target)
+        self._file.check()
+
+    def _read(self, offset: int, target: np.ndarray) -> None:
+        self._file.readinto(target.reshape(-1).view(np.uint8).data, offset)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy holds the name of the file."""
+        return {"path": self._path, "version": self._file.version, "find": self._find}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Maps the file, which must be the same."""
+        self._take(state["path"], open_same(state["path"], state["version"]), state["find"], False)
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _is_in_order(values: Any) -> bool:
+    return isinstance(values, np.ndarray) and values.flags.c_contiguous and values.nbytes > 0
