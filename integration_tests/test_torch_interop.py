@@ -8,6 +8,7 @@ import sys
 import warnings
 from itertools import islice
 
+import cloudpickle
 import numpy as np
 import pytest
 import torch
@@ -27,10 +28,12 @@ from towerpack_dataflow import (
     FilterData,
     FixedSizeData,
     MapData,
+    MultiProcessRunner,
     StateError,
 )
 from towerpack_dataflow.interop.torch import TorchDataset
 
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 # Three workers on a machine of two cores are no mistake here.
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 
@@ -352,6 +355,26 @@ def test_no_file_system_for_shared_memory_is_needed_without_tensors_in_workers(m
     dataset.set_epoch(3)  # reaches workers that run already
     assert [first, list(data)] == [[["0"], ["1"], ["2"], ["3"]], [["4"], ["5"], ["6"], ["7"]]]
     assert list(loader(dataset, 0))
+
+
+def drawn_by_torch(datapoint):
+    return [torch.rand(1).numpy()]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_the_generator_of_torch_differs_from_worker_to_worker(method):
+    flow = MapData([[number] for number in range(16)], drawn_by_torch)
+    torch.manual_seed(0)
+    with MultiProcessRunner(flow, 2, start_method=method) as runner:
+        assert len({number.item() for (number,) in runner}) == 16
+
+
+def test_a_generator_of_torch_that_workers_would_copy_is_named(caplog):
+    generator = torch.Generator()
+    flow = MapData(DataFromList([[1], [2]]), lambda datapoint: [torch.rand(1, generator=generator).numpy()])
+    with MultiProcessRunner(flow, 2, start_method="fork") as runner:
+        list(runner)
+    assert "variable 'generator' of" in caplog.records[0].getMessage()
 
 
 def test_batches_of_tensors():

@@ -105,3 +105,7 @@ class RNGDataFlow(DataFlow):
     def _enter(self, epoch: Epoch) -> None:
         super()._enter(epoch)
         self.rng = epoch.rng()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out the generator, which each pass makes anew."""
+        return {key: value for key, value in super().__getstate__().items() if key != "rng"}

@@ -209,14 +209,17 @@ class ParallelFlow(ProxyDataFlow):
         finally:
             datapoints.close()  # type: ignore[attr-defined]
 
-    def _running_pool(self) -> Pool:
+    def _running_pool(self, epoch: Epoch) -> Pool:
+        """Returns the pool; starts its workers if they do not run."""
         with self._starting:  # several threads may begin a pass at once
             pool = self._worker_pool
             if pool is None:
                 pool = self._worker_pool = self._new_pool()
                 weakref.finalize(self, pool.close)
             if not pool.running:
-                pool.start(self._handler())
+                handler = self._handler()
+                handler.entropy = (epoch.seed, *epoch.path, epoch.outer_epoch, int(epoch))
+                pool.start(handler)
             return pool
 
     def _new_pool(self) -> Pool:

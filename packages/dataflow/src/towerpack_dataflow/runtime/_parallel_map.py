@@ -66,7 +66,7 @@ class ParallelMap(ParallelFlow):
         dispatcher = self._dispatcher(log.start, stop, ordered, log.done)
         this = self._pass(epoch, dispatcher, log.start)
         counts = ErrorCounts()
-        for chunk in self._running_pool().chunks(this):
+        for chunk in self._running_pool(epoch).chunks(this):
             result = chunk.result
             epoch.marks.update(log.enter(result))
             counts.add(result)

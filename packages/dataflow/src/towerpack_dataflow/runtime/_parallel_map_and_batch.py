@@ -107,7 +107,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         arrange = partial(_by_batch, first=first, size=size, remainder=batches._remainder)
         this = mapped._pass(place, mapped._dispatcher(start, None, True), first, arrange)
         counts = ErrorCounts()
-        for chunk in mapped._running_pool().chunks(this):
+        for chunk in mapped._running_pool(place).chunks(this):
             result = chunk.result
             place.marks.update(result.marks or {})
             counts.add(result)

@@ -79,7 +79,8 @@ class ParallelRunner(ParallelFlow):
     def _handler(self) -> TaskHandler:
         from .worker._read_tasks import ReadTaskHandler
 
-        return ReadTaskHandler(RepeatedData(self.ds, -1) if self._replicate else self.ds, self._on_error)
+        flow = RepeatedData(self.ds, -1) if self._replicate else self.ds
+        return ReadTaskHandler(flow, self._on_error, replicates=self._replicate)
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
         if self._replicate:
@@ -103,7 +104,7 @@ class ParallelRunner(ParallelFlow):
         """Yields the datapoints of a pass; returns the result with an unexpected drop if there is one."""
         log = self._delivery_log(spec, epoch, start)
         counts = ErrorCounts()
-        for chunk in self._running_pool().chunks(self._planned(spec, log, stop)):
+        for chunk in self._running_pool(epoch).chunks(self._planned(spec, log, stop)):
             result = chunk.result
             if result.marks:
                 epoch.marks.update(result.marks)
@@ -189,7 +190,7 @@ class ParallelRunner(ParallelFlow):
         spec = PassSpec.of(own, None)._replace(addressable=False)
         start = (first - number + workers - 1) // workers
         this = ActivePass(spec, self._dispatcher(start, None, True), pinned=number)
-        for chunk in self._running_pool().chunks(this):
+        for chunk in self._running_pool(epoch).chunks(this):
             result = chunk.result
             datapoints = chunk.open(self._read_only)
             del chunk

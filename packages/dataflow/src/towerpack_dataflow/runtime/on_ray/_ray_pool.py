@@ -110,7 +110,9 @@ class RayPool:
                 "Ray does not work; make the flow anew in a process of its own"
             )
         init = self._options.worker_init_fn
-        pickled, raws = dump_payload((init, handler), {**handler.contents(), "worker_init_fn": init})
+        contents = {**handler.contents(), "worker_init_fn": init}
+        several = self._options.num_workers > 1 and handler.divides
+        pickled, raws = dump_payload((init, handler), contents, several=several)
         with self._lock:
             self._owner = os.getpid()
             self._starts += 1

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pickle
-import sys
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from ...batch import BatchAllocator
 from ..transport import Failure, dump_out_of_band, from_table, pack_error
+from ..worker._process_settings import one_thread_for_opencv, seed_global_generators
 from ..worker._single_sends import SingleSends
 from ..worker._task_handler import TaskHandler
 from ..worker._task_messages import PassSpec, TaskResult
@@ -112,8 +112,8 @@ class RayWorker:
         # Ray's memory is read-only, and a flow may write to what it holds.
         init, handler = pickle.loads(pickled, buffers=map(np.array, buffers))
         set_worker_info(self._info)
-        if "cv2" in sys.modules:
-            sys.modules["cv2"].setNumThreads(0)
+        one_thread_for_opencv()
+        seed_global_generators(handler.entropy, self._info.number)
         if init is not None:
             init(self._info.number)
         handler.prepare(BatchAllocator())

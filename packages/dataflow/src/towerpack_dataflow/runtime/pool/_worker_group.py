@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerError
-from ..transport import WorkerPayload
+from ..transport import WorkerPayload, warn_of_captured
 from ..worker._task_handler import TaskHandler, WorkerService
 from ..worker._worker_process import WorkerProcess, end_all
 from ..worker._worker_thread import WorkerThread
@@ -42,6 +42,7 @@ class WorkerGroup:
         self._options = options
         self._payload: WorkerPayload | None = None
         self._owner = os.getpid()
+        self._started_before = 0
         self.workers: list[WorkerHandle] = []
         self.poll: WorkerPoll | None = None
         self.handler: TaskHandler | WorkerService | None = None
@@ -60,14 +61,18 @@ class WorkerGroup:
             OSError: the system has no room for more processes or files.
         """
         self._owner = os.getpid()
+        self._started_before = 0
         self.handler = handler
         init = self._options.worker_init_fn
         total = self._options.num_workers
         try:
             self.poll = WorkerPoll()
+            several = total > 1 and isinstance(handler, TaskHandler) and handler.divides
             if self._options.start_method == "spawn":
                 contents = {**handler.contents(), "worker_init_fn": init}
-                self._payload = WorkerPayload((init, handler), contents)
+                self._payload = WorkerPayload((init, handler), contents, several=several)
+            elif self._options.start_method == "fork" and several:
+                warn_of_captured(handler.contents())
             for number in range(total):
                 self.workers.append(self._started(number, self.workers))
         except BaseException as error:
@@ -84,6 +89,7 @@ class WorkerGroup:
         if self.poll is not None:
             self.poll.wake()
         for worker in workers:
+            worker.channel.hang_up()
             worker.channel.close()
         end_all([worker.process for worker in workers])
         self._leave([worker.process for worker in workers])
@@ -157,7 +163,9 @@ class WorkerGroup:
 
     def _started(self, number: int, others: Sequence[WorkerHandle]) -> WorkerHandle:
         assert self.handler is not None and self.poll is not None
-        worker = start_worker(self._options, number, self.handler, self._payload, others)
+        ordinal = self._started_before
+        worker = start_worker(self._options, number, self.handler, self._payload, others, ordinal)
+        self._started_before += 1
         self.poll.watch(worker)
         return worker
 

@@ -141,6 +141,7 @@ class WorkerHandle:
     def abandon(self) -> list[_Task]:
         """Ends it at once, a thread as soon as it can; returns its tasks, the present one first."""
         self.process.kill()
+        self.channel.hang_up()
         self.channel.close()
         self.process.close()
         return list(self._tasks.values())
@@ -185,6 +186,7 @@ def start_worker(
     handler: TaskHandler | WorkerService,
     payload: WorkerPayload | None,
     others: Sequence[WorkerHandle],
+    ordinal: int,
 ) -> WorkerHandle:
     """Starts worker `number`.
 
@@ -194,17 +196,20 @@ def start_worker(
         handler: does its tasks.
         payload: the handler for a fresh interpreter; `None` for other start methods.
         others: the workers that run already, whose connections a fork must not keep open.
+        ordinal: how many workers of the pool were started before it.
     """
     if options.start_method == "thread" and isinstance(handler, TaskHandler):
         return _thread(options, number, handler)
     ours, theirs = socket.socketpair()
+    info = WorkerInfo(number, options.num_workers)
     try:
         if payload is not None:
-            process = spawn(theirs, payload.descriptor, number, options.num_workers)
+            process = spawn(theirs, payload.descriptor, info, ordinal)
         else:
             foreign = [ours.fileno(), *(other.channel.socket.fileno() for other in others)]
             foreign += [file for other in others for file in getattr(other.process, "lifeline", ())]
-            process = _forked(options, number, handler, theirs, foreign)
+            start = WorkerStart(info, options.worker_init_fn, handler, ordinal)
+            process = fork(theirs, foreign, lambda parent, alive: main_forked(theirs, parent, alive, start))
     except BaseException:
         ours.close()
         raise
@@ -213,17 +218,6 @@ def start_worker(
     lend = options.prefetch_bytes // options.num_workers
     fresh = options.start_method == "spawn"
     return WorkerHandle(number, process, Channel(ours, lend, patient=False, by_value=fresh))
-
-
-def _forked(
-    options: PoolOptions,
-    number: int,
-    handler: TaskHandler | WorkerService,
-    end: socket.socket,
-    foreign: list[int],
-) -> WorkerProcess:
-    start = WorkerStart(WorkerInfo(number, options.num_workers), options.worker_init_fn, handler)
-    return fork(end, foreign, lambda parent, alive: main_forked(end, parent, alive, start))
 
 
 def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHandle:

@@ -1,5 +1,6 @@
 """Datapoints, flows and errors on their way between two processes."""
 
+from ._captured_generators import warn_of_captured
 from ._channel import Channel, PeerGoneError, ReceivedMessage
 from ._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
 from ._flow_pickle import WorkerPayload, dump_payload, load_payload
@@ -45,4 +46,5 @@ __all__ = [
     "restore_environment",
     "to_table",
     "unpack_error",
+    "warn_of_captured",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import select
@@ -25,6 +26,7 @@ __all__ = ["Channel", "Message", "PeerGoneError", "ReceivedMessage"]
 # Below these sizes a copy through the socket or the pickle is cheaper than a lease.
 _INLINE_PICKLE = 2**14
 _HEADER = struct.Struct("<I")
+_MANY, _SMALL = 8, 2**16  # arrays in a message, and bytes of each
 _MOST_DESCRIPTORS = 64
 _MOST_BYTES = 2**18
 _INTEGER = array("i").itemsize
@@ -77,18 +79,25 @@ class ReceivedMessage:
     def open(self, read_only: bool = False) -> Any:
         """Returns the sent value. Large arrays are views, or copies if the consumer holds too many views.
 
+        Of many small arrays, a consumer that keeps views of earlier messages gets copies: one kept view would
+        keep the memory of all.
+
         Args:
             read_only: whether views are read-only.
         """
         leases, self._leases = self._leases, {}
+        kept = self._borrowed.kept
         for lease in leases.values():
             lease.read_only = read_only
         pickled: Any = self._pickled
         if isinstance(pickled, tuple):
             pickled = _view(leases, pickled)
-        return from_table(pickle.loads(pickled, buffers=self._arrays(leases)))
+        return from_table(pickle.loads(pickled, buffers=self._arrays(leases, kept)), apart=kept)
 
-    def _arrays(self, leases: dict[int, SlotLease]) -> list[np.ndarray]:
+    def _arrays(self, leases: dict[int, SlotLease], kept: bool) -> list[np.ndarray]:
+        count = len(self._buffers)
+        if kept and count >= _MANY and self.size < count * _SMALL:
+            return [_aligned_copy(_view(leases, place)) for place in self._buffers]
         sizes: dict[int, int] = {}
         for number, _, size in self._buffers:
             sizes[number] = sizes.get(number, 0) + size
@@ -239,8 +248,16 @@ class Channel:
         self.slots.take_back(message.returned)
         return message.head, ReceivedMessage(message, self._borrowed)
 
+    def hang_up(self) -> None:
+        """Ends the connection for the other end, although forks of this process may have copies of this one.
+
+        Such a fork closes its copies by `close` alone: the connection is still that of its parent.
+        """
+        with contextlib.suppress(OSError):  # the other end has closed it
+            self.socket.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
-        """Closes the connection; views that were handed out stay valid."""
+        """Closes the descriptors; views that were handed out stay valid."""
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())

@@ -14,9 +14,10 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import SendError
-from ...flow._flow import DataFlow
 from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped, value_pickler
+from ._captured_generators import generator_types, warn_of_captured
 from ._mapped_files import mapped_array
+from ._named_parts import described, named_parts
 from ._out_of_band_pickle import dump_out_of_band
 
 __all__ = ["WorkerPayload", "dump_payload", "load_payload"]
@@ -37,14 +38,17 @@ class WorkerPayload:
         descriptor: of the shared memory.
     """
 
-    def __init__(self, value: Any, contents: Mapping[str, Any]) -> None:
-        """Packs `value`; `contents` are its parts under the names that error messages use.
+    def __init__(self, value: Any, contents: Mapping[str, Any], *, several: bool = False) -> None:
+        """Packs `value`; `contents` are its parts under the names that messages use.
+
+        With `several`, workers make datapoints of one pass by copies of the value: a random generator in it
+        is logged as a warning.
 
         Raises:
             SendError: a part of `value` cannot be pickled; the text names it.
         """
         self._lists = SharedListPickle()
-        pickled, raws = _dump(value, contents, self._lists.packing(), _BY_FORK)
+        pickled, raws = _dump(value, contents, several, self._lists.packing(), _BY_FORK)
         raws.append(memoryview(pickled))
         # How many parts there are, and their sizes: a command line has no room for those of many arrays.
         counts: Any = np.array([len(raws) + 1, *(raw.nbytes for raw in raws)], np.int64)
@@ -64,28 +68,35 @@ class WorkerPayload:
         os.close(self.descriptor)
 
 
-def dump_payload(value: Any, contents: Mapping[str, Any]) -> tuple[bytes, list[memoryview]]:
+def dump_payload(
+    value: Any, contents: Mapping[str, Any], *, several: bool = False
+) -> tuple[bytes, list[memoryview]]:
     """Pickles a value for workers; returns its large buffers beside the pickle.
 
     Args:
         value: what to pickle.
-        contents: its parts under the names that error messages use.
+        contents: its parts under the names that messages use.
+        several: whether to log a warning that names random generators, of which all workers get copies.
 
     Raises:
         SendError: a part of `value` cannot be pickled; the text names it.
     """
-    return _dump(value, contents, nullcontext(), "")
+    return _dump(value, contents, several, nullcontext(), "")
 
 
 def _dump(
-    value: Any, contents: Mapping[str, Any], packing: AbstractContextManager[Any], also: str
+    value: Any, contents: Mapping[str, Any], several: bool, packing: AbstractContextManager[Any], also: str
 ) -> tuple[bytes, list[memoryview]]:
     raws: list[memoryview] = []
+    generators: list[Any] = []
     try:
         with packing:
-            return _dump_by_value(value, raws), raws
+            pickled = _dump_by_value(value, raws, generators)
     except Exception as error:  # explained outside of the packing, within which lists have no members
         raise _explained(contents, error, also) from error
+    if generators and several:
+        warn_of_captured(contents, {id(generator) for generator in generators})
+    return pickled, raws
 
 
 def load_payload(descriptor: int) -> Any:
@@ -102,10 +113,15 @@ def load_payload(descriptor: int) -> Any:
     return pickle.loads(parts.pop(), buffers=parts)
 
 
-def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
+def _dump_by_value(value: Any, raws: list[memoryview], generators: list[Any]) -> bytes:
     """Pickles as cloudpickle does, which sends definitions of `__main__` by value; so for lost modules, too.
 
     A fresh interpreter with the same `sys.path` would not find a module that was loaded from elsewhere.
+
+    Args:
+        value: what to pickle.
+        raws: takes the large buffers.
+        generators: takes the random generators in `value`.
     """
     import cloudpickle
 
@@ -116,6 +132,8 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
             if isinstance(obj, np.ndarray):
                 place = mapped_array(obj)
                 return NotImplemented if place is None else place.__reduce__()
+            if isinstance(obj, kinds):
+                generators.append(obj)
             if isinstance(obj, (type, types.FunctionType)):
                 lost = _lost_module(getattr(obj, "__module__", None), found)
                 if lost is not None:
@@ -125,6 +143,7 @@ def _dump_by_value(value: Any, raws: list[memoryview]) -> bytes:
                 return _cached, (obj.__wrapped__, obj.cache_parameters())
             return super().reducer_override(obj)
 
+    kinds = generator_types()
     registered: list[types.ModuleType] = []
     found = set(sys.stdlib_module_names) | set(cloudpickle.list_registry_pickle_by_value())
     try:
@@ -158,10 +177,10 @@ def _explained(contents: Mapping[str, Any], error: Exception, also: str) -> Send
     while step is not None and what.count(">") < _DEEPEST:
         name, place, culprit = step
         what += name
-        step = next(_failing(_parts(place)), None)
+        step = next(_failing(named_parts(place)), None)
     what += ": " if what else ""
     return SendError(
-        f"{what}{_described(place)} cannot be sent to a worker process: {type(culprit).__name__}: {culprit}. "
+        f"{what}{described(place)} cannot be sent to a worker process: {type(culprit).__name__}: {culprit}. "
         "Open files, locks and connections belong in reset_state() or worker_init_fn, which run in the "
         f"worker{also}"
     )
@@ -171,39 +190,6 @@ def _failing(parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Excep
     """Yields the parts that cannot be pickled, with the errors."""
     for name, part in parts:
         try:
-            _dump_by_value(part, [])
+            _dump_by_value(part, [], [])
         except Exception as error:
             yield name, part, error
-
-
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the parts of `value`, each after the way there as text."""
-    if isinstance(value, types.FunctionType):
-        for name, cell in zip(value.__code__.co_freevars, value.__closure__ or ()):
-            yield f" > variable {name!r} of {value.__qualname__}", cell.cell_contents
-        for name in value.__code__.co_names:
-            if name in value.__globals__:
-                yield f" > global {name!r} of {value.__qualname__}", value.__globals__[name]
-    elif isinstance(value, Mapping):
-        yield from ((f"[{key!r}]", part) for key, part in value.items())
-    elif isinstance(value, (list, tuple)):
-        yield from ((f"[{number}]", part) for number, part in enumerate(value[:1000]))
-    elif isinstance(value, types.MethodType):
-        yield ".__self__", value.__self__
-    else:
-        try:
-            parts = value.__getstate__() if isinstance(value, DataFlow) else vars(value)
-        except TypeError:
-            return
-        for name, part in parts.items():
-            if isinstance(value, DataFlow) and isinstance(part, DataFlow):
-                yield f" > {part._name()}", part
-            else:
-                yield f".{name}", part
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, DataFlow):
-        return value._name()
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

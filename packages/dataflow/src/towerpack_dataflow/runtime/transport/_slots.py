@@ -230,6 +230,7 @@ class BorrowedSlots:
     """
 
     _FREE_OF_CHARGE = 4  # messages that a consumer may hold however large they are
+    _IN_USE = 2  # messages that a consumer holds in passing: the last one, and the one that is opened
     _QUEUE = 4  # limits' worth: a consumer of read-only views has a queue, and lets go of all that is in it
 
     def __init__(self, limit: int) -> None:
@@ -267,6 +268,12 @@ class BorrowedSlots:
         self._lent += lease.lent
         self._messages += 1
         return True
+
+    @property
+    def kept(self) -> bool:
+        """Whether the consumer keeps views of more messages than it does in passing."""
+        self._settle()
+        return self._messages >= self._IN_USE
 
     @property
     def owed(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from itertools import chain
 from operator import attrgetter, countOf, itemgetter
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ __all__ = [
 
 FEWEST = 8  # datapoints; below that, finding out costs as much as it saves
 LARGEST = 2**12  # bytes of an array; copying a larger one twice costs more than it saves
+_BLOCK = 2**14  # bytes that one kept row may keep
 PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 _SHAPE, _DTYPE = attrgetter("shape"), attrgetter("dtype")
 
@@ -40,9 +42,14 @@ class ColumnTable(NamedTuple):
     keys: tuple[Any, ...]
     columns: tuple[Any, ...]
 
-    def rows(self) -> list[Any]:
-        """Returns the datapoints again. Arrays in them are views of the columns."""
-        rows: Iterable[tuple[Any, ...]] = zip(*self.columns)
+    def rows(self, *, apart: bool = False) -> list[Any]:
+        """Returns the datapoints again. Arrays in them are views of the columns.
+
+        Args:
+            apart: whether they are views of copies of a few rows each, for a consumer that keeps some.
+        """
+        columns = map(_in_blocks, self.columns) if apart else self.columns
+        rows: Iterable[tuple[Any, ...]] = zip(*columns)
         if self.kind is tuple:
             return list(rows)
         if self.kind is list:
@@ -81,9 +88,25 @@ def table_of(first: Any, parts: list[list[Any]]) -> ColumnTable | None:
     return ColumnTable(type(first), tuple(first) if type(first) is dict else (), tuple(columns))
 
 
-def from_table(value: Any) -> Any:
-    """Undoes `to_table`."""
-    return value.rows() if type(value) is ColumnTable else value
+def from_table(value: Any, *, apart: bool = False) -> Any:
+    """Undoes `to_table`; see `ColumnTable.rows`."""
+    return value.rows(apart=apart) if type(value) is ColumnTable else value
+
+
+def _in_blocks(column: Any) -> Iterable[Any]:
+    """Returns the rows of a column; those of an array in copies of some kilobytes."""
+    if type(column) is not np.ndarray or column.ndim < 2:
+        return column  # type: ignore[no-any-return]
+    length = max(_BLOCK // max(column[0].nbytes, 1), 1)
+    return chain.from_iterable(
+        _copied(column[begin : begin + length]) for begin in range(0, len(column), length)
+    )
+
+
+def _copied(rows: np.ndarray) -> np.ndarray:
+    copied = rows.copy()
+    copied.flags.writeable = rows.flags.writeable
+    return copied
 
 
 def column(values: list[Any]) -> Any:

@@ -31,11 +31,13 @@ class ReadTaskHandler(TaskHandler):
     Args:
         flow: the flow.
         on_error: see `TaskHandler`.
+        replicates: whether each worker reads the whole flow.
     """
 
-    def __init__(self, flow: DataFlow, on_error: str) -> None:
+    def __init__(self, flow: DataFlow, on_error: str, *, replicates: bool = False) -> None:
         """Takes the flow as it is."""
         super().__init__(on_error)
+        self.divides = replicates or flow.addressable
         self._flow = flow
         self._steady = is_steady(flow)
         self._passes: dict[int, _ReadPass] = {}

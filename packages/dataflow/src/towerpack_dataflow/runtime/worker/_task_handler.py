@@ -25,9 +25,13 @@ class TaskHandler(ABC):
     Attributes:
         on_error: what becomes of a datapoint that cannot be made or sent.
         work: what it does with a stretch, in a trace.
+        entropy: what the global random generators of the workers are seeded from, with a worker's number.
+        divides: whether several workers make datapoints of a pass.
     """
 
     work = "produce"
+    entropy: tuple[int, ...] = ()
+    divides = True
 
     def __init__(self, on_error: str) -> None:
         """Stores the policy."""

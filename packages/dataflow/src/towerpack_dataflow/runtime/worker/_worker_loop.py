@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import signal
@@ -28,6 +27,7 @@ from ..transport import (
     restore_environment,
 )
 from ._process_end import die_with, leave
+from ._process_settings import keep_freed_memory, one_thread_for_opencv, seed_global_generators
 from ._single_sends import SingleSends
 from ._task_handler import TaskHandler, WorkerService
 from ._task_messages import PassSpec, TaskResult
@@ -35,9 +35,6 @@ from ._worker_info import WorkerInfo, get_worker_info, set_worker_info
 from ._worker_thread import InProcessMessage, ThreadChannel
 
 __all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_MOST_FROM_HEAP = 2**25  # the most that glibc accepts
 
 
 @final
@@ -48,29 +45,36 @@ class WorkerStart(NamedTuple):
         info: its number, and how many workers there are.
         init: called before the handler is prepared.
         handler: does the tasks, or what a service does.
+        ordinal: how many workers were started before it, those included that it takes the place of.
     """
 
     info: WorkerInfo
     init: Callable[[int], Any] | None
     handler: TaskHandler | WorkerService
+    ordinal: int
 
 
 def main(
-    connection: int, payload: int, number: int, total: int, parent: int, lifeline: int, tunables: str | None
+    connection: int,
+    payload: int,
+    info: tuple[int, int],
+    ordinal: int,
+    parent: int,
+    lifeline: int,
+    tunables: str | None,
 ) -> None:
     """Runs a worker in a fresh interpreter; see `_worker_process.spawn` for the arguments."""
     _ignore_interrupts()
     _open_standard_streams()
     restore_environment(tunables)
-    _keep_freed_memory()
+    keep_freed_memory()
     end = socket.socket(fileno=connection)
     die_with(parent, end, lifeline)
     channel = Channel(end, slots=SlotPool(CopyThread()))
-    info = WorkerInfo(number, total)
 
     def arrive() -> WorkerStart:
         init, handler = load_payload(payload)
-        return WorkerStart(info, init, handler)
+        return WorkerStart(WorkerInfo(*info), init, handler, ordinal)
 
     _run(channel, arrive)
 
@@ -107,11 +111,12 @@ def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandle
     try:
         start = arrive()
         set_worker_info(start.info)
-        _one_thread_for_opencv()
+        one_thread_for_opencv()
+        seed_global_generators(getattr(start.handler, "entropy", ()), start.ordinal)
         if start.init is not None:
             start.init(start.info.number)
         start.handler.prepare(channel.slots)
-        _one_thread_for_opencv()
+        one_thread_for_opencv()
     except Exception as error:
         channel.send(pack_error(error))
         raise PeerGoneError from error  # the parent closes the connection now
@@ -287,21 +292,3 @@ def _open_standard_streams() -> None:
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
-
-
-def _keep_freed_memory() -> None:
-    """Has malloc keep freed blocks, which serve the next datapoint while still warm.
-
-    By default glibc gives blocks of this size back to the system when they are freed, and gets them again,
-    page by page and zeroed: for images, a tenth of a worker's time.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _MOST_FROM_HEAP)
-        mallopt(_M_TRIM_THRESHOLD, 4 * _MOST_FROM_HEAP)
-
-
-def _one_thread_for_opencv() -> None:
-    opencv = sys.modules.get("cv2")
-    if opencv is not None:
-        opencv.setNumThreads(0)

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import Any, final
 
 from ..transport import bypass_environment, environment_before
+from ._worker_info import WorkerInfo
 from ._worker_thread import WorkerThread
 
 __all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "lifeline", "spawn"]
@@ -107,14 +108,14 @@ class WorkerProcess:
             self._code = os.waitstatus_to_exitcode(status)
 
 
-def spawn(end: socket.socket, payload: int, number: int, total: int) -> WorkerProcess:
+def spawn(end: socket.socket, payload: int, info: WorkerInfo, ordinal: int) -> WorkerProcess:
     """Starts a fresh interpreter, which never runs the user's main module.
 
     Args:
         end: its end of the connection.
         payload: descriptor of its `WorkerPayload`.
-        number: of the worker.
-        total: how many workers there are.
+        info: of the worker.
+        ordinal: how many workers of its pool were started before it.
     """
     ends = lifeline()
     files = [end.fileno(), payload, *ends[:1]]
@@ -123,7 +124,7 @@ def spawn(end: socket.socket, payload: int, number: int, total: int) -> WorkerPr
         # Where this process has no standard streams, other files have their numbers, which Popen uses itself.
         passed += [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3) for file in files]
         alive = passed[2] if ends else -1
-        arguments = (*passed[:2], number, total, os.getpid(), alive, environment_before())
+        arguments = (*passed[:2], tuple(info), ordinal, os.getpid(), alive, environment_before())
         code = (
             f"import sys; sys.path[:] = {_search_path()!r}; "
             f"from towerpack_dataflow.runtime.worker._worker_loop import main; main{arguments!r}"

@@ -106,10 +106,13 @@ class ThreadChannel:
         """Returns at once: there is nothing to wait for."""
         return False
 
-    def close(self) -> None:
-        """Closes the connection, which wakes up a thread that waits at the other end."""
+    def hang_up(self) -> None:
+        """Ends the connection, which wakes up a thread that waits at the other end."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Closes the descriptor."""
         self.socket.close()
 
 
@@ -139,6 +142,7 @@ class WorkerThread:
             with contextlib.suppress(PeerGoneError):
                 self._live(end)
         finally:
+            end.hang_up()
             end.close()
 
     def ended(self, wait: float = 0.0) -> bool:

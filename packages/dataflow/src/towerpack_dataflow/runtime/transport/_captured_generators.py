@@ -1,0 +1,99 @@
+"""Random generators that a flow or a function takes along into each worker, where they repeat each other."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import types
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ._named_parts import described, named_parts
+
+__all__ = ["generator_types", "warn_of_captured"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_MOST = 5000  # values to look at
+_PLAIN = frozenset({int, float, bool, str, bytes, bytearray, complex, type(None), np.ndarray})
+_FOREIGN = ("site-packages", "dist-packages")
+_OUR_PACKAGE = __name__.partition(".")[0]
+_MADE_ANEW = "._own_rng"  # what an augmentor without a flow draws from: each process makes one of its own
+
+
+def generator_types() -> tuple[type, ...]:
+    """Returns the classes of random generators."""
+    torch = sys.modules.get("torch")
+    found = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+    return found if torch is None or not hasattr(torch, "Generator") else (*found, torch.Generator)
+
+
+def warn_of_captured(contents: Mapping[str, Any], copied: Collection[int] | None = None) -> None:
+    """Logs a warning that names the random generators in `contents`, if there are any.
+
+    Args:
+        contents: what the workers get, by its names.
+        copied: the `id` of each generator that was pickled; by default, all but those of a whole process
+            count: a fork seeds these.
+    """
+    found = [f"{path}: {described(value)}" for path, value in _generators(contents, copied)]
+    if found:
+        _log.warning(
+            "each worker gets a copy of a random generator, and all copies draw the same numbers: %s. Take "
+            "the numbers from rng=True in MapData, or from epoch.rng(index) in a flow: they belong to the "
+            "datapoint, whichever worker makes it",
+            "; ".join(found[:3]),
+        )
+
+
+def _generators(contents: Mapping[str, Any], copied: Collection[int] | None) -> Iterator[tuple[str, Any]]:
+    kinds = generator_types()
+    of_process = {id(value) for value in _of_process()} if copied is None else set()
+    waiting = deque(contents.items())
+    seen: dict[int, Any] = {}  # the values, too: an id is that of one object for as long as that lives
+    while waiting and len(seen) < _MOST:
+        path, value = waiting.popleft()
+        if type(value) in _PLAIN or id(value) in seen or path.endswith(_MADE_ANEW):
+            continue
+        seen[id(value)] = value
+        if not isinstance(value, kinds):
+            waiting.extend((path + name, part) for name, part in _parts(value))
+        elif isinstance(value, random.SystemRandom):  # which has no state
+            continue
+        elif id(value) not in of_process and (copied is None or id(value) in copied):
+            yield path, value
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the parts of a value to look at; definitions of other libraries are not looked into."""
+    if isinstance(value, types.ModuleType) or (isinstance(value, type) and not _is_the_users(value)):
+        return
+    library = isinstance(value, types.FunctionType) and not _is_the_users(value)
+    for name, part in named_parts(value):
+        if not (library and name.startswith(" > global ")):
+            yield name, part
+    if _is_the_users(type(value)):
+        yield f" > class {type(value).__name__}", type(value)
+
+
+def _is_the_users(definition: Any) -> bool:
+    """Says whether a class or function belongs to no library."""
+    top = str(getattr(definition, "__module__", None)).partition(".")[0]
+    if top == "__main__":
+        return True
+    if top in sys.stdlib_module_names or top == _OUR_PACKAGE:
+        return False
+    path = getattr(sys.modules.get(top), "__file__", None) or ""
+    return not any(part in path for part in _FOREIGN)
+
+
+def _of_process() -> Iterator[Any]:
+    """Yields the generators that each worker seeds; see `_process_settings`."""
+    yield random._inst
+    yield np.random.mtrand._rand
+    if hasattr(sys.modules.get("torch"), "default_generator"):
+        yield sys.modules["torch"].default_generator
