@@ -185,7 +185,12 @@ send_dataflow_zmq([[number] for number in range(int(sys.argv[2]))], sys.argv[1],
 @contextmanager
 def process(script, *arguments):
     child = subprocess.Popen(
-        [sys.executable, "-c", script, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # What shells start in the background ignores Ctrl-C, and so does everything below it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with child:
         try:

@@ -162,6 +162,28 @@ def test_what_a_process_ignores_or_handles_itself_is_left_alone(own):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def test_a_process_that_ignores_ctrl_c_says_so_and_ends_by_sigterm(caplog):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(SystemExit) as ended, StopSignals(cancel=pytest.fail) as signals:
+            signals.begin()
+            send(signal.SIGINT)
+            assert signals.requested is None
+            send(signal.SIGTERM)
+            assert signals.requested is signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert ended.value.code == 143
+    (record,) = caplog.records
+    assert record.getMessage().startswith("This process was started to ignore SIGINT")
+    assert f"`kill {os.getpid()}` (SIGTERM) does" in record.getMessage()
+
+
+def test_a_process_that_heeds_ctrl_c_says_nothing(caplog):
+    with StopSignals(cancel=pytest.fail):
+        assert not caplog.records
+
+
 heard = []
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from itertools import islice
 from typing import Any, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, ComponentError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
+from ..flow._resume_marks import replayed
 from ..operators._proxy_flow import ProxyDataFlow
 from ._buffer_pool import BufferPool
 from ._collate import Collator
@@ -83,7 +83,7 @@ class BatchDataByShape(ProxyDataFlow):
         return {"batch_size": self._batch_size * hosts_of(self.ds), "remainder": self._remainder}
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        return islice(self._batches(epoch), start, None)
+        return replayed(self._name(), epoch, self._batches(epoch), start)
 
     def _batches(self, epoch: Epoch) -> Iterator[Any]:
         memory = BufferPool()

@@ -1,11 +1,21 @@
-"""Resume marks: what operators note during a pass, so that resuming need not begin at its start."""
+"""Resume marks: what operators note during a pass, so that resuming need not begin at its start.
+
+Where there are none, a stream makes its pass again: a replay.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar, Self
+from itertools import chain
+from time import perf_counter
+from typing import Any, ClassVar, Self, final
 
-__all__ = ["Mark", "Marks", "as_lists"]
+__all__ = ["Mark", "Marks", "Replay", "as_lists", "replayed"]
+
+_log = logging.getLogger("towerpack_dataflow")
+
+_LONG = 1.0  # seconds
 
 Marks = dict[str, Iterable[int]]
 """The marks of one pass over a whole tree by the place of the flow they belong to (see `Epoch.key`).
@@ -64,3 +74,59 @@ class Mark:
 def as_lists(marks: Mapping[str, Iterable[int]]) -> Marks:
     """Copies marks as they are now, in the form that a state holds."""
     return {place: list(mark) for place, mark in marks.items()}
+
+
+@final
+class Replay:
+    """Counts the datapoints that are dropped, and logs a warning if they take longer than a second.
+
+    Args:
+        name: of the flow that makes them again.
+        epoch: number of the pass.
+        count: how many there are.
+    """
+
+    __slots__ = ("_began", "_count", "_done", "_epoch", "_name")
+
+    def __init__(self, name: str, epoch: int, count: int) -> None:
+        """Begins now."""
+        self._name = name
+        self._epoch = int(epoch)
+        self._count = count
+        self._done = 0
+        self._began: float | None = perf_counter()  # `None` when the warning was given
+
+    def drop(self) -> None:
+        """Notes that one was made and dropped."""
+        self._done += 1
+        if self._began is None or (seconds := perf_counter() - self._began) < _LONG:
+            return
+        self._began = None
+        _log.warning(
+            "%s makes the first %d datapoints of epoch %d again and drops them, to continue where a state "
+            "was taken; the first %d took %.1f s. If what it gave cannot be had again (a queue, a "
+            "simulator), nothing has to be made again: say live=True in DataFromGenerator or "
+            "DataFromIterable, or live = True in a class of your own. A flow with datapoint(epoch, index) "
+            "resumes at once",
+            self._name,
+            self._count,
+            self._epoch,
+            self._done,
+            seconds,
+        )
+
+
+def replayed(name: str, epoch: int, datapoints: Iterator[Any], count: int) -> Iterator[Any]:
+    """Returns the datapoints of a pass that is made from its beginning, without the first `count`."""
+    return chain.from_iterable(_rest(name, epoch, datapoints, count)) if count else datapoints
+
+
+def _rest(name: str, epoch: int, datapoints: Iterator[Any], count: int) -> Iterator[Iterator[Any]]:
+    """Yields the rest of the datapoints, in one piece: to read them costs no more than without a replay."""
+    replay = Replay(name, epoch, count)
+    for done, datapoint in enumerate(datapoints, 1):
+        del datapoint  # its memory is for the next one
+        replay.drop()
+        if done == count:
+            break
+    yield datapoints

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 from .._errors import FlowDefinitionError
 from ._epoch import Epoch
 from ._node import Node
 from ._position import Position
+from ._resume_marks import replayed
 from ._user_code import copy_container, run_one, run_pass
 
 __all__ = ["inherited_pass", "wrap_overrides"]
@@ -137,7 +137,9 @@ def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, 
             child._position = Position(flow._below(epoch, place))
         flow._enter(epoch)
         first = 0 if start and flow.live else start  # what a live flow gives cannot be had again
-        yield from run_pass(flow, epoch, lambda: islice(produce(flow), first, None), [])
+        yield from run_pass(
+            flow, epoch, lambda: replayed(flow._name(), epoch, iter(produce(flow)), first), []
+        )
     finally:
         for child, position in zip(children, own):
             child._position = position

@@ -10,7 +10,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._resume_marks import Mark
+from ..flow._resume_marks import Mark, Replay
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FilterMark", "MapData"]
@@ -191,6 +191,7 @@ class MapData(ProxyDataFlow):
         """Runs a pass of a map that drops, and keeps its mark."""
         mark = epoch.marks[epoch.key] = FilterMark.before(epoch, start)
         func = self._func
+        replay = Replay(self._name(), epoch, start - mark.given)
         try:
             for index, datapoint in enumerate(self.ds._datapoints(self._below(epoch), mark.read), mark.read):
                 datapoint = func(datapoint, epoch.rng(index)) if self._rng else func(datapoint)
@@ -200,6 +201,8 @@ class MapData(ProxyDataFlow):
                 mark.given += 1
                 if mark.given > start:
                     yield datapoint
+                else:
+                    replay.drop()
         except Exception as error:
             blame(error, self)
             raise

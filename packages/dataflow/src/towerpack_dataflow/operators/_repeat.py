@@ -13,7 +13,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EmptyFlowError, UnknownLengthError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
-from ..flow._resume_marks import Mark
+from ..flow._resume_marks import Mark, Replay
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow
@@ -206,6 +206,7 @@ def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, sta
     """Yields the child's epochs `first`, `first + 1`, … as one sequence, from its `start`-th datapoint on."""
     child = flow.ds
     mark = _starting_point(flow, epoch, first, start)
+    replay = Replay(flow._name(), epoch, start - mark.before - mark.index)
     while stop is None or mark.number < stop:  # false at once in a pass asked for from beyond its end
         if not child.addressable:
             epoch.marks[epoch.key] = mark
@@ -215,6 +216,8 @@ def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, sta
             mark.index = index
             if before + index > start:
                 yield datapoint
+            else:
+                replay.drop()
         if stop is None and mark.index == 0:
             raise EmptyFlowError(
                 f"{flow._name()} repeats {child._name()}, which gave no datapoint in its epoch {mark.number}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._flow_state import is_steady
-from ..flow._resume_marks import as_lists
+from ..flow._resume_marks import Replay, as_lists
 from ..operators._map_data import FilterMark, MapData
 from ..storage import snapshot
 from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog
@@ -66,6 +66,7 @@ class ParallelMap(ParallelFlow):
         dispatcher = self._dispatcher(log.start, stop, ordered, log.done)
         this = self._pass(epoch, dispatcher, log.start)
         counts = ErrorCounts()
+        replay = Replay(self._name(), epoch, start - log.of_map.given)
         for chunk in self._running_pool(epoch).chunks(this):
             result = chunk.result
             epoch.marks.update(log.enter(result))
@@ -80,6 +81,8 @@ class ParallelMap(ParallelFlow):
                     epoch.marks[epoch.key] = log.of_map
                 if log.step(datapoint is None):
                     yield datapoint
+                elif datapoint is not None:
+                    replay.drop()
                 del datapoint
             log.leave(result)
             if result.failure is not None:

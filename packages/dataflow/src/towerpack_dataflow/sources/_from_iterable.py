@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from types import GeneratorType
 from typing import Any
 
+from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._resume_marks import Replay, replayed
 from ..flow._user_code import run_pass
 
 __all__ = ["DataFromGenerator", "DataFromIterable"]
@@ -24,9 +25,11 @@ class DataFromIterable(DataFlow):
     Args:
         iterable: what to iterate over, once a pass. Its `reset_state()` is called if it has one, so that an
             object with the methods of a flow may be passed too.
+        live: whether what it has given cannot be had again (a queue, a simulator); see `DataFlow`.
 
     Raises:
-        ArgumentTypeError: `iterable` cannot be iterated over, or is a `DataFlow` already.
+        ArgumentTypeError: `iterable` cannot be iterated over, or is a `DataFlow` already; or `live` is no
+            boolean.
 
     Example:
         >>> list(DataFromIterable({"a": 0, "b": 1}.items()))
@@ -35,7 +38,7 @@ class DataFromIterable(DataFlow):
 
     _holds = ()
 
-    def __init__(self, iterable: Iterable[Any]) -> None:
+    def __init__(self, iterable: Iterable[Any], live: bool = False) -> None:
         """Keeps `iterable`; reads nothing yet."""
         if isinstance(iterable, DataFlow):
             raise ArgumentTypeError(f"{iterable._name()} is a flow already; use it as it is")
@@ -44,6 +47,7 @@ class DataFromIterable(DataFlow):
                 f"{type(self).__name__} takes something to iterate over; received {type(iterable).__name__}"
             )
         self._iterable = iterable
+        self._live = arguments.flag("live", live)
         self._one_shot = isinstance(iterable, Iterator)
         self._epoch_read: int | None = None
         self._taken = 0
@@ -62,6 +66,11 @@ class DataFromIterable(DataFlow):
                 "of a pass with FixedSizeData(flow, size)"
             ) from None
 
+    @property
+    def live(self) -> bool:
+        """Whether what the iterable has given cannot be had again."""
+        return self._live
+
     def reset_state(self) -> None:
         """Calls the iterable's `reset_state()`, if it has one."""
         super().reset_state()
@@ -74,7 +83,7 @@ class DataFromIterable(DataFlow):
             return run_pass(self, epoch, self._open, [])
         if self._one_shot:
             return run_pass(self, epoch, lambda: self._continued(epoch, start), [])
-        return run_pass(self, epoch, lambda: islice(self._open(), start, None), [])
+        return run_pass(self, epoch, lambda: replayed(self._name(), epoch, self._open(), start), [])
 
     def _open(self) -> Iterator[Any]:
         return iter(self._iterable)
@@ -88,11 +97,13 @@ class DataFromIterable(DataFlow):
                 f"{int(epoch)} cannot be had. Pass a function that returns a new one to DataFromGenerator"
             )
         self._epoch_read = int(epoch)
-        iterator = iter(self._iterable)
-        for datapoint in iterator:
+        replay = Replay(self._name(), epoch, start - self._taken)
+        for datapoint in self._open():
             self._taken += 1
             if self._taken > start:
                 yield datapoint
+            else:
+                replay.drop()
 
 
 class DataFromGenerator(DataFromIterable):
@@ -101,9 +112,10 @@ class DataFromGenerator(DataFromIterable):
     Args:
         gen: a function that returns a new generator (or any iterable) for each pass; or a generator object,
             which can be read once (see `DataFromIterable`).
+        live: whether what it has given cannot be had again (a queue, a simulator); see `DataFlow`.
 
     Raises:
-        ArgumentTypeError: `gen` is neither.
+        ArgumentTypeError: `gen` is neither, or `live` is no boolean.
 
     Example:
         >>> def letters():
@@ -117,9 +129,10 @@ class DataFromGenerator(DataFromIterable):
     _holds = ()
     _argument_names = {"gen": "_iterable"}
 
-    def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any]) -> None:
+    def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any], live: bool = False) -> None:
         """Keeps `gen`; calls nothing yet."""
-        super().__init__(_GeneratorFunction(gen) if callable(gen) and not isinstance(gen, Iterator) else gen)
+        iterable = _GeneratorFunction(gen) if callable(gen) and not isinstance(gen, Iterator) else gen
+        super().__init__(iterable, live)
 
 
 class _GeneratorFunction:

@@ -18,6 +18,10 @@ __all__ = ["StopSignals"]
 
 _log = logging.getLogger("towerpack_trainers")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_IGNORES_CTRL_C = (
+    "This process was started to ignore SIGINT, as a shell starts what runs in the background: Ctrl-C does not "
+    "end this training. `kill %d` (SIGTERM) does, in good order."
+)
 
 
 @final
@@ -100,6 +104,8 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
+            if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+                _log.warning(_IGNORES_CTRL_C, os.getpid())
             ours = {number: signal.getsignal(number) for number in _SIGNALS}
             self._before = {
                 number: handler

@@ -27,6 +27,14 @@ def wait_for_ever():
 """
 
 
+@pytest.fixture(autouse=True)
+def as_in_a_shell():
+    """Python's own handler: a shell starts what runs in the background to ignore Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """Writes a script of one training process."""
@@ -132,6 +140,39 @@ def test_signals_are_forwarded_and_nothing_is_restarted(script, tmp_path, number
     thread.join()
     assert len((tmp_path / "told").read_text().splitlines()) == 2
     assert len((tmp_path / "ready").read_text().splitlines()) == 2
+
+
+def test_what_it_was_started_to_ignore_it_does_not_forward(script, tmp_path, capfd):
+    command = script("""
+        def leave(number, frame):
+            count(f"told {number}")
+            sys.exit(0)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            assert signal.getsignal(number) is signal.SIG_IGN
+        signal.signal(signal.SIGTERM, leave)
+        count("ready")
+        wait_for_ever()
+    """)
+
+    def tell():
+        while not (tmp_path / "ready").exists():
+            threading.Event().wait(0.02)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.kill(os.getpid(), number)
+
+    ignored = (signal.SIGINT, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in ignored]
+    thread = threading.Thread(target=tell)
+    thread.start()
+    try:
+        assert launch(command, 1, grace=60) == 128 + signal.SIGTERM
+    finally:
+        thread.join()
+        for number, handler in zip(ignored, before):
+            signal.signal(number, handler)
+    assert (tmp_path / "told 15").exists()
+    err = capfd.readouterr().err
+    assert f"Ctrl-C ends nothing. `kill {os.getpid()}` (SIGTERM) does" in err
 
 
 def test_handlers_of_before_are_back(script):

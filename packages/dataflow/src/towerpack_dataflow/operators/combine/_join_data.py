@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any, final
 
 from ..._errors import JoinError, UnknownLengthError
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
+from ...flow._resume_marks import replayed
 from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 
@@ -39,7 +39,7 @@ class _SideBySide(CombinedFlow):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if start and self._takes_turns():
-            return islice(self._together(epoch, 0), start, None)
+            return replayed(self._name(), epoch, self._together(epoch, 0), start)
         return self._together(epoch, start)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from math import fsum
 from typing import Any, final
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..._errors import ArgumentError, UnknownLengthError
 from ...flow._epoch import Epoch
+from ...flow._resume_marks import replayed
 from ._combined_flow import CombinedFlow
 
 __all__ = ["RandomChooseData"]
@@ -70,7 +70,7 @@ class RandomChooseData(CombinedFlow):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if start and self._takes_turns():
-            return islice(self._chosen(epoch, 0), start, None)
+            return replayed(self._name(), epoch, self._chosen(epoch, 0), start)
         return self._chosen(epoch, start)
 
     def _facts(self) -> dict[str, Any]:

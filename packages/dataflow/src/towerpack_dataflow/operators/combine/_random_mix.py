@@ -10,6 +10,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from ...flow._epoch import Epoch
+from ...flow._resume_marks import replayed
 from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 from ._mix_order import MixOrder
@@ -62,7 +63,7 @@ class RandomMixData(CombinedFlow):
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if self.addressable:
             return self._mixed(epoch, start)
-        return islice(self._mixed(epoch, 0), start, None)
+        return replayed(self._name(), epoch, self._mixed(epoch, 0), start)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         place, rank = self._place(epoch, index)

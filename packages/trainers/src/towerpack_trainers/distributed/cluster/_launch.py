@@ -60,9 +60,10 @@ def launch(
     themselves and are killed; with restarts left, all start again. The command itself goes on from its
     checkpoint, by `TrainConfig(resume="auto")`.
 
-    Call it in the main thread: it forwards signals, to the command itself and not to what that has started,
-    so let a shell script end in `exec python ...`. When all commands have ended, it kills what they have left
-    in their process groups. If it is killed itself, the commands are killed with it.
+    Call it in the main thread: it forwards the signals that it was not started to ignore, to the command
+    itself and not to what that has started, so let a shell script end in `exec python ...`. When all commands
+    have ended, it kills what they have left in their process groups. If it is killed itself, the commands are
+    killed with it.
 
     Args:
         command: a program and its arguments.
@@ -81,6 +82,11 @@ def launch(
     program = next(iter(command), "")
     if not shutil.which(program):
         raise LaunchError(f"{' '.join(command)!r} cannot be started: there is no program {program!r}.")
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        _say(
+            "this process was started to ignore SIGINT, as a shell starts what runs in the background: Ctrl-C "
+            f"ends nothing. `kill {os.getpid()}` (SIGTERM) does"
+        )
     for restarts in range(max_restarts + 1):
         count = processes_of_try(restarts, processes, min_processes)
         code, again = _Try(command, count, grace).run()
@@ -140,7 +146,10 @@ class _Try:
 
     def run(self) -> tuple[int, bool]:
         """Returns the exit code, and whether a failure may be tried again."""
-        before = {number: signal.signal(number, self._on_signal) for number in _FORWARDED}
+        # What is ignored stays so: a shell starts what runs in the background without SIGINT, `nohup` without
+        # SIGHUP, and the commands inherit that.
+        taken = [number for number in _FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, self._on_signal) for number in taken}
         try:
             self._start_all()
             return self._wait()
