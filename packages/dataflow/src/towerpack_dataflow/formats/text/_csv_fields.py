@@ -11,6 +11,8 @@ from ..._errors import FormatError
 
 __all__ = ["field_of", "fields", "typed_fields"]
 
+_BEGINNINGS = frozenset("-0123456789inTF")  # of numbers, booleans, inf and nan
+_DIGITS = re.compile("-?[0-9]+")
 _SPECIAL = re.compile('[",\r\n\ufeff]')
 
 
@@ -69,16 +71,16 @@ def _value_of(text: str) -> Any:
     """Returns what a text without quotes stands for: what Python would write so, else the text itself."""
     if not text:
         return None
+    if text[0] not in _BEGINNINGS:
+        return text
     if text in ("True", "False"):
         return text == "True"
-    for kind in (int, float):
-        try:
-            value = kind(text)
-            if repr(value) == text:
-                return value
-        except ValueError:
-            continue
-    return text
+    kind = int if _DIGITS.fullmatch(text) else float
+    try:
+        value = kind(text)
+        return value if repr(value) == text else text
+    except ValueError:
+        return text
 
 
 @cache

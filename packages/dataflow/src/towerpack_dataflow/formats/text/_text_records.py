@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from functools import partial
-from typing import Any, final
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, Final, final
+
+import numpy as np
 
 from ..._errors import FormatError
 from ...storage import URL, StoredFile, open_url
@@ -15,6 +17,9 @@ from ._record_offsets import LINES, MARK, ROWS, TextKind, record_offsets
 from ._text_file import byte_encoding, open_text, refuse_copy
 
 __all__ = ["LINES", "ROWS", "TextRecords", "index_text"]
+
+_TOGETHER: Final = 2**20  # bytes of records that are read at a time, in order
+_OTHER_FILE: Final = "it does not {} with a line: the index is of another file; write it again"
 
 
 @final
@@ -48,52 +53,76 @@ class TextRecords(OpenedRecords):
         self.decode, self._kind, self._encoding = decode, kind, encoding
         self._reader = secrets.token_hex(8)
         self._of_bytes = byte_encoding(encoding) or "utf-8"
-        with open_url(path) as file:
-            self._version = file.version
+        self._version, self._skip = "", 0
         with self._open() as file:
             is_copy = file.name != self.name
             offsets = None if is_copy else load_index(file, self._path, kind.index)
             self._offsets = record_offsets(file, kind, self.name) if offsets is None else offsets
-            self.skipped = [self._text(file, number) for number in range(min(skip, len(self._offsets) - 1))]
-        self._skip = len(self.skipped)
+            self._skip = min(skip, len(self._offsets) - 1)
+            self.skipped = [*self._texts(file, 0, self._skip)]
         self.__qualname__ = f"{self.name} of {len(self)} records"
 
     def __len__(self) -> int:
         """Returns the number of records."""
         return len(self._offsets) - 1 - self._skip
 
-    def _record(self, index: int) -> Any:
-        number = index + self._skip
-        text = self._text(self._file(), number)
-        try:
-            return self.decode(text)
-        except FormatError as error:
-            raise self._blamed(number, error) from error
+    def rest(self, start: int) -> Iterator[Any]:
+        """Yields the records from number `start` on, many of which are read at a time."""
+        first, end = start + self._skip, len(self._offsets) - 1
+        while first < end:
+            last = int(np.searchsorted(self._offsets, self._offsets[first] + _TOGETHER, "right")) - 1
+            last = max(last, first + 1)
+            yield from self._decoded(first, last)
+            first = last
 
-    def _text(self, file: StoredFile, number: int) -> str:
-        begin, end = self._offsets[number : number + 2].tolist()
-        ahead = min(begin, 1)
-        content = bytes(file.read(begin - ahead, end - begin + ahead))
-        try:
-            is_last = number == len(self._offsets) - 2
-            for is_edge, side, byte in ((not ahead, "begin", content[0]), (is_last, "end", content[-1])):
-                if not is_edge and byte not in self._kind.ends:
-                    raise FormatError(
-                        f"it does not {side} with a line: the index is of another file; write it again"
-                    )
-            if not begin and self._of_bytes == "utf-8":
-                content = content.removeprefix(MARK)
-            return str(content[ahead:], self._of_bytes).strip("\r\n")
-        except (FormatError, UnicodeDecodeError) as error:
-            raise self._blamed(number, error) from error
+    def _record(self, index: int) -> Any:
+        first = index + self._skip
+        return next(self._decoded(first, first + 1))
+
+    def _decoded(self, first: int, last: int) -> Iterator[Any]:
+        for number, text in enumerate(self._texts(self._file(), first, last), first):
+            try:
+                yield self.decode(text)
+            except FormatError as error:
+                raise self._blamed(number, error) from error
+
+    def _texts(self, file: StoredFile, first: int, last: int) -> Iterator[str]:
+        """Yields the texts of records that follow one another in the file."""
+        ends = self._offsets[first : last + 1].tolist()
+        begin = max(ends[0] - 1, 0)  # with the end of the line before
+        content = bytes(file.read(begin, ends[-1] - begin))
+        edge = content[: ends[0] - begin]
+        for number, (low, high) in enumerate(pairwise(ends), first):
+            record = content[low - begin : high - begin]
+            try:
+                self._check_edges(edge, record, number)
+                if not low and self._of_bytes == "utf-8":
+                    record = record.removeprefix(MARK)
+                yield str(record, self._of_bytes).strip("\r\n")
+            except (FormatError, UnicodeDecodeError) as error:
+                raise self._blamed(number, error) from error
+            edge = record[-1:]
+
+    def _check_edges(self, before: bytes, record: bytes, number: int) -> None:
+        ends = self._kind.ends
+        if before and before not in ends:
+            raise FormatError(_OTHER_FILE.format("begin"))
+        if record[-1] not in ends and number < len(self._offsets) - 2:
+            raise FormatError(_OTHER_FILE.format("end"))
 
     def _blamed(self, number: int, error: Exception) -> FormatError:
-        begin = self._offsets[number]
-        return FormatError(f"{self.name}, record {number - self._skip}, at byte {begin}: {error}")
+        record = f"record {number - self._skip}" if number >= self._skip else "the header"
+        return FormatError(f"{self.name}, {record}, at byte {self._offsets[number]}: {error}")
 
     def _open(self) -> StoredFile:
-        opened = partial(open_same, version=self._version)
-        return open_text(self._path, self._encoding, self._reader, opened)
+        return open_text(self._path, self._encoding, self._reader, self._original)
+
+    def _original(self, url: URL) -> StoredFile:
+        if self._version:
+            return open_same(self._path, self._version)
+        file = open_url(url)
+        self._version = file.version
+        return file
 
 
 def index_text(path: URL, kind: TextKind, encoding: str) -> int:
