@@ -1,5 +1,7 @@
 """`convert`, `inspect` and `show`: what the commands write and print."""
 
+import gzip
+import lzma
 import sys
 
 import cv2
@@ -56,6 +58,28 @@ def test_a_file_is_written_in_another_format_and_back(folder, capsys, target, re
     if target != "a.jsonl":
         assert main(["convert", target, "back.jsonl"]) == 0
         assert numbers(JSONLSerializer.load("back.jsonl")) == numbers(POINTS)
+
+
+def test_what_a_text_format_has_no_types_for_is_converted_if_asked(folder, capsys):
+    NumpySerializer.save([[np.float32(0.5), np.arange(2)]], "a.npz")
+    for target in ("a.csv", "a.jsonl"):
+        assert main(["convert", "a.npz", target]) == 2
+        assert "component" in capsys.readouterr().err and not (folder / target).exists()
+    assert main(["convert", "--plain", "a.npz", "a.jsonl"]) == 0
+    assert list(JSONLSerializer.load("a.jsonl")) == [[0.5, [0, 1]]]
+    assert main(["convert", "--plain", "a.npz", "a.lmdb"]) == 2
+    assert "--plain is for CSV and lines of JSON; LMDB has types of its own" in capsys.readouterr().err
+
+
+def test_compressed_text_is_read(folder, capsys, monkeypatch):
+    monkeypatch.setenv("TOWERPACK_CACHE", str(folder / "cache"))
+    (folder / "a.csv.gz").write_bytes(gzip.compress(b"x,label\n0.5,1\n"))
+    (folder / "a.jsonl.xz").write_bytes(lzma.compress(b"[1]\n\n[2]\n"))
+    assert main(["inspect", "a.jsonl.xz"]) == 0 and "datapoints  2" in capsys.readouterr().out
+    assert main(["convert", "a.csv.gz", "a.parquet"]) == 0
+    assert list(ParquetData("a.parquet")) == [{"x": "0.5", "label": "1"}]
+    assert main(["convert", "points.jsonl", "b.jsonl.gz"]) == 2
+    assert "files of compressed lines of JSON are read here, and not written" in capsys.readouterr().err
 
 
 def test_tar_files_take_samples(folder):

@@ -30,7 +30,7 @@ def fields(text: str, delimiter: str) -> list[str]:
         >>> fields('a,"b, ""c"" ",', ",")
         ['a', 'b, "c" ', '']
     """
-    if '"' not in text and "\n" not in text and "\r" not in text:
+    if _is_simple(text):
         return text.split(delimiter)
     return [value for value, _ in _split(text, delimiter)]
 
@@ -45,7 +45,13 @@ def typed_fields(text: str, delimiter: str) -> list[Any]:
         >>> typed_fields('1,"1",1.0,True,,"",007,a', ",")
         [1, '1', 1.0, True, None, '', '007', 'a']
     """
+    if _is_simple(text):
+        return [_value_of(value) for value in text.split(delimiter)]
     return [value if quoted else _value_of(value) for value, quoted in _split(text, delimiter)]
+
+
+def _is_simple(text: str) -> bool:
+    return '"' not in text and "\n" not in text and "\r" not in text
 
 
 def field_of(value: Any) -> str:

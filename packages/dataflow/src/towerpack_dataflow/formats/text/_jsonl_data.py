@@ -151,7 +151,7 @@ def _component(datapoint: Any, plain: bool) -> str:
 
 def _parsed(line: str) -> Any:
     try:
-        value = json.loads(line, object_pairs_hook=_object)
+        value = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
         hint = (
             "; its lines end with a return alone, and with a newline they can be read" if "\r" in line else ""
@@ -169,3 +169,6 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"an object has two values of the name {shown(twice)}")
     return found
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
