@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import pytest
+from any_datapoints import few_examples, texts, values
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,11 +106,68 @@ def test_values_of_many_kinds():
         (1e39, "too large for a float of 32 bits"),
         (np.uint64(2**63), "a number above"),
         (None, "received None"),
+        ({1}, "received {1}"),
+        (2**64, "received 18446744073709551616"),
+        ([2**63, -1], "neither an Int64List nor floats of 32 bits can hold"),
+        ([2**24 + 1, 0.5], "neither an Int64List nor floats of 32 bits can hold"),
+        (np.datetime64(5, "s"), "received an array of datetime64"),
+        (np.ma.masked_array([1, 2], [0, 1]), "a MaskedArray, which an Example cannot store"),
+        ([np.ma.masked_array([1, 2], [0, 1])], "a MaskedArray, which an Example cannot store"),
+        (memoryview(b"ab"), "a memoryview, which"),
+        ([[1], [2, 3]], "lists of unequal lengths"),
+        ("\ud800", "text that UTF-8 cannot encode"),
     ],
 )
 def test_values_that_no_example_holds(value, found):
     with pytest.raises(ArgumentError, match=f"feature 'x' .*{found}"):
         encode_example({"x": value})
+
+
+@pytest.mark.parametrize(
+    ("features", "found"),
+    [
+        ([1], "a mapping of features by name; received list"),
+        ({1: 2}, "the name of a feature is a string; received 1"),
+        ({"\ud800": 2}, "text that UTF-8 cannot encode"),
+    ],
+)
+def test_what_is_no_mapping_of_features(features, found):
+    with pytest.raises(ArgumentError, match=found):
+        encode_example(features)
+
+
+def test_zeros_at_the_end_of_bytes_are_kept_in_nested_lists():
+    found = decode_example(encode_example({"x": [[b"a\0", b""], ["b", bytearray(b"\0")]]}))
+    assert found["x"].tolist() == [b"a\0", b"", b"b", b"\0"]
+
+
+def flat(value):
+    """The values in lists, tuples and arrays, as Python has them."""
+    if isinstance(value, (list, tuple)):
+        return [item for part in value for item in flat(part)]
+    if isinstance(value, np.ndarray):
+        return value.reshape(-1).tolist()
+    return [value.item() if isinstance(value, np.generic) else value]
+
+
+@pytest.mark.slow
+@few_examples(100)
+@given(st.dictionaries(texts(), values(), min_size=1, max_size=3))
+def test_any_features_come_back_or_are_refused(features):
+    """Floats come back as floats of 32 bits, integers as such of 64, text as bytes."""
+    try:
+        found = decode_example(encode_example(features))
+    except ArgumentError:
+        return
+    for name, value in features.items():
+        written, array = flat(value), found[name]
+        if array.dtype == np.float32:
+            np.testing.assert_array_equal(array, np.array(written, "f4"))
+        elif array.dtype == np.int64:
+            assert array.tolist() == written and not any(isinstance(item, float) for item in written)
+        else:
+            raw = [item.encode() if isinstance(item, str) else bytes(item) for item in written]
+            assert array.tolist() == raw
 
 
 def test_lists_that_are_not_packed():

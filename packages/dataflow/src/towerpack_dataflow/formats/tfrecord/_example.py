@@ -16,6 +16,7 @@ __all__ = ["decode_example", "decode_sequence_example", "encode_example"]
 # are a key and a Feature; a Feature is one of three lists, whose only field is number 1.
 _BYTES, _FLOATS, _INTEGERS = 1, 2, 3
 _VARINT, _DELIMITED = 0, 2
+_TEXT = (str, bytes, bytearray)
 _KINDS = {"b": _INTEGERS, "i": _INTEGERS, "u": _INTEGERS, "f": _FLOATS, "S": _BYTES, "U": _BYTES, "O": _BYTES}
 
 
@@ -134,23 +135,30 @@ def encode_example(features: Mapping[str, Any]) -> bytes:
             not stored: give them as features of their own.
 
     Raises:
-        ArgumentError: a feature is none of these, or a number that 64 bits, or a float's 32, cannot hold.
+        ArgumentError: a name is no text; a feature is none of these, is a masked array, or has a number that
+            64 bits, or a float's 32, cannot hold.
     """
+    if not isinstance(features, Mapping):
+        raise ArgumentError(
+            f"encode_example takes a mapping of features by name; received {type(features).__name__}"
+        )
     entries = [
         length_delimited(
-            1, length_delimited(1, name.encode()) + length_delimited(2, _encoded_feature(name, value))
+            1, length_delimited(1, _name(name)) + length_delimited(2, _encoded_feature(name, value))
         )
         for name, value in features.items()
     ]
     return length_delimited(1, b"".join(entries))
 
 
+def _name(name: Any) -> bytes:
+    if not isinstance(name, str):
+        raise ArgumentError(f"the name of a feature is a string; received {name!r}")
+    return _as_bytes(name, name)
+
+
 def _encoded_feature(name: str, value: Any) -> bytes:
-    if isinstance(value, (bytes, bytearray)):
-        return length_delimited(
-            _BYTES, length_delimited(1, bytes(value))
-        )  # an array would lose zeros at its end
-    array = np.asarray(value, object) if _holds_text(value) else np.asarray(value)
+    array = _as_array(name, value)
     kind = _KINDS.get(array.dtype.kind)
     if kind is None:
         raise ArgumentError(
@@ -164,16 +172,55 @@ def _encoded_feature(name: str, value: Any) -> bytes:
     return length_delimited(kind, length_delimited(1, packed) if packed else b"")
 
 
-def _holds_text(value: Any) -> bool:
-    return isinstance(value, str) or (
-        isinstance(value, (list, tuple)) and any(isinstance(item, (str, bytes)) for item in value)
-    )
+def _as_array(name: str, value: Any) -> np.ndarray:
+    """Returns the values of a feature; text and bytes as objects, as an array would lose zeros at the end."""
+    leaves = list(_leaves(value))
+    if any(isinstance(leaf, _TEXT) for leaf in leaves):
+        return np.fromiter(leaves, object, len(leaves))
+    for leaf in leaves:
+        if isinstance(leaf, (np.ma.MaskedArray, memoryview)):
+            raise ArgumentError(
+                f"feature {name!r} holds a {type(leaf).__name__}, which an Example cannot store; give its "
+                "data, and a mask as another feature"
+            )
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ArgumentError(
+            f"feature {name!r} holds lists of unequal lengths; give one flat list ({error})"
+        ) from error
+    if array.dtype.kind == "f":
+        _check_integers(name, [np.asarray(leaf) for leaf in leaves])
+    return array
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yields what lists and tuples hold at any depth."""
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _check_integers(name: str, leaves: list[np.ndarray]) -> None:
+    """Refuses integers that change where NumPy makes floats of them, beside floats or above 64 bits."""
+    integers = [leaf for leaf in leaves if leaf.dtype.kind in "biu"]
+    exact = all(leaf.astype("<f4").astype(object).tolist() == leaf.tolist() for leaf in integers)
+    if not exact or (integers and len(integers) == len(leaves)):
+        raise ArgumentError(
+            f"feature {name!r} holds integers that neither an Int64List nor floats of 32 bits can hold; split "
+            "it into features of integers and of floats"
+        )
 
 
 def _as_bytes(name: str, item: Any) -> bytes:
-    if not isinstance(item, (str, bytes)):
+    if not isinstance(item, _TEXT):
         raise ArgumentError(f"feature {name!r} is an array of strings and bytes; received {item!r} in it")
-    return item.encode() if isinstance(item, str) else bytes(item)
+    try:
+        return item.encode() if isinstance(item, str) else bytes(item)
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"feature {name!r} has text that UTF-8 cannot encode: {error}") from error
 
 
 def _packed_floats(name: str, values: np.ndarray) -> bytes:
