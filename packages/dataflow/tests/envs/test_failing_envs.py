@@ -18,7 +18,7 @@ from towerpack_dataflow import EnvCallError, EnvError, EnvTimeoutError, SendErro
 from towerpack_dataflow.envs import ProcessVectorEnv
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 class Faulty(gymnasium.Env):

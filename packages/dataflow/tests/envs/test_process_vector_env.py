@@ -15,7 +15,7 @@ from towerpack_dataflow.envs import ProcessVectorEnv, VectorEnvState, episode_se
 from towerpack_dataflow.testing import ConformanceError, check_vector_env
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def cartpole():

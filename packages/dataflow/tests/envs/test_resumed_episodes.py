@@ -14,7 +14,7 @@ from towerpack_dataflow import ArgumentError, EnvCallError, EnvError, StateError
 from towerpack_dataflow.envs import ProcessVectorEnv, VectorEnvState
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 ELSEWHERE = itertools.count()  # stands for a clock, a server, a global generator
 PLACES = ["reset", "observation", "reward", "terminated", "truncated"]

@@ -154,3 +154,16 @@ def test_a_saved_memory_of_an_earlier_release_loads(tmp_path):
     other = replay()
     other.load_state_dict(memory.state_dict(), tmp_path / "saved")
     assert np.array_equal(other.sample(64).action, memory.sample(64).action)
+
+
+def test_the_directory_of_another_memory_or_rollout_is_refused(tmp_path):
+    memory, other = filled(), ReplayBuffer(((), "i4"), ((), "f8"), ROWS, sampling=PrioritizedSampling(seed=1))
+    frames, yes = np.arange(ROWS, dtype=np.int32), np.ones(ROWS, bool)
+    other.add(frames, frames, frames, yes, ~yes, frames + 1)
+    other.link_into(tmp_path / "memory")
+    with pytest.raises(StateError, match="is of another memory"):
+        replay().load_state_dict(memory.state_dict(), tmp_path / "memory")
+    wider = RolloutBuffer(((), "f8"), ((), "i8"), steps=2, environments=3, seed=1)
+    wider.link_into(tmp_path / "rollout")
+    with pytest.raises(StateError, match="is of another rollout"):
+        rollout().load_state_dict(rollout().state_dict(), tmp_path / "rollout")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -14,6 +15,8 @@ from ._space_arrays import Part, SpaceArrays
 from ._step_memory import StepMemory, call_text
 
 __all__ = ["Episodes", "episode_seed"]
+
+_RESULTS = struct.Struct("<d??")  # reward, terminated, truncated
 
 
 def episode_seed(seed: int, environment: int, episode: int) -> int:
@@ -63,6 +66,8 @@ class Episodes:
         self._observation, self._action = observation, action
         self._spaces = (env.observation_space, env.action_space)
         self._seed, self._episode, self._steps, self._ended = 0, -1, -1, False
+        rows = (array[row : row + 1].reshape(-1) for array in memory.observations)
+        self._seen = [part.view(np.uint8).data for part in rows]
 
     @property
     def place(self) -> str:
@@ -113,8 +118,7 @@ class Episodes:
             self._episode += 1
             return {**last, **self._reset(None)}
         self._write(observation)
-        results = (memory.rewards, memory.terminated, memory.truncated)
-        self._digest([*memory.observations, *results], int(memory.digest[row]))
+        self._digest(_RESULTS.pack(reward, terminated, truncated), int(memory.digest[row]))
         return info
 
     def _stepped(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -148,14 +152,15 @@ class Episodes:
             raise self._error(f"reset() returned {type(made).__name__}", "a tuple of observation and info")
         self._check_spaces()
         self._write(made[0])
-        self._digest(memory.observations, 0)
+        self._digest(b"", 0)
         return self._checked(made[1])
 
-    def _digest(self, columns: Sequence[np.ndarray], before: int) -> None:
-        row, value = self._row, before
-        for column in columns:
-            value = zlib.crc32(column[row : row + 1].data, value)
-        self._memory.digest[row] = value
+    def _digest(self, results: bytes, before: int) -> None:
+        """Adds a step to the digest of the episode."""
+        value = zlib.crc32(results, before)
+        for part in self._seen:
+            value = zlib.crc32(part, value)
+        self._memory.digest[self._row] = value
 
     def _check_spaces(self) -> None:
         names = ("observation_space", "action_space")

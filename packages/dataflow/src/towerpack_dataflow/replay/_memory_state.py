@@ -55,8 +55,8 @@ class MemoryState:
         rows, length = (self._links.tail, self._links.head), self._layout.segment_rows
         segments = save_segments(self._segments, rows, length, directory)
         arrays = write_arrays(self._sampling.arrays(self._slots(rows)), directory)
-        contents = {"version": _FORMAT, "rows": list(rows), "segments": segments, "arrays": arrays}
-        write_contents(contents, directory)
+        contents = {"version": _FORMAT, "of": self._layout.facts(), "rows": list(rows)}
+        write_contents({**contents, "segments": segments, "arrays": arrays}, directory)
 
     def load(self, state: Mapping[str, Any], directory: Path | None) -> None:
         """Restores both; nothing is changed before all of it is found to be right."""
@@ -75,6 +75,10 @@ class MemoryState:
             raise StateError(
                 f"the state is of rows {list(rows)}, and {directory} is of rows {contents.get('rows')}; take "
                 "both at one moment: nothing may be added between state_dict() and link_into()"
+            )
+        if contents.get("of", self._layout.facts()) != self._layout.facts():
+            raise StateError(
+                f"{directory} is of another memory, {contents['of']}, and this one is {self._layout.facts()}"
             )
         check_segments(contents["segments"], self._segments, directory)
         arrays = read_arrays(contents["arrays"], directory)

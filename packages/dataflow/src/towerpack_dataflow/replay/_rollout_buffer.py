@@ -244,7 +244,8 @@ class RolloutBuffer:
         arrays = {name: column[: self._count] for name, column in self._columns.items()}
         if self._advantage is not None:
             arrays["advantage"] = self._advantage
-        write_contents({"version": 1, "count": self._count, "arrays": write_arrays(arrays, place)}, place)
+        contents = {"version": 1, "of": self._facts(), "count": self._count}
+        write_contents({**contents, "arrays": write_arrays(arrays, place)}, place)
 
     def load_state_dict(
         self, state: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
@@ -275,6 +276,10 @@ class RolloutBuffer:
                     f"the state is of {state['count']} steps, and {directory} has "
                     f"{contents.get('count')}; take "
                     "both at one moment"
+                )
+            if contents.get("of", self._facts()) != self._facts():
+                raise StateError(
+                    f"{directory} is of another rollout, {contents['of']}, and this one is {self._facts()}"
                 )
             arrays = read_arrays(contents["arrays"], Path(directory))
         elif state["count"]:

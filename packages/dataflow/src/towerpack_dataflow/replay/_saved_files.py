@@ -27,7 +27,7 @@ __all__ = [
     "write_contents",
 ]
 
-_KEYS = {"version", "count", "rows", "segments", "arrays", "crc32"}
+_KEYS = {"version", "of", "count", "rows", "segments", "arrays", "crc32"}
 
 
 def check_target(directory: Path) -> None:

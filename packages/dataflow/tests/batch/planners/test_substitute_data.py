@@ -114,3 +114,18 @@ def test_wrong_arguments_are_refused():
         make(set(), max_errors=0)
     with pytest.raises(NotAddressableError):
         SubstituteData(DataFromGenerator(lambda: iter([[1]])))
+
+
+@pytest.mark.parametrize("torn", [b'{"epoch": 0, "ind', b'{"epoch": 0}', b"\xff\0", b"[1, 2]", b"{}\n{"])
+def test_a_part_of_a_line_in_the_list_ends_no_later_run(tmp_path, caplog, torn):
+    path = tmp_path / "list"
+    list(make({3}, quarantine=path))
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    expected = [repr(ValueError(f"no {number}")) for number in (3, 4)]
+    for _ in range(2):
+        flow = make({3, 4}, quarantine=path)
+        list(flow)
+        assert sorted(entry["error"] for entry in flow.quarantined) == expected
+        assert "is left out" in caplog.text
+    assert path.read_bytes().startswith(whole + torn + b"\n")

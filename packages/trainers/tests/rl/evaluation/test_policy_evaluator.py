@@ -113,7 +113,9 @@ def test_a_resumed_run_leaves_out_the_episodes_that_it_plays_again(config_of, wa
     trainer_of(config).train()
     file = tmp_path / "log" / "evaluation.monitor.csv"
     first = file.read_text().splitlines()
-    file.write_text("\n".join(first) + "\n1.0,3,0.5,10000,999999\n1.0,3")
+    file.write_text(
+        "\n".join(first) + "\n1.0,3,0.5,10000,999999\n1.0,3,0.5,10000,1"
+    )  # the last is half a line
     config, trainer_of = config_of(callbacks(), max_epoch=3, resume="auto")
     trainer_of(config).train()
     lines = file.read_text().splitlines()

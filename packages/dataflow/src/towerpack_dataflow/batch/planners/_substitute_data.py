@@ -143,16 +143,30 @@ class SubstituteData(ProxyDataFlow):
             for line in file:
                 if not line.endswith(b"\n"):
                     return  # it is being written
-                entry = json.loads(line)
-                self._seen[entry["epoch"], entry["index"]] = entry
                 self._known_bytes += len(line)
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+            self._seen[int(entry["epoch"]), int(entry["index"])] = entry
+        except (KeyError, TypeError, ValueError):
+            _log.warning(
+                "%s: a line is no record of a datapoint, and is left out; a process that was killed may have "
+                "written a part of it: %.100r",
+                self._file,
+                line,
+            )
 
     def _append(self, entry: dict[str, Any]) -> None:
         if self._file is None:
             return
-        descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+        descriptor = os.open(self._file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
-            os.write(descriptor, json.dumps(entry).encode() + b"\n")  # at once: processes share the file
+            size = os.fstat(descriptor).st_size
+            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"  # by a process that was killed
+            # At once: processes share the file.
+            os.write(descriptor, b"\n" * bool(torn) + json.dumps(entry).encode() + b"\n")
         finally:
             os.close(descriptor)
 

@@ -53,9 +53,12 @@ class EpisodeFile:
             )
 
     def _rows_up_to(self, last_step: int) -> list[list[str]]:
-        with self._path.open(encoding="utf-8", newline="") as file:
-            begun = file.readline().removeprefix("#")
-            rows = [row for row in csv.reader(file) if len(row) == len(_COLUMNS) and row[-1].isdecimal()]
+        # A run that was killed may have left a part of a line at the end.
+        whole, _, _ = self._path.read_text(encoding="utf-8", errors="replace").rpartition("\n")
+        first, _, others = whole.partition("\n")
+        begun = first.removeprefix("#")
+        table = csv.reader(others.split("\n"))
+        rows = [row for row in table if len(row) == len(_COLUMNS) and row[-1].isdecimal()]
         kept = [row for row in rows if int(row[-1]) <= last_step]
         if kept:
             self._begun = float(json.loads(begun)["t_start"])
