@@ -1,5 +1,6 @@
 """NumPy's files: mapped, written, and damaged in every way."""
 
+import io
 import os
 import pickle
 import subprocess
@@ -8,6 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from any_datapoints import difference
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -177,6 +179,25 @@ def test_files_of_tensorpack_are_read_and_run_nothing(tmp_path):
     with pytest.raises(FormatError, match=r"needs .*, which could execute anything"):
         NumpySerializer.load(path)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("pickled", "found"),
+    [
+        ([[1, 2], [3]], [[1, 2], [3]]),
+        (np.array([[np.array([[1, 2], [3]], object), 5]], object), [[np.array([[1, 2], [3]], object), 5]]),
+        (np.array([None, 0], object), [None, 0]),
+    ],
+    ids=["lists", "unequal lists within", "no lists"],
+)
+def test_unequal_lists_of_tensorpack_are_read(tmp_path, pickled, found):
+    array = np.empty(1, object)
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    with zipfile.ZipFile(tmp_path / "old.npz", "w") as archive:
+        archive.writestr("buffer.npy", file.getvalue() + pickle.dumps(pickled, 3))
+    read = list(NumpySerializer.load(tmp_path / "old.npz", shuffle=False))
+    assert difference(found, read) is None
 
 
 def test_lists_that_numpy_took_for_one_array_are_lists_again(tmp_path):

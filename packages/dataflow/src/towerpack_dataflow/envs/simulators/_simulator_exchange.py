@@ -61,6 +61,8 @@ class MasterSocket:
         self._context = new_context()
         self.router = self._context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+        # A simulator has one message under way; more of a stranger's would fill the memory.
+        self.router.setsockopt(zmq.RCVHWM, 2)
 
     def open(self, largest: int) -> None:
         """Lets simulators connect.

@@ -179,17 +179,26 @@ def _of_tensorpack(name: str, content: memoryview, allow_pickle: bool) -> list[A
         found = decode_stored(pickled, allow_pickle)
     except FormatError as error:
         raise FormatError(f"{name}: {error}") from error
-    if not isinstance(found, (np.ndarray, list)) or not np.ndim(found):
+    if not isinstance(found, list) and not (isinstance(found, np.ndarray) and found.ndim):
         raise FormatError(f"{name} holds a {type(found).__name__}; expected a list of datapoints")
     return [_as_list(datapoint) for datapoint in found]
 
 
 def _as_list(datapoint: Any) -> Any:
     """Returns a datapoint as the list that it was, before NumPy took all of them for one array."""
-    if not isinstance(datapoint, np.ndarray) or datapoint.dtype != object:
+    if not isinstance(datapoint, np.ndarray) or datapoint.dtype != object or not datapoint.ndim:
         return datapoint
-    objects = (isinstance(part, np.ndarray) and part.dtype == object for part in datapoint)
-    return [np.array(part.tolist()) if inner else part for part, inner in zip(datapoint, objects)]
+    return [_as_array(part) for part in datapoint]
+
+
+def _as_array(part: Any) -> Any:
+    """Returns an array of objects as the array of numbers that it was; one of unequal lists stays."""
+    if not isinstance(part, np.ndarray) or part.dtype != object:
+        return part
+    try:
+        return np.array(part.tolist())
+    except ValueError:
+        return part
 
 
 @final

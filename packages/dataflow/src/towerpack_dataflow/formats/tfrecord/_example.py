@@ -209,8 +209,8 @@ def _check_integers(name: str, leaves: list[np.ndarray]) -> None:
     exact = all(leaf.astype("<f4").astype(object).tolist() == leaf.tolist() for leaf in integers)
     if not exact or (integers and len(integers) == len(leaves)):
         raise ArgumentError(
-            f"feature {name!r} holds integers that neither an Int64List nor floats of 32 bits can hold; split "
-            "it into features of integers and of floats"
+            f"feature {name!r} holds integers that neither an Int64List nor floats of 32 bits can hold; give "
+            "integers and floats as two features"
         )
 
 
