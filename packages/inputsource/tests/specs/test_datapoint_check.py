@@ -303,3 +303,13 @@ def test_an_integer_that_stands_among_floats_is_not_rounded():
     with pytest.raises(DatapointTypeError, match="component 0"):
         of("float64")([[2**53 + 1, 0.5]])
     assert of("float64")([[2**53, 0.5]])[0].tolist() == [2**53, 0.5]
+
+
+def test_a_unit_is_not_dropped():
+    class Metres(np.ndarray):
+        unit = "m"
+
+    for value in (np.ones(2).view(Metres), [np.ones(2).view(Metres)]):
+        with pytest.raises(DatapointTypeError, match="received Metres, an array of its own class"):
+            of("float64")([value])
+    assert of("float64")([np.ones((1, 2)).view(np.matrix)])[0].tolist() == [[1, 1]]

@@ -27,8 +27,9 @@ class DataFromArrays(DataFromList):
 
     Args:
         components: a list, tuple or dict of arrays of one length along their first axis. Datapoints have
-            its type. They are copies of rows, and NumPy scalars where an array has one axis. A list, tuple or
-            range of Python numbers (or strings) may stand in an array's place: its members come as they are.
+            its type. They are copies of rows, with their masks if the array is masked, and NumPy scalars
+            where an array has one axis. A list, tuple or range of Python numbers (or strings) may stand in an
+            array's place: its members come as they are.
         shuffle: whether each epoch has an order of its own.
 
     Raises:

@@ -14,6 +14,7 @@ __all__ = ["Array", "NumberConversion", "TextConversion"]
 
 Array = npt.NDArray[Any]
 
+_ONLY_VALUES = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray, np.ma.MaskedArray})
 _WHOLE = 2.0**24  # up to here float32 holds each integer; ids and Unix times lie above
 
 
@@ -47,7 +48,7 @@ class NumberConversion:
             DatapointTypeError: the value is of another kind, or something would get lost.
             DatapointShapeError: lists of unequal length make no array.
         """
-        _refuse_mask(value, self._label, self._number)
+        _refuse_losses(value, self._label, self._number)
         if isinstance(value, (np.ndarray, np.generic)):
             return self._of_array(np.asarray(value))
         return self._of_python(value)
@@ -70,7 +71,7 @@ class NumberConversion:
         declared = self._dtype
         members = list(_members(value)) if isinstance(value, (list, tuple)) else ()
         for member in members:
-            _refuse_mask(member, self._label, self._number)
+            _refuse_losses(member, self._label, self._number)
         try:
             plain = np.asarray(value)
         except (ValueError, OverflowError) as error:
@@ -126,7 +127,7 @@ class TextConversion:
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "OSU":
             raise _wrong_dtype(value.dtype, "str", self._label, self._number)
         for member in _members(value) if isinstance(value, (list, tuple)) else (value,):
-            _refuse_mask(member, self._label, self._number)
+            _refuse_losses(member, self._label, self._number)
         array: Array = np.asarray(value, dtype=object)
         for text in array.ravel():
             if type(text) is not bytes:
@@ -162,11 +163,16 @@ def _is_float(value: Any) -> bool:
     return not isinstance(value, (int, np.integer)) or int(float(value)) == value
 
 
-def _refuse_mask(value: Any, label: str, number: int) -> None:
+def _refuse_losses(value: Any, label: str, number: int) -> None:
     if isinstance(value, np.ma.MaskedArray) and np.any(np.ma.flatten_mask(np.ma.getmaskarray(value))):
         raise DatapointTypeError(
             f"{label}: received a masked array, and TensorFlow has no masks. Fill it in the flow: "
             f"MapDataComponent(df, lambda x: x.filled(0), {number})."
+        )
+    if isinstance(value, np.ndarray) and type(value) not in _ONLY_VALUES:
+        raise DatapointTypeError(
+            f"{label}: received {type(value).__name__}, an array of its own class, and its attributes, such as a "
+            f"unit, would get lost. Give the values alone: MapDataComponent(df, numpy.asarray, {number})."
         )
 
 
