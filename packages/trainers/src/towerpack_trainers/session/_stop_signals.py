@@ -19,8 +19,8 @@ __all__ = ["StopSignals"]
 _log = logging.getLogger("towerpack_trainers")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IGNORES_CTRL_C = (
-    "This process was started to ignore SIGINT, as a shell starts what runs in the background: Ctrl-C does not "
-    "end this training. `kill %d` (SIGTERM) does, in good order."
+    "This process was started to ignore SIGINT, as a shell starts what runs in the background: Ctrl-C does "
+    "not end this training. `kill %d` (SIGTERM) does, in good order."
 )
 
 

@@ -84,8 +84,8 @@ def launch(
         raise LaunchError(f"{' '.join(command)!r} cannot be started: there is no program {program!r}.")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         _say(
-            "this process was started to ignore SIGINT, as a shell starts what runs in the background: Ctrl-C "
-            f"ends nothing. `kill {os.getpid()}` (SIGTERM) does"
+            "this process was started to ignore SIGINT, as a shell starts what runs in the background: "
+            f"Ctrl-C ends nothing. `kill {os.getpid()}` (SIGTERM) does"
         )
     for restarts in range(max_restarts + 1):
         count = processes_of_try(restarts, processes, min_processes)
