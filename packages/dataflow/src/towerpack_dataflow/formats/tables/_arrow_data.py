@@ -28,15 +28,14 @@ _OTHERS: Final = {
 class ArrowData(ChunkedFlow):
     """Yields the rows of an Arrow IPC file; addressable.
 
-    A datapoint is as in `ParquetData`. A file on this machine is mapped, and if it is not compressed, a row
-    is made of its own bytes alone: rows come in any order without `ChunkShuffle`, and processes share the
-    memory. Of others, a record batch is read as a whole. The number of rows of each is read when the flow is
-    made.
+    A datapoint is as in `ParquetData`. A file on this machine is mapped, and if it is not compressed, only
+    the bytes of a row are read: rows come in any order without `ChunkShuffle`, and processes share the memory. Of
+    other files, a record batch is read as a whole. The number of rows of each is read when the flow is made.
 
     Args:
         path: of the file; of a file elsewhere, the columns that are wanted are read.
         columns: which columns; all if not given.
-        shuffle: whether each epoch has an order of its own among all rows; or a `ChunkShuffle`, for files
+        shuffle: whether each epoch draws its order among all rows; or a `ChunkShuffle`, for files
             that are compressed, or elsewhere.
         keep_batches: how many record batches stay open; as many as the window if not given, else one. In the
             file's order, none does.
@@ -114,7 +113,7 @@ class _ArrowRows(ChunkedRows):
 
 @final
 class _Values(Sequence[Any]):
-    """A column of a record batch, whose values become Python's when they are wanted."""
+    """A column of a record batch; a value becomes Python's when it is read."""
 
     def __init__(self, column: Any, convert: Callable[[Any], list[Any]]) -> None:
         self._column, self._convert = column, convert
@@ -131,10 +130,10 @@ def opened_arrow(stored: StoredFile, fields: Sequence[int] = ()) -> Any:
 
     Args:
         stored: the file.
-        fields: the places of the columns to read; all if there are none.
+        fields: the places of the columns to read; all if it is empty.
 
     Raises:
-        FormatError: it is none, is cut off or damaged.
+        FormatError: it has another format, is cut off or damaged.
         ImportError: the extra `[parquet]` is missing.
     """
     with extra("parquet", f"reading {stored.name}"):

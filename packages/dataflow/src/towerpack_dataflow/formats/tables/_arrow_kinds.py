@@ -41,7 +41,7 @@ def kind_of(value: Any) -> str:
     if value is None:
         return NONE
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError("a masked array has values that are none; store its data and its mask")
+        raise TypeError("a masked array has missing values; store its data and its mask")
     if isinstance(value, np.ndarray):
         if value.ndim != 1:
             raise TypeError(

@@ -35,7 +35,7 @@ class ArrowSerializer:
         Args:
             df: as for `ParquetSerializer.save`.
             path: of the file. One that exists is replaced.
-            batch_rows: rows of a record batch, which is what is read at a time.
+            batch_rows: rows of a record batch, which are read at a time.
 
         Raises:
             ArgumentError: the flow has no datapoints, so that there are no columns.

@@ -19,9 +19,9 @@ _Convert = Callable[[Any], list[Any]]
 def converter(kind: Any, written: str | None = None) -> _Convert:
     """Returns a function that makes a list of a column; other processes may have it.
 
-    A column that a serializer of ours wrote gives what was written. Of others, numbers, booleans and times in
-    nanoseconds are NumPy's scalars of the column's type, and lists of these are arrays. All else, and the
-    numbers in structures, is what `to_pylist` gives.
+    A column that a serializer of ours wrote gives the values that were written. Of others, numbers,
+    booleans and times in nanoseconds are NumPy's scalars of the column's type, and lists of these are arrays. All else,
+    and the numbers in structures, has the values of `to_pylist`.
 
     Args:
         kind: the type of Arrow's.
@@ -95,7 +95,7 @@ def _scalars(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
 
 
 def _arrays(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
-    """Returns an array of its own for each list; a masked one if a null is in it, and None for a null."""
+    """Returns a new array for each list, a masked one if a null is in it; None for a null."""
     numbers = _numbers(column.values, dtype)
     missing = _missing(column.values) if column.values.null_count else None
 

@@ -57,7 +57,7 @@ class ChunkedRows(OpenedRecords):
     _kind: ClassVar[str]  # what a chunk is, for people
 
     def __init__(self, path: URL, columns: Sequence[str] | None, keep: int) -> None:
-        """Reads what the file says of itself, and closes it again."""
+        """Reads the schema and the sizes of the chunks, and closes the file."""
         super().__init__(path)
         self._keep = keep
         self._chunks: OrderedDict[int, tuple[Sequence[Any], ...]] = OrderedDict()
@@ -95,11 +95,11 @@ class ChunkedRows(OpenedRecords):
         return wanted
 
     def _made_for(self, schema: Any) -> list[Callable[[Any], list[Any]]]:
-        """Returns what makes lists of the columns."""
+        """Returns the functions that make lists of the columns."""
         try:
             fields = [schema.field(name) for name in self._columns]
             return [converter(field.type, written_kind(field)) for field in fields]
-        except FormatError as error:
+        except ARROW_ERRORS as error:  # a FormatError of ours among them
             raise FormatError(f"{self._name}, {error}") from error
 
     def __len__(self) -> int:
@@ -191,8 +191,8 @@ class ChunkedFlow(RecordFlow):
     """Yields the rows of a file, each a dict; addressable. A chunk is read as a whole when a row is wanted.
 
     Args:
-        make: makes the rows, with so many chunks in memory as it is told.
-        shuffle: a `ChunkShuffle`, or whether each epoch has an order of its own among all rows.
+        make: makes the rows, and takes the number of chunks in memory.
+        shuffle: a `ChunkShuffle`, or whether each epoch draws its order among all rows.
         keep: the name and the value of the argument that says how many chunks stay in memory; None for as
             many as the window, else one.
     """

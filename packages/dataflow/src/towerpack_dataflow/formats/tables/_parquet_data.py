@@ -26,8 +26,8 @@ class ParquetData(ChunkedFlow):
     Args:
         path: of the file; of a file elsewhere, the columns that are wanted are read.
         columns: which columns; all if not given.
-        shuffle: a `ChunkShuffle`, for an order that reads each row group once; or whether each epoch has an
-            order of its own among all rows, which is slow unless the file fits into the groups that are kept.
+        shuffle: a `ChunkShuffle`, for an order that reads each row group once; or whether each epoch draws
+            its order among all rows, which is slow unless the file fits into the groups that are kept.
         keep_groups: how many row groups stay in memory; as many as the window if not given, else one. In the
             file's order, none does.
 
@@ -35,7 +35,7 @@ class ParquetData(ChunkedFlow):
         ArgumentError: `keep_groups` is not positive.
         ComponentError: the file has no such column.
         FormatError: the file is no Parquet file, is cut off or damaged, or has several columns of one name;
-            a pass raises it for a row group whose checksums, if it has some, are wrong.
+            a pass raises it for a row group with wrong checksums.
         ImportError: the extra `[parquet]` is missing.
         OSError: the file is missing, or may not be read.
     """
@@ -79,7 +79,7 @@ def opened_parquet(stored: StoredFile) -> Any:
     """Opens a Parquet file.
 
     Raises:
-        FormatError: it is none, is cut off or damaged.
+        FormatError: it has another format, is cut off or damaged.
         ImportError: the extra `[parquet]` is missing.
     """
     with extra("parquet", f"reading {stored.name}"):

@@ -35,10 +35,10 @@ class ParquetSerializer:
         dicts of Python's values. Pages have checksums.
 
         Args:
-            df: the flow, or what can stand in its place; datapoints are dicts. The columns are in the order
+            df: the flow, a list or another iterable; datapoints are dicts. The columns are in the order
                 of the first.
             path: of the file. One that exists is replaced.
-            group_rows: rows of a row group, which is what is read at a time.
+            group_rows: rows of a row group, which are read at a time.
 
         Raises:
             ArgumentError: the flow has no datapoints, so that there are no columns.

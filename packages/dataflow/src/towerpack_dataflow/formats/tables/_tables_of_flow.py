@@ -29,7 +29,7 @@ def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
     Tables wait, in memory and then in a temporary file, until each column has a value that says its type.
 
     Args:
-        df: the flow, or what can stand in its place; datapoints are dicts.
+        df: the flow, a list or another iterable; datapoints are dicts.
         rows: of a table; the last one may have fewer.
         path: of the file to be written, for the bar that shows progress.
         kind: of the file, such as "Parquet", for messages.

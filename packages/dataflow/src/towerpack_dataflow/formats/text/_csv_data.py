@@ -19,7 +19,7 @@ __all__ = ["CSVData", "index_csv"]
 class CSVData(RecordFlow):
     """Yields the rows of a table with a header; addressable.
 
-    Where each row begins is read from the index beside the file, if `index_csv` has written one; else the
+    Where each row begins is read from the index `<path>.index`, if `index_csv` has written one; else the
     file is read for it when the flow is made. A datapoint is a dict of the columns. As in RFC 4180, a field
     in double quotes may hold commas, line ends and doubled quotes. Lines end with a newline, a return, or
     both; blank lines, and a mark of byte order at the beginning, are left out.
@@ -27,9 +27,9 @@ class CSVData(RecordFlow):
     Args:
         path: of the file; its first line has the names of the columns. Of a file compressed by gzip, bzip2 or
             xz, or in an encoding such as UTF-16, a decoded copy is kept in the cache of `local_path`.
-        columns: which columns, and what makes a value of each one's text, such as
+        columns: which columns, and the function that makes a value of each text, such as
             `{"x": float, "label": int}`; if not given, all, as text.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch draws its order.
         delimiter: one character between fields.
         encoding: of the text, such as "cp1252".
         typed: whether a field without quotes that Python would write so is a number, `True`, `False`, or, if

@@ -1,4 +1,4 @@
-"""The fields of a row of a table in text: in quotes or not, and what they are the text of."""
+"""The fields of a row of a table in text, in quotes or not, and their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fields(text: str, delimiter: str) -> list[str]:
         delimiter: one character.
 
     Raises:
-        FormatError: a quote is none of a field, or a line ends outside of quotes.
+        FormatError: a quote belongs to no field, or a line ends outside of quotes.
 
     Example:
         >>> fields('a,"b, ""c"" ",', ",")
@@ -74,7 +74,7 @@ def field_of(value: Any) -> str:
 
 
 def _value_of(text: str) -> Any:
-    """Returns what a text without quotes stands for: what Python would write so, else the text itself."""
+    """Returns the value of a text without quotes: the one that Python writes so, else the text itself."""
     if not text:
         return None
     if text[0] not in _BEGINNINGS:

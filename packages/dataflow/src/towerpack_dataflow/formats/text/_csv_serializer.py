@@ -23,8 +23,8 @@ __all__ = ["CSVSerializer"]
 class CSVSerializer:
     """Writes a flow of numbers, text, booleans and None as a table, and reads the same values.
 
-    Text that could be something else stands in quotes, so that `load` tells `1` from `"1"` and nothing, which
-    is None, from `""`. Other programs read such a file as any other table.
+    Text that looks like another value stands in quotes, so that `load` tells `1` from `"1"`, and None, an
+    empty field, from `""`. Other programs read such a file as any other table.
 
     Example:
         >>> import tempfile
@@ -39,7 +39,7 @@ class CSVSerializer:
         """Writes one pass of a flow, a row for each datapoint.
 
         Args:
-            df: the flow, or what can stand in its place; datapoints are lists or tuples, or dicts of the
+            df: the flow, a list or another iterable; datapoints are lists or tuples, or dicts of the
                 columns. `load` gives dicts.
             path: of the file. One that exists is replaced.
             columns: the names, for the header.

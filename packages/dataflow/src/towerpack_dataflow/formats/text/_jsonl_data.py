@@ -24,7 +24,7 @@ __all__ = ["JSONLData", "JSONLSerializer", "index_jsonl"]
 class JSONLData(RecordFlow):
     """Yields the lines of a file of JSON; addressable.
 
-    Where each line begins is read from the index beside the file, if `index_jsonl` has written one; else the
+    Where each line begins is read from the index `<path>.index`, if `index_jsonl` has written one; else the
     file is read for it when the flow is made. Blank lines, and a mark of byte order at the beginning, are
     left out.
 
@@ -32,7 +32,7 @@ class JSONLData(RecordFlow):
         path: of the file; each line is an object, which is a datapoint that is a dict, or an array, which is
             one that is a list. Of a file compressed by gzip, bzip2 or xz, or in an encoding such as UTF-16, a
             decoded copy is kept in the cache of `local_path`.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch draws its order.
         encoding: of the text, such as "cp1252".
 
     Raises:
@@ -59,14 +59,14 @@ class JSONLData(RecordFlow):
 
 @final
 class JSONLSerializer:
-    """Writes a flow as lines of JSON, and reads the same values: what JSON has no place for is refused."""
+    """Writes a flow as lines of JSON, and reads the same values; others are refused."""
 
     @staticmethod
     def save(df: Any, path: URL, *, plain: bool = False) -> None:
         """Writes one pass of a flow, a line for each datapoint.
 
         Args:
-            df: the flow, or what can stand in its place; datapoints are lists, or dicts with texts as keys,
+            df: the flow, a list or another iterable; datapoints are lists, or dicts with texts as keys,
                 of numbers, text, booleans, None, and lists and dicts of these.
             path: of the file. One that exists is replaced.
             plain: whether NumPy's arrays and scalars are written, too, as the lists and numbers of Python as
@@ -74,8 +74,8 @@ class JSONLSerializer:
 
         Raises:
             OSError: the file cannot be written.
-            SendError: a datapoint holds what JSON has not, such as bytes or a number that is not finite, or
-                what would be read as something else. A file that is there stays as it was.
+            SendError: a datapoint holds a value that JSON lacks, such as bytes or a number that is not
+                finite, or one that would be read as another value. A file that is there stays as it was.
         """
         plain = arguments.flag("plain", plain)
         with create_file(path) as file:

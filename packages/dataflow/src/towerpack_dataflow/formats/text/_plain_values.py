@@ -20,8 +20,8 @@ def checked_value(value: Any, plain: bool) -> Any:
 
     Args:
         value: any.
-        plain: whether what is read otherwise is converted: NumPy's scalars and arrays to Python's numbers
-            and lists, tuples to lists.
+        plain: whether to convert values that are read as others: NumPy's scalars and arrays to Python's
+            numbers and lists, tuples to lists.
 
     Raises:
         TypeError: JSON has no such value, or it would be read as another one.
@@ -60,7 +60,7 @@ def _converted(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError("a masked array has values that are none; write its data and its mask")
+        raise TypeError("a masked array has missing values; write its data and its mask")
     if value.dtype.kind not in f"{_NUMBERS}U" or isinstance(value, np.longdouble):
         raise TypeError(f"the dtype {value.dtype} has no plain values")
     return value.tolist()

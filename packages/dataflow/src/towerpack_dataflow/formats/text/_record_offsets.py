@@ -25,10 +25,10 @@ _SPACES: Final = np.frombuffer(b" \t\r\n\v\f", np.uint8)
 @final
 @dataclass(frozen=True)
 class TextKind:
-    """What the records of a text file are.
+    """The kind of the records of a text file.
 
     Attributes:
-        index: of such a file. Its name changes with what a record is.
+        index: of such a file. Its name changes with the definition of a record.
         ends: the bytes of which each ends a record.
         quoted: whether quotes hold lines together.
     """
@@ -46,7 +46,7 @@ def record_offsets(file: StoredFile, kind: TextKind, name: str) -> npt.NDArray[n
     """Returns where each record begins, and the size of the file. A record has the blank lines behind it.
 
     Args:
-        file: the text, in an encoding whose line ends and quotes are bytes of ASCII.
+        file: the text, in an encoding in which line ends and quotes are bytes of ASCII.
         kind: of its records.
         name: of the file, for messages.
 

@@ -31,7 +31,7 @@ class SVMLightData(RecordFlow):
 
     Args:
         path: of the file.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch draws its order.
         n_features: how many; if not given, as many as the largest index in the file says, which is logged.
         zero_based: whether the first feature has the index 0. The tools of SVMlight and LIBSVM begin at 1.
 

@@ -31,7 +31,7 @@ class TextRecords(OpenedRecords):
         decode: makes a datapoint of a record's text, without the end of the line.
         kind: `LINES` or `ROWS`.
         encoding: of the text.
-        skip: how many records at the beginning are none, such as the names of columns.
+        skip: how many records at the beginning are left out, such as the names of columns.
 
     Attributes:
         name: of the file, without credentials.
