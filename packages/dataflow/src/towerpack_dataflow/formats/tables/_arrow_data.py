@@ -29,8 +29,9 @@ class ArrowData(ChunkedFlow):
     """Yields the rows of an Arrow IPC file; addressable.
 
     A datapoint is as in `ParquetData`. A file on this machine is mapped, and if it is not compressed, only
-    the bytes of a row are read: rows come in any order without `ChunkShuffle`, and processes share the memory. Of
-    other files, a record batch is read as a whole. The number of rows of each is read when the flow is made.
+    the bytes of a row are read: rows come in any order without `ChunkShuffle`, and processes share the
+    memory. Of other files, a record batch is read as a whole. The number of rows of each is read when the
+    flow is made.
 
     Args:
         path: of the file; of a file elsewhere, the columns that are wanted are read.

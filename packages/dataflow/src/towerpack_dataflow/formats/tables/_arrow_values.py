@@ -20,8 +20,8 @@ def converter(kind: Any, written: str | None = None) -> _Convert:
     """Returns a function that makes a list of a column; other processes may have it.
 
     A column that a serializer of ours wrote gives the values that were written. Of others, numbers,
-    booleans and times in nanoseconds are NumPy's scalars of the column's type, and lists of these are arrays. All else,
-    and the numbers in structures, has the values of `to_pylist`.
+    booleans and times in nanoseconds are NumPy's scalars of the column's type, and lists of these are
+    arrays. All else, and the numbers in structures, has the values of `to_pylist`.
 
     Args:
         kind: the type of Arrow's.
