@@ -17,6 +17,8 @@ from towerpack_dataflow import (
     CSVSerializer,
     DataFlow,
     DataFlowError,
+    HDF5Data,
+    HDF5Serializer,
     JSONLData,
     JSONLSerializer,
     NumpySerializer,
@@ -56,6 +58,11 @@ def _arrays(path: Path) -> DataFlow:
     return NumpySerializer.load(path, shuffle=False)
 
 
+def _hdf5(path: Path) -> DataFlow:
+    HDF5Serializer.save([[np.full(2000, number)] for number in range(200)], path, ["x"])
+    return HDF5Data(path, ["x"], shuffle=False)
+
+
 def _records(path: Path) -> DataFlow:
     NumpySerializer.save(ROWS, path)
     return NumpySerializer.load(path, shuffle=False)
@@ -71,7 +78,7 @@ def _tar(path: Path) -> DataFlow:
     return TarData(path)
 
 
-WRITERS = [_csv, _jsonl, _arrow, _parquet, _arrays, _records, _tfrecord, _tar]
+WRITERS = [_csv, _jsonl, _arrow, _parquet, _arrays, _hdf5, _records, _tfrecord, _tar]
 
 
 def _cut(path: Path) -> None:

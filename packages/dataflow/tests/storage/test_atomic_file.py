@@ -14,10 +14,14 @@ import pytest
 
 from towerpack_dataflow import (
     ArgumentError,
+    ArrowSerializer,
     CSVSerializer,
     HDF5Serializer,
     JSONLSerializer,
+    LMDBSerializer,
     NumpySerializer,
+    ParquetSerializer,
+    TFRecordSerializer,
     write_tar,
 )
 from towerpack_dataflow.storage import create_file, create_path
@@ -189,6 +193,12 @@ def files_up_to(size):
         lambda path: HDF5Serializer.save(
             [[np.zeros(100), number] for number in range(3000)], path, ["a", "b"]
         ),
+        lambda path: ParquetSerializer.save(
+            [{"a": str(number) * 100, "b": number} for number in range(9000)], path
+        ),
+        lambda path: ArrowSerializer.save([{"a": "a" * 100} for number in range(9000)], path),
+        lambda path: TFRecordSerializer.save([["a" * 100, number] for number in range(5000)], path),
+        lambda path: LMDBSerializer.save([["a" * 100, number] for number in range(5000)], path),
         lambda path: HDF5Serializer.save([[number] for number in range(50_000)], path, ["a"]),
     ],
 )

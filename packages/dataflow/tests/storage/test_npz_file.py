@@ -27,3 +27,5 @@ def test_numpy_reads_what_is_written():
 def test_objects_are_refused():
     with pytest.raises(ValueError, match="allow_pickle=False"):
         write_npz(io.BytesIO(), {"a": np.array([{}, None])})
+    with pytest.raises(ValueError, match="array 'a' is masked"):
+        write_npz(io.BytesIO(), {"a": np.ma.masked_array([1], [True])})

@@ -22,7 +22,7 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> No
         arrays: of any shape, by name.
 
     Raises:
-        ValueError: an array holds Python objects.
+        ValueError: an array holds Python objects, or is masked.
 
     Example:
         >>> import io
@@ -35,6 +35,8 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> No
     """
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
+            if isinstance(array, np.ma.MaskedArray):
+                raise ValueError(f"array {name!r} is masked, and its mask would be lost; fill it before")
             # Its size is not known to the archive before it is written, and may be above 4 GB.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

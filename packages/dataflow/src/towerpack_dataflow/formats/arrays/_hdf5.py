@@ -12,7 +12,7 @@ import numpy as np
 from ..._errors import ArgumentError, ComponentError, DataFlowError, FormatError, extra
 from ...flow._flow import DataFlow
 from ...sources._as_dataflow import as_dataflow
-from ...storage import URL, create_file, local_path, open_url
+from ...storage import URL, StoredFile, create_file, local_path, open_url
 from .._opened_records import OpenedRecords, open_same
 from .._progress import with_progress
 from .._record_flow import RecordFlow
@@ -123,16 +123,18 @@ class _HDF5Rows(OpenedRecords):
         return int(self._length)
 
     def _record(self, index: int) -> Any:
-        kind, readers = self._file()
+        stored, kind, readers = self._file()
         with _named(f"{self._path}, row {index}"):
-            return kind(read(index) for read in readers)
+            row = kind(read(index) for read in readers)
+        stored.check()
+        return row
 
-    def _open(self) -> tuple[type, list[Callable[[int], Any]]]:
-        open_same(self._path, self._version).close()
+    def _open(self) -> tuple[StoredFile, type, list[Callable[[int], Any]]]:
+        stored = open_same(self._path, self._version)
         file = _opened(self._path)
         with _named(self._path):
             kind = tuple if file.attrs.get(KIND_OF_ROWS) == "tuple" else list
-            return kind, [_reader(self._array(file, name)) for name in self._names]
+            return stored, kind, [_reader(self._array(file, name)) for name in self._names]
 
     def _array(self, file: Any, name: str) -> Any:
         array = None
