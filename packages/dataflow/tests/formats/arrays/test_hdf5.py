@@ -72,14 +72,48 @@ def test_a_damaged_file_is_named(path, tmp_path, damage):
         HDF5Data(tmp_path / "none.h5", NAMES)
 
 
-@pytest.mark.parametrize("block", [b"TREE", b"SNOD", b"HEAP", b"GCOL"])
+def _written_by_an_earlier_release(path):
+    with h5py.File(path, "w", libver="earliest") as file:
+        file.attrs["towerpack_data_paths"], file.attrs["towerpack_version"] = NAMES, 1
+        for name, values in zip(NAMES, zip(*POINTS)):
+            shape = np.shape(values)
+            file.create_dataset(name, data=np.array(values), maxshape=(None, *shape[1:]))
+
+
+@pytest.mark.parametrize("block", [b"TREE", b"SNOD", b"HEAP", b"GCOL", b"OHDR", b"EAHD", b"EAIB"])
 def test_damage_inside_of_a_file_is_named(path, tmp_path, block):
-    good = path.read_bytes()
-    for place in (found.start() for found in re.finditer(block, good)):
+    source = path
+    if block in {b"TREE", b"SNOD", b"HEAP", b"GCOL"}:
+        source = tmp_path / "earlier.h5"
+        _written_by_an_earlier_release(source)
+    good = source.read_bytes()
+    places = [found.start() for found in re.finditer(block, good)]
+    assert places
+    for place in places:
         # A file of its own: HDF5 would go on with what it has read of one that is not collected yet.
         bad = tmp_path / f"bad-{place}.h5"
         bad.write_bytes(good[:place] + b"XXXX" + good[place + 4 :])
-        with pytest.raises(FormatError, match=r"bad-\d+.h5.* cannot be read: the file is damaged inside"):
+        with pytest.raises(
+            FormatError, match=r"bad-\d+.h5.*(cannot be read: the file is damaged|is no HDF5)"
+        ):
+            list(HDF5Serializer.load(bad, shuffle=False))
+
+
+def test_files_of_earlier_releases_are_read_as_numbers_of_numpy(tmp_path):
+    _written_by_an_earlier_release(tmp_path / "earlier.h5")
+    rows = list(HDF5Serializer.load(tmp_path / "earlier.h5", shuffle=False))
+    assert same(rows, [[image, np.int64(label)] for image, label in POINTS])
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_is_an_error(tmp_path):
+    rows = [(np.full(3, number, np.float32), number) for number in range(5)]
+    HDF5Serializer.save(rows, tmp_path / "a.h5", NAMES)
+    content = (tmp_path / "a.h5").read_bytes()
+    for place in range(0, len(content), 97):
+        bad = tmp_path / f"bad-{place}.h5"
+        bad.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        with pytest.raises(FormatError, match=rf"bad-{place}\.h5"):
             list(HDF5Serializer.load(bad, shuffle=False))
 
 

@@ -133,7 +133,7 @@ class _HDF5Rows(OpenedRecords):
         stored = open_same(self._path, self._version)
         file = _opened(self._path)
         with _named(self._path):
-            kind = tuple if file.attrs.get(KIND_OF_ROWS) == "tuple" else list
+            kind = tuple if file.attrs.get(KIND_OF_ROWS) == b"tuple" else list
             return stored, kind, [_reader(self._array(file, name)) for name in self._names]
 
     def _array(self, file: Any, name: str) -> Any:
@@ -148,9 +148,9 @@ class _HDF5Rows(OpenedRecords):
 def _reader(array: Any) -> Callable[[int], Any]:
     """Returns what reads a row of an array with the type that was written."""
     kind = array.attrs.get(KIND)
-    if kind == "python":
+    if kind == b"python":
         return lambda index: array[index].item()
-    if kind == "array" and array.ndim == 1:
+    if kind == b"array" and array.ndim == 1:
         return lambda index: np.asarray(array[index], array.dtype)
     return array.__getitem__  # type: ignore[no-any-return]
 

@@ -15,8 +15,8 @@ __all__ = ["KIND", "KIND_OF_ROWS", "VERSION", "WRITTEN", "write_rows", "written_
 
 VERSION: Final = 1
 WRITTEN: Final = "towerpack_version"
-KIND_OF_ROWS: Final = "towerpack_rows"  # of the file: "list" or "tuple"
-KIND: Final = "towerpack_kind"  # of an array: "array", "scalar" or "python"
+KIND_OF_ROWS: Final = "towerpack_rows"  # of the file: b"list" or b"tuple"
+KIND: Final = "towerpack_kind"  # of an array: b"array", b"scalar" or b"python"
 _PATHS: Final = "towerpack_data_paths"
 _CHUNK = 2**14  # bytes that have a checksum, and are read at a time, of rows that are smaller
 _BLOCK = 2**20  # bytes that are gathered before they are written
@@ -41,9 +41,10 @@ def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -
     _check_names(names)
     sink = _Sink(stream)
     try:
-        with h5py.File(sink, "w") as file:
+        # From this version of the format on, all but text of any length has a checksum.
+        with h5py.File(sink, "w", libver=("v110", "v110")) as file:
             file.attrs[WRITTEN] = VERSION
-            file.attrs.create(_PATHS, names, dtype=h5py.string_dtype())
+            file.attrs[_PATHS] = np.array([name.encode() for name in names])
             _write(file, names, datapoints, sink.check)
     finally:
         sink.check()
@@ -52,7 +53,9 @@ def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -
 def written_paths(attributes: Any) -> list[str] | None:
     """Returns the names that `write_rows` was given; `None` if it has not written the file."""
     names = attributes.get(_PATHS)
-    return None if names is None else [str(name) for name in names]
+    if names is None:
+        return None
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
 
 
 def _check_names(names: list[str]) -> None:
@@ -80,7 +83,7 @@ def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callab
         for column, value in zip(columns, datapoint):
             column.add(value, number)
         check()
-    file.attrs[KIND_OF_ROWS] = (kind or list).__name__
+    file.attrs[KIND_OF_ROWS] = np.bytes_((kind or list).__name__)
     for name in names if kind is None else ():
         _new_array(file, name, 0, (), np.dtype(np.float64))
     for column in columns:
@@ -101,7 +104,7 @@ class _Column:
         self._array = _new_array(file, name, rows, array.shape, array.dtype)
         if self._array.dtype != array.dtype:
             raise ArgumentError(f"{self._where} is of {array.dtype}, which HDF5 has as {self._array.dtype}")
-        self._array.attrs[KIND] = self._kind
+        self._array.attrs[KIND] = np.bytes_(self._kind)
 
     def add(self, value: Any, number: int) -> None:
         """Takes a copy of the next value."""
