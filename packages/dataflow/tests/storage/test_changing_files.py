@@ -173,6 +173,13 @@ def test_files_that_differ_in_the_query_alone_are_kept_apart(site, tmp_path):
                 assert file.read() == copy.read() == bytes([number]) * 99
 
 
+def test_a_query_is_in_no_message_of_a_cache(site, tmp_path):
+    site.files = {"/a/file?token=secret": OLD}
+    with pytest.raises(StorageError, match="may have 9") as caught:
+        local_path(f"{site.root}/a/file?token=secret", UrlCache(tmp_path, max_bytes=9))
+    assert "secret" not in str(caught.value)
+
+
 def test_a_new_signature_is_of_the_same_file(site, tmp_path):
     site.headers = {"ETag": '"1"'}
     for signature in ("X-Amz-Signature=0a", "X-Amz-Signature=1b&X-Amz-Expires=9"):

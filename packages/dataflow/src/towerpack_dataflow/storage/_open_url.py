@@ -67,8 +67,8 @@ def local_path(url: URL, cache: UrlCache | None = None) -> str:
         if not os.path.exists(text):
             raise FileNotFoundError(2, os.strerror(2), text)
         return text
-    source = remote_bytes(text)
-    return (UrlCache() if cache is None else cache).whole(lasting_url(text), source)
+    with open_url(text) as file:
+        return (UrlCache() if cache is None else cache).whole(file)
 
 
 def _open_same(url: str, version: str, cache: UrlCache | None) -> StoredFile:

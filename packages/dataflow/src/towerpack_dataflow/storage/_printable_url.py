@@ -98,7 +98,7 @@ def lasting_url(url: str) -> str:
         'https://host/file?id=7'
     """
     name, (_, mark, query) = printable(url), url.partition("?")
-    if url.partition("://")[0].lower() in _STORES or not mark:
+    if is_local(url) or url.partition("://")[0].lower() in _STORES or not mark:
         return name
     parts = [part for part in query.split("&") if not _SIGNATURE.match(part)]
     return f"{name}?{'&'.join(parts)}" if parts else name

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, final
 
 from .._errors import FormatError, StorageError
-from ._printable_url import printable
+from ._printable_url import lasting_url, printable
 
 __all__ = ["StoredBytes", "StoredFile"]
 
@@ -50,7 +50,8 @@ class StoredFile:
         name: the URL, without credentials.
         size: in bytes.
         version: a word that changes when the file does.
-        lasting: whether that is sure, also in later runs.
+        lasting: whether that is sure, also in later runs; else `version` is not more than the size.
+        lasting_url: the URL without user, password and signature, which names the file in later runs.
 
     Args:
         url: as `as_url` gives it.
@@ -62,7 +63,7 @@ class StoredFile:
         """Takes over `source`."""
         self._url, self._source, self._reopen = url, source, reopen
         self.name, self.size, self.version = printable(url), source.size, source.version
-        self.lasting = source.lasting
+        self.lasting, self.lasting_url = source.lasting, lasting_url(url)
         self._map: memoryview | None = None
 
     def read(self, offset: int = 0, size: int | None = None) -> memoryview:

@@ -19,7 +19,7 @@ from .. import _argument_checks as arguments
 from .._errors import CacheError, StorageError
 from ._atomic_file import create_file, remove_unlocked
 from ._printable_url import URL
-from ._stored_file import StoredBytes
+from ._stored_file import StoredBytes, StoredFile
 
 __all__ = ["UrlCache"]
 
@@ -81,22 +81,18 @@ class UrlCache:
         """
         return _CachedBytes(self, _digest(name, source.version), source) if source.lasting else source
 
-    def whole(self, name: str, source: StoredBytes) -> str:
+    def whole(self, file: StoredFile) -> str:
         """Returns the path of a whole copy, which is made if there is none.
-
-        Args:
-            name: of the file, without credentials.
-            source: of its bytes.
 
         Raises:
             StorageError: the file is larger than the budget or cannot be read, or the copy cannot be written.
         """
-        path = self._folder / f"{_digest(name, source.version)}.whole" / _file_name(name)
-        if not (source.lasting and _touch(path)):
-            self._check_size(name, source.size)
-            offsets = range(0, source.size, _BLOCK)
-            parts = (source.read(offset, min(_BLOCK, source.size - offset)) for offset in offsets)
-            self._copy(name, parts, path)
+        path = self._folder / f"{_digest(file.lasting_url, file.version)}.whole" / _file_name(file.name)
+        if not (file.lasting and _touch(path)):
+            self._check_size(file.name, file.size)
+            offsets = range(0, file.size, _BLOCK)
+            parts = (file.read(offset, min(_BLOCK, file.size - offset)) for offset in offsets)
+            self._copy(file.name, parts, path)
         return str(path)
 
     def made(self, name: str, version: str, make: Callable[[], Iterator[bytes]]) -> str:

@@ -70,6 +70,7 @@ def open_text(url: URL, encoding: str, reader: str, opened: Callable[[URL], Stor
     with file:
         name = os.path.abspath(file.name) if is_local(file.name) else file.name
         version = f"{file.version} as {encoding}" if file.lasting else f"{file.version} of {reader}"
+        version = f"{version} at {file.lasting_url}"  # the name has no query
         copy = UrlCache().made(name, version, lambda: _chunks(file, decompress, encoding))
     return open_url(copy)
 
