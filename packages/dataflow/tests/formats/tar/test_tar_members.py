@@ -1,12 +1,15 @@
 """Members of tar files of other programs: links, sparse files, several archives in a file, no samples."""
 
 import io
+import json
 import logging
 import os
 import struct
 import tarfile
 import time
+import zlib
 
+import numpy as np
 import pytest
 from any_datapoints import few_examples, texts
 from hypothesis import given
@@ -225,6 +228,22 @@ def test_a_flipped_bit_of_the_index_is_an_error_or_changes_nothing(tmp_path):
             assert list(TarData(path)) == samples, f"byte {place}"
         except FormatError as error:
             assert "data.tar" in str(error)
+
+
+def test_an_index_of_an_earlier_release_is_left_alone_with_a_warning(tmp_path, caplog):
+    path = tmp_path / "data.tar"
+    path.write_bytes(tar(("a.jpg", b"1"), ("b.jpg", SYM, "a.jpg")))
+    stat = path.stat()
+    head = {"format": "towerpack-tar-index", "version": 2, "size": stat.st_size}
+    head["of"] = f"{stat.st_size}-{stat.st_mtime_ns}"
+    places = np.array([[0, 512, 1, zlib.crc32(path.read_bytes()[:512])]])  # without the link
+    with open(f"{path}.index", "wb") as file:
+        text = [np.frombuffer(part, np.uint8) for part in (json.dumps(head).encode(), b"a.jpg")]
+        np.savez(file, head=text[0], names=text[1], places=places)
+    with caplog.at_level(logging.WARNING):
+        assert len(TarData(path)) == 2
+    assert "data.tar.index is of another version" in caplog.text
+    assert index_tar(path) == 2 and len(TarData(path)) == 2
 
 
 def test_a_file_that_is_written_to_while_it_is_read_is_an_error(tmp_path):
