@@ -80,7 +80,7 @@ def _replacing(path: Path, aside: Path, durable: bool) -> Iterator[None]:
 
 
 def _mode_of(target: Path) -> int | None:
-    """Returns the mode of the file to replace; None if there is none."""
+    """Returns the mode of the file to replace; None for a new one."""
     try:
         mode = target.stat().st_mode
     except FileNotFoundError:

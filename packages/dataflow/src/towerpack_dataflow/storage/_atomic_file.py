@@ -130,7 +130,7 @@ def _target(path: URL) -> Path:
 
 
 def _replaceable(target: Path) -> os.stat_result | None:
-    """Returns the status of the file that is replaced, which may be written to; `None` if there is none."""
+    """Returns the status of the file that is replaced, which may be written to; `None` for a new one."""
     try:
         old = target.stat()
     except FileNotFoundError:

@@ -32,7 +32,7 @@ class HDF5Data(RecordFlow):
         path: of the file.
         data_paths: of the arrays in the file, which have one length. A datapoint is a list of a row of each;
             of a file that `HDF5Serializer` wrote, it has the types that were written.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch has another order.
 
     Raises:
         ArgumentError: `data_paths` is empty, or the arrays differ in length.
@@ -59,7 +59,7 @@ class HDF5Serializer:
         """Writes one pass of a flow, some datapoints at a time, with a checksum of them.
 
         Args:
-            df: the flow, or what can stand in its place; datapoints are lists, or all tuples, of arrays or
+            df: the flow, or an iterable; datapoints are lists, or all tuples, of arrays or
                 numbers. Each component has the first one's type, shape and dtype.
             path: of the file; missing folders are made. One that exists is replaced.
             data_paths: the name of each component's array in the file.
@@ -83,7 +83,7 @@ class HDF5Serializer:
         Args:
             path: of the file.
             data_paths: of the arrays; if not given, those that `save` was given.
-            shuffle: whether each epoch has an order of its own.
+            shuffle: whether each epoch has another order.
 
         Raises:
             ArgumentError: the file does not say which arrays it has, since `save` did not write it.
@@ -146,7 +146,7 @@ class _HDF5Rows(OpenedRecords):
 
 
 def _reader(array: Any) -> Callable[[int], Any]:
-    """Returns what reads a row of an array with the type that was written."""
+    """Returns a function that reads a row of an array with the type that was written."""
     kind = array.attrs.get(KIND)
     if kind == b"python":
         return lambda index: array[index].item()
@@ -168,7 +168,7 @@ def _opened(path: str) -> Any:
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Raises what h5py finds in a damaged file as an error that names `what`."""
+    """Raises errors of h5py in a damaged file as an error that names `what`."""
     try:
         yield
     except DataFlowError:

@@ -21,15 +21,15 @@ __all__ = ["NumpyData"]
 class NumpyData(DataFromArrays):
     """Yields the rows of the arrays in a `.npy` or `.npz` file; addressable.
 
-    The file is mapped: what is not read takes no memory, and processes share what is. Members of a `.npz`
-    that are compressed (`numpy.savez_compressed`) are read as a whole. Batches are gathered as
+    The file is mapped: rows that are not read take no memory, and processes share those that are. Members
+    of a `.npz` that are compressed (`numpy.savez_compressed`) are read as a whole. Batches are gathered as
     `DataFromArrays` gathers them. A file that is written to while it is read is an error; one that is
     replaced (by a renamed file, as all writers of this package do) is read on as it was.
 
     Args:
         path: of the file. A datapoint of a `.npy` file is `[row]`, and one of a `.npz` file is a dict of rows
             by the names of the arrays, which have one length.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch has another order.
         verify: whether to check the checksums of a `.npz` file, which reads it once when the flow is made;
             a `.npy` file has none.
 

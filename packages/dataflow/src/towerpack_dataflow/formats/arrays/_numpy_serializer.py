@@ -34,7 +34,7 @@ _OF_TENSORPACK = "buffer"
 
 @final
 class NumpySerializer:
-    """Writes a flow to a `.npz` file, and reads it. For what fits into memory, in which the file is made.
+    """Writes a flow to a `.npz` file, and reads it. The datapoints must fit into memory.
 
     Datapoints of arrays and numbers with one type, shape and dtype in each component become one array for
     each component, which any program with NumPy reads, and which `load` maps. Others become records of
@@ -54,7 +54,7 @@ class NumpySerializer:
         """Writes one pass of a flow.
 
         Args:
-            df: the flow, or what can stand in its place.
+            df: the flow, or an iterable.
             path: of the file; missing folders are made. One that exists is replaced.
 
         Raises:
@@ -80,9 +80,9 @@ class NumpySerializer:
 
         Args:
             path: of the file.
-            shuffle: whether each epoch has an order of its own.
-            allow_pickle: whether a file of Tensorpack, which is a pickle, may import and call what it names.
-                Allow it for files of your own; without it, arrays and Python's builtin types are read.
+            shuffle: whether each epoch has another order.
+            allow_pickle: whether a file of Tensorpack, which is a pickle, may import and call anything by
+                name. Allow it for files of your own; without it, arrays and Python's builtin types are read.
             verify: whether to check the checksums of the file, which reads it once.
 
         Raises:

@@ -34,9 +34,9 @@ class TarData(RecordFlow):
 
     Args:
         path: of the file, which is not compressed; also one in an object store, which is read by ranges.
-        decoder: makes the datapoint of a sample: a dict of bytes by what follows the key in each name, as
+        decoder: makes the datapoint of a sample: a dict of bytes by the rest of each name after the key, as
             `{"__key__": "train/0001", "jpg": b"…", "cls": b"7"}`. Without one, a datapoint is this dict.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch has another order.
         cache: a `UrlCache` for a file elsewhere.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where the members of a tar file lie: found once, and kept in a file beside it."""
+"""Where the members of a tar file lie: found once, and kept in a file in the same folder."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
 
 
 def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:
-    """Returns the members of a file: from the index beside it, else from the file itself.
+    """Returns the members of a file: from its index, else from the file itself.
 
     Args:
         file: the tar file.
@@ -89,7 +89,7 @@ def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:
         cache: for an index elsewhere.
 
     Raises:
-        FormatError: the index is damaged; or there is none, and the file is.
+        FormatError: the index is damaged; or the file is, and it has no index.
         StorageError: the index cannot be reached.
     """
     found = read_index_beside(file, url, lambda stored: _parsed(stored, file), "index_tar(path)", cache)

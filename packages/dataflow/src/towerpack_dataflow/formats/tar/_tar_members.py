@@ -66,7 +66,7 @@ def key_of(name: str) -> tuple[str, str] | None:
     """Returns the key of a member's sample, and the member's name in it; `None` for a member of no sample.
 
     As in WebDataset, a file without a dot in the last part of its name belongs to no sample, nor does one
-    below a folder whose name begins and ends with two underscores, or with such a name.
+    in a folder such as `__index__`, or with such a name.
 
     Example:
         >>> key_of("train/0001.seg.png")

@@ -1,4 +1,4 @@
-"""Writing tar files of samples, with the index beside them."""
+"""Writing tar files of samples, with their index."""
 
 from __future__ import annotations
 
