@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from itertools import islice
 
+import msgpack
 import numpy as np
 import pytest
 import zmq
@@ -108,6 +109,11 @@ def test_passes_arrive_whole_and_in_order(transport, ipc_addr):
     assert remote.live and not remote.addressable and remote.state_dict() == {}
 
 
+def test_timeouts_may_have_any_length():
+    with sending(numbers(), passes=1, timeout=1e300) as address:
+        assert firsts(RemoteDataZMQ(address, timeout=1e300)) == list(range(20))
+
+
 def test_operators_stand_over_it_and_batches_are_sent():
     with sending(BatchData(numbers(), 5), passes=1) as address:
         flow = MapData(RemoteDataZMQ(address), lambda dp: [dp[0] * 2])
@@ -179,8 +185,9 @@ for datapoint in RemoteDataZMQ(sys.argv[1], hwm=2, timeout=20):
 SENDER = """
 import sys
 from towerpack_dataflow.remote import send_dataflow_zmq
+points = [[number] for number in range(int(sys.argv[2]))]
 print("listens", flush=True)
-send_dataflow_zmq([[number] for number in range(int(sys.argv[2]))], sys.argv[1], timeout=2)
+send_dataflow_zmq(points, sys.argv[1], timeout=2)
 """
 
 
@@ -257,6 +264,8 @@ def test_a_datapoint_may_take_longer_than_the_timeout_of_the_receiver():
 
 
 PING = pack_message(("ping", 1.0, 0, 1))
+ARRAY = msgpack.packb(("x" * 10**5, (1,), b""))
+LONG_NAME = [pack_message(1)[0][:12] + msgpack.packb(msgpack.ExtType(1, ARRAY))]
 LONG_FLOOD = "TOWERPACK_EXAMPLES" in os.environ
 
 
@@ -269,8 +278,15 @@ def resident(process):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("frames", "count"),
-    [([b"rubbish"], 60_000), (PING, 20_000), ([b"large" * 10**5], 200), ([b"many"] * 1000, 100)],
-    ids=["rubbish", "pings", "large messages", "many frames"],
+    [
+        ([b"rubbish"], 60_000),
+        (LONG_NAME, 1000),
+        (PING, 20_000),
+        (pack_message(("ping", 1.0, 2 ** (8 * 10**5), 1)), 1000),
+        ([b"large" * 10**5], 200),
+        ([b"many"] * 1000, 100),
+    ],
+    ids=["rubbish", "a long name of a dtype", "pings", "a large number", "large messages", "many frames"],
 )
 def test_a_flood_of_a_stranger_that_reads_nothing_takes_no_memory(frames, count, ipc_addr):
     with process(SENDER, ipc_addr, "1000") as child, zmq.Context() as context:
@@ -279,13 +295,14 @@ def test_a_flood_of_a_stranger_that_reads_nothing_takes_no_memory(frames, count,
             stranger.setsockopt(zmq.RCVHWM, 1)
             stranger.setsockopt(zmq.LINGER, 0)
             stranger.connect(ipc_addr)
+            stranger.send_multipart(pack_message(("begin", 1.0, 1, 10**9, None)))
             for _ in range(count // 10):
                 stranger.send_multipart(frames)
             before = resident(child)
             for _ in range(count * (20 if LONG_FLOOD else 1)):
                 stranger.send_multipart(frames)
             grown = resident(child) - before
-        assert firsts(islice(RemoteDataZMQ(ipc_addr), 3)) == [0, 1, 2]
+        assert len(list(islice(RemoteDataZMQ(ipc_addr), 3))) == 3
     assert grown < 2**13, f"{grown} KB"
 
 
@@ -480,6 +497,19 @@ def test_strange_messages_to_a_receiver_are_an_error(frames, message):
         stranger.close(0)
     assert isinstance(results[0], (MessageError, RemoteError)), results
     assert message in str(results[0]) or "no sender has answered" in str(results[0])
+
+
+def test_a_sender_that_sends_more_than_was_asked_for_is_an_error():
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as stranger:
+        port = stranger.bind_to_random_port("tcp://127.0.0.1")
+        thread, results = in_thread(lambda: list(RemoteDataZMQ(f"tcp://127.0.0.1:{port}", hwm=3)))
+        name, begin = stranger.recv_multipart()
+        stranger.send_multipart([name, *pack_message(("pass", b"run", 0, unpack_message([begin])[1], 30.0))])
+        for number in range(200):
+            stranger.send_multipart([name, *pack_message(("data", b"run", 0, number, [number]))])
+        thread.join()
+        stranger.close(0)
+    assert isinstance(results[0], MessageError) and "this receiver's limit of 3" in str(results[0])
 
 
 def test_datapoints_larger_than_allowed_are_refused_before_they_are_sent():

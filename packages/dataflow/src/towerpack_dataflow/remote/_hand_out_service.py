@@ -21,6 +21,9 @@ __all__ = ["HandOutService"]
 _log = logging.getLogger("towerpack_dataflow")
 
 _MOST_CONTROL = 2**20  # bytes in a message of a receiver
+_LONGEST_TEXT = 500  # characters; a text about a message may hold parts of it
+_MOST_COUNT = 2**63
+_LONGEST_WAIT = 60.0  # seconds; ZeroMQ takes no number of milliseconds above 31 bits
 _AHEAD = 2  # datapoints that are ready before a receiver has asked for them
 
 
@@ -115,7 +118,7 @@ class HandOutService:
         assert wake is not None  # until the thread has ended
         poller.register(wake, zmq.POLLIN)
         while not self._stopping:
-            ready = dict(poller.poll(int(self._lease * 100)))  # ms: ten times in a lease
+            ready = dict(poller.poll(int(1000 * min(self._lease / 10, _LONGEST_WAIT))))
             if wake in ready:
                 os.eventfd_read(wake)
             if self._socket in ready:
@@ -144,9 +147,10 @@ class HandOutService:
 
     def _refuse(self, name: bytes, error: MessageError) -> None:
         self._refused += 1
+        text = f"{error}"[:_LONGEST_TEXT]
         if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8, ...: strangers fill no log
-            _log.warning("a message to the sender was refused, number %d: %s", self._refused, error)
-        self._send(name, ("refused", str(error)))
+            _log.warning("a message to the sender was refused, number %d: %s", self._refused, text)
+        self._send(name, ("refused", text))
 
     def _answer(self, name: bytes, message: Any) -> None:
         now = monotonic()
@@ -154,7 +158,7 @@ class HandOutService:
             case ("begin", float(stamp), int(credit), int(limit), before):
                 self._begin(name, credit, limit, before, now)
                 self._send(name, ("pass", self._run, self._passes.number, stamp, self._lease))
-            case ("ping", float(stamp), int(acknowledged), int(credit)):
+            case ("ping", float(stamp), int(acknowledged), int(credit)) if 0 <= acknowledged < _MOST_COUNT:
                 counts = self._passes.hear(name, now, credit)
                 answer = ("unknown",) if counts is None else ("pong", stamp, acknowledged, *counts)
                 self._send(name, answer)
@@ -170,7 +174,7 @@ class HandOutService:
             case None:
                 pass
             case (bytes(run), int(number), bytes(old), [*indices]) if all(type(i) is int for i in indices):
-                if run == self._run:
+                if run == self._run and 0 <= number < _MOST_COUNT:
                     self._passes.take(old, indices)
                     self._leave(old)
                     if number != self._passes.number:

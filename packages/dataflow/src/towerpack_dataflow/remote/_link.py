@@ -182,6 +182,11 @@ class Link:
                 self._check_run(run, number)
                 self._received += 1
                 self._breaks = 0
+                if self._received - self._acknowledged > self._options.hwm:
+                    raise MessageError(
+                        f"the sender at {self.address} has sent more datapoints that are not taken yet than "
+                        f"this receiver's limit of {self._options.hwm} (hwm); is it send_dataflow_zmq?"
+                    )
                 self._credit = max(
                     min(2, self._options.hwm),
                     min(self._options.hwm, self._options.prefetch_bytes // max(size, 1)),
