@@ -1,5 +1,6 @@
 """A monitored session that goes on from what its callbacks wrote: as if it had never been interrupted."""
 
+import contextlib
 import json
 import random
 
@@ -14,9 +15,10 @@ from towerpack_callbacks import (
     ModelSaver,
     PeriodicTrigger,
     ProcessTensors,
+    StopTraining,
     as_session_hooks,
 )
-from towerpack_callbacks.checkpoint import write_checkpoint
+from towerpack_callbacks.checkpoint import read_checkpoint, write_checkpoint
 
 
 class Stream:
@@ -52,7 +54,7 @@ class Sum(Callback):
         self.total = state["total"]
 
 
-def train(log_dir, steps=None, counts=True, max_epoch=3, resume="auto", **options):
+def train(log_dir, steps=None, counts=True, max_epoch=3, resume="auto", fails=False, **options):
     """Trains, perhaps some steps only; returns the costs, the sum and the numbers taken."""
     stream, total, taken, seen = Stream(), Sum(), [], []
     with tf.Graph().as_default():
@@ -72,10 +74,15 @@ def train(log_dir, steps=None, counts=True, max_epoch=3, resume="auto", **option
             data=stream,
             **options,
         )
-        with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
+        with (
+            contextlib.suppress(KeyboardInterrupt),
+            tf.train.MonitoredTrainingSession(hooks=hooks) as sess,
+        ):
             while not sess.should_stop() and len(taken) != steps:
                 taken.append(stream.take())
                 sess.run(op, {number: taken[-1]})
+            if fails:
+                raise KeyboardInterrupt
     return seen, total.total, taken
 
 
@@ -91,13 +98,72 @@ def test_an_interrupted_run_that_goes_on_is_the_whole_run(tmp_path, counts):
     random.seed(5)
     whole = train(tmp_path / "whole", counts=counts)
     random.seed(5)
-    train(tmp_path / "parts", steps=6, counts=counts)
+    train(tmp_path / "parts", steps=6, counts=counts, fails=True)
     random.seed(6)
     seen, total, taken = train(tmp_path / "parts", counts=counts)
     assert taken == [4, 5, 6, 7, 8]  # from the checkpoint of step 4, inside epoch 2
     assert seen == whole[0][4:]
     assert total == whole[1]
     assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("steps", [5, 6])
+@pytest.mark.parametrize("counts", [True, False], ids=["graph counts", "hooks count"])
+def test_a_session_that_is_left_in_good_order_has_its_last_steps_in_a_checkpoint(tmp_path, counts, steps):
+    random.seed(5)
+    whole = train(tmp_path / "whole", counts=counts)
+    random.seed(5)
+    train(tmp_path / "parts", steps=steps, counts=counts)
+    random.seed(6)
+    seen, total, taken = train(tmp_path / "parts", counts=counts)
+    assert (taken, seen, total) == (list(range(steps, 9)), whole[0][steps:], whole[1])
+    assert rows(tmp_path / "parts") == rows(tmp_path / "whole")
+
+
+def test_data_that_end_inside_an_epoch_end_at_the_last_whole_step(tmp_path):
+    with tf.Graph().as_default():
+        number = tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(5)).get_next()
+        weight = tf.get_variable("weight", [], tf.int64, initializer=tf.zeros_initializer())
+        op = weight.assign_add(number)
+        hooks = as_session_hooks(
+            [ModelSaver()], steps_per_epoch=3, max_epoch=3, log_dir=tmp_path, monitors=[], resume="auto"
+        )
+        with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
+            while not sess.should_stop():
+                sess.run(op)
+    saved = read_checkpoint(tmp_path)
+    assert saved.variables["weight"] == 10
+    assert saved.state["loop"] == {"epoch_num": 2, "local_step": 1, "global_step": 5, "steps_per_epoch": 3}
+
+
+@pytest.mark.parametrize("method", ["_trigger_step", "_after_epoch", "_trigger_epoch"])
+def test_a_stop_at_the_end_of_an_epoch_leaves_its_triggers_to_the_resumed_run(tmp_path, method):
+    class Note(Callback):
+        def _trigger_epoch(self):
+            epochs.append(self.epoch_num)
+
+    class Stop(Callback):
+        pass
+
+    def stop(callback):
+        if callback.global_step == 6 and not stops:
+            stops.append(method)
+            raise StopTraining("as the test asks")
+
+    setattr(Stop, method, stop)
+    epochs, steps, stops = [], [], []
+    for _ in range(2):
+        with tf.Graph().as_default():
+            step = tf.train.get_or_create_global_step()
+            callbacks = [PeriodicTrigger(ModelSaver(), every_k_epochs=9), Stop(), Note()]
+            hooks = as_session_hooks(
+                callbacks, steps_per_epoch=3, max_epoch=3, log_dir=tmp_path, monitors=[], resume="auto"
+            )
+            with tf.train.MonitoredTrainingSession(hooks=hooks) as sess:
+                while not sess.should_stop():
+                    steps.append(int(sess.run(step)))
+    assert epochs == [1, 2, 3]
+    assert len(steps) == 9
 
 
 def test_a_finished_run_has_nothing_left(tmp_path, caplog):

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, as_every
-from ..graph import floating_variables
+from ..graph import begin_as_copies, copies_are_due, floating_variables
 
 __all__ = ["EMA", "averaged_variables"]
 
@@ -25,7 +25,7 @@ class EMA(Callback):
 
     After each step, `average = decay * average + (1 - decay) * weight`. At first the decay is smaller,
     `(1 + n) / (10 + n)` after n updates, so that averages do not stick to the initial weights. They start
-    from the weights as the training finds them, so also from restored ones.
+    from the weights as the training finds them, so also from restored ones whose checkpoint has no averages.
 
     The averages are global variables named `<variable>/ExponentialMovingAverage`: checkpoints hold them, and
     resuming goes on with them. `averaged_variables` takes them out of a checkpoint for export. Where several
@@ -106,6 +106,8 @@ class EMA(Callback):
                 for weight in weights
             ]
             self._updates = tf.get_variable(counter, [], tf.int64, tf.zeros_initializer(), trainable=False)
+        self._averages = averages
+        begin_as_copies(self.graph, zip(averages, weights))
         self._start_op = tf.group(*[tf.assign(a, w) for a, w in zip(averages, weights)])
         self._update_op = self._make_update(weights, averages)
         self._swap_op = _make_swap(weights, averages)
@@ -131,7 +133,7 @@ class EMA(Callback):
 
     def _before_train(self) -> None:
         sess = self.trainer.sess
-        if not sess.run(self._updates):
+        if copies_are_due(self.graph, self._averages) and not sess.run(self._updates):
             sess.run(self._start_op)
         self._update = sess.make_callable(self._update_op)
         self._swap = sess.make_callable(self._swap_op)

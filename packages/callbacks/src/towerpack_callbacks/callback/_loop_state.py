@@ -41,6 +41,7 @@ class LoopState:
             are due when a multiple lies between the two, so it does not matter where a run is resumed.
         stop: the `StopTraining` that a callback has raised at these triggers, so that no step follows them;
             for `_after_triggers`. None if there is none.
+        triggers_due: whether the triggers at the end of the running epoch are still to come.
         record: takes spans of time of the run: name, category, begin and end in seconds of
             `time.perf_counter()`. None while nothing records them. May be called from any thread.
         spent: seconds of this run, as far as it was measured, by what they were spent on: "wait" for data,
@@ -60,6 +61,7 @@ class LoopState:
     env_steps: int = 0
     observed_env_steps: int = 0
     stop: StopTraining | None = attrs.field(default=None, eq=False)
+    triggers_due: bool = attrs.field(default=False, eq=False, repr=False)
     record: Callable[[str, str, float, float], None] | None = attrs.field(default=None, eq=False, repr=False)
     spent: dict[str, float] = attrs.field(factory=dict, eq=False, repr=False)
     ended_by: BaseException | None = attrs.field(default=None, eq=False, repr=False)
@@ -87,7 +89,7 @@ class LoopState:
             "global_step": self.global_step,
             "steps_per_epoch": self.steps_per_epoch,
         }
-        if not begun and self.starting_step >= self.steps_per_epoch:
+        if (self.triggers_due and self.is_last_step) if begun else self.starting_step >= self.steps_per_epoch:
             state["triggers_due"] = True
         if self.env_steps:
             state |= {"env_steps": self.env_steps, "observed_env_steps": self.observed_env_steps}

@@ -13,7 +13,12 @@ from .format import (
     read_checkpoint,
     write_checkpoint,
 )
-from .variables import assign_variables, initial_feeds, snapshot_variables
+from .variables import (
+    assign_variables,
+    complete_copies,
+    initial_feeds,
+    snapshot_variables,
+)
 
 __all__ = [
     "Checkpoint",
@@ -25,6 +30,7 @@ __all__ = [
     "all_checkpoints",
     "assign_variables",
     "checkpoint_directories",
+    "complete_copies",
     "initial_feeds",
     "latest_checkpoint",
     "load_caffe",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..checkpoint import Checkpoint, read_checkpoint
-from ..checkpoint.format import files_below
+from ..checkpoint.format import files_below, target_of
 from ..monitors import ScalarHistory
 from ._command_line import CommandError, align
 
@@ -38,7 +38,7 @@ def difference(first: Path, second: Path) -> list[str]:
 
 
 def _read(path: Path) -> Checkpoint:
-    if not path.is_dir():
+    if not path.is_dir() and target_of(path) is None:
         raise CommandError(f"there is no directory {path}")
     return read_checkpoint(path)
 

@@ -15,6 +15,7 @@ from ..checkpoint.format import (
     files_below,
     is_complete,
     is_unfinished,
+    pointers_in,
     readable_size,
     wrong_file,
 )
@@ -77,11 +78,10 @@ def _step(path: Path) -> str:
 
 
 def _marks(log_dir: Path) -> dict[Path, list[str]]:
-    """Returns the names of the links to each checkpoint: `latest`, `max-<statistic>`, and those of users."""
+    """Returns the names that stand for each checkpoint: `latest`, `max-<statistic>`, and those of users."""
     marks = defaultdict(list)
-    for path in log_dir.iterdir():
-        if path.is_symlink():
-            marks[path.resolve()].append(path.name)
+    for path, target in pointers_in(log_dir).items():
+        marks[target].append(path.name)
     return marks
 
 

@@ -129,8 +129,7 @@ class Callbacks:
         self._step_fetches = fetches = [(cb, fetch) for cb in callbacks for fetch in cb.step_fetches()]
         timed = [(timer(cb).timed_fetch(fetch), fetch.every) for cb, fetch in fetches]
         self._fetches = DueSchedule(timed, env_steps=self._env_steps_passed)
-        periods = [(cb, cb.step_period()) for cb in callbacks]
-        triggers = [(cb, every) for cb, every in periods if every is not None]
+        triggers = [(cb, every) for cb in callbacks if (every := cb.step_period()) is not None]
         calls = [(("_trigger_step", timer(cb)), every) for cb, every in triggers]
         self._step_triggers = DueSchedule(calls, env_steps=self._env_steps_passed)
         self._periods = (*((cb, fetch.every) for cb, fetch in fetches), *triggers)
@@ -239,12 +238,14 @@ class Callbacks:
 
     def before_epoch(self) -> None:
         """Calls all `_before_epoch`."""
+        self._loop.triggers_due = True
         self._times.start_epoch()
         call_timed(self._epoch_starts)
 
     def after_epoch(self) -> None:
-        """Calls all `_after_epoch`."""
+        """Calls all `_after_epoch`; the triggers follow."""
         call_timed(self._epoch_ends)
+        self._loop.triggers_due = False
 
     def trigger_epoch(self) -> None:
         """Calls all `_trigger_epoch`, then all `_after_triggers`."""

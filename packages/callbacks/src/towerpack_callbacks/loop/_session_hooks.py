@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackFailedError, CallbackStateError, StopTraining
 from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol, is_replaced
+from ..checkpoint import save_now
 from ..monitors import Monitor, Monitors, ScalarPrinter, file_monitors
 from ._callbacks import Callbacks
 from ._loop_base import LoopBase
@@ -168,7 +169,8 @@ class _CallbacksHook(tf.train.SessionRunHook):
         self._resume = resume
         self._callbacks = trainer.callbacks
         self._loop = trainer.loop
-        self._running = False
+        self._running = self._in_step = False
+        self._first_step = 0
 
     def begin(self) -> None:
         self._trainer.graph = tf.get_default_graph()
@@ -186,7 +188,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
             self._go_on_at(self._counter.value(session))
         else:
             resume.restore(session, loop, self._callbacks)
-        loop.local_step = loop.starting_step - 1
+        loop.local_step, self._first_step = loop.starting_step - 1, loop.global_step
         self._steps = StepRunner(session, self._callbacks, loop, self._counter)
         self._running = True
         coord.register_thread(_LastMoment(self._end_after_error))
@@ -195,6 +197,8 @@ class _CallbacksHook(tf.train.SessionRunHook):
             if resume is not None:
                 resume.restore_random_numbers()
             self._start_epoch()
+            if loop.is_last_step:  # the checkpoint was made before the triggers of an epoch's end
+                self._end_epoch(coord)
         except StopTraining as reason:
             _log.info("Training does not begin: %s", reason)
             coord.request_stop()
@@ -214,6 +218,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
         self._loop.local_step += 1
+        self._in_step = True
         try:
             self._request = request = self._steps.request(run_context)
         except _MEANT_FOR_SESSIONS as error:
@@ -227,6 +232,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
         loop = self._loop
         try:
             self._steps.deliver(self._request, run_values)
+            self._in_step = False
             self._callbacks.trigger_step(loop.global_step, loop.epoch_num, loop.is_last_step)
             if loop.is_last_step:
                 self._end_epoch(run_context)
@@ -239,7 +245,18 @@ class _CallbacksHook(tf.train.SessionRunHook):
 
     def end(self, session: tf.Session) -> None:
         self._running = False
-        self._callbacks.after_train()
+        try:
+            self._save_last_steps()
+        finally:
+            self._callbacks.after_train()
+
+    def _save_last_steps(self) -> None:
+        """Saves the steps of an epoch that the session ends in, in good order."""
+        loop = self._loop
+        loop.local_step -= self._in_step  # a step that found no data is not done
+        ended = loop.max_epoch is not None and loop.epoch_num >= loop.max_epoch and not loop.triggers_due
+        if loop.global_step > self._first_step and not ended:
+            save_now(self._callbacks)
 
     def _end_after_error(self) -> None:
         if not self._running:
@@ -272,11 +289,11 @@ class _CallbacksHook(tf.train.SessionRunHook):
         loop.epoch_num += 1
         self._callbacks.before_epoch()
 
-    def _end_epoch(self, run_context: tf.train.SessionRunContext) -> None:
+    def _end_epoch(self, session: tf.train.SessionRunContext | tf.train.Coordinator) -> None:
         self._callbacks.after_epoch()
         self._callbacks.trigger_epoch()
         if self._loop.max_epoch is not None and self._loop.epoch_num >= self._loop.max_epoch:
-            run_context.request_stop()
+            session.request_stop()
         else:
             self._loop.local_step = -1
             self._start_epoch()

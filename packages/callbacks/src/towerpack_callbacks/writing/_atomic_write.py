@@ -15,6 +15,8 @@ from pathlib import Path
 __all__ = ["atomic_write", "sync"]
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+# The errors of mounts whose directories are no files, such as those of object stores.
+_CANNOT_FLUSH = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextlib.contextmanager
@@ -57,10 +59,13 @@ def atomic_write(path: Path, aside: Path | None = None, durable: bool = False) -
 
 
 def sync(path: Path) -> None:
-    """Flushes a file, or the names in a directory, to the disk."""
+    """Flushes a file, or the names in a directory, to the disk; some mounts cannot do so for a directory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _CANNOT_FLUSH or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)
 

@@ -17,6 +17,7 @@ from towerpack_callbacks.checkpoint import assign_variables, load_variables
 from .._errors import RestoreError
 from ._averages import put_averages
 from ._match_variables import global_variables, matching_values
+from ._taken_over import describe_taken_over
 from ._value_sources import read_values
 from ._variable_differences import Differences, check_allowed
 from ._variable_names import NameMap
@@ -37,7 +38,11 @@ ONE_SIDED = ("missing", "unused")
 
 
 class SessionInit(abc.ABC):
-    """Gives variables their values, after the graph's own initializers have run."""
+    """Gives variables their values, after the graph's own initializers have run.
+
+    Variables that are copies of others, such as averages and target networks, begin as copies where the
+    values lack them. For that, a subclass assigns by `towerpack_callbacks.checkpoint.assign_variables`.
+    """
 
     @abc.abstractmethod
     def restore(self, sess: tf.Session) -> None:
@@ -109,7 +114,7 @@ class SaverRestore(SessionInit):
         )
         if differences.unused:
             _log.info("Not in this graph, and left out: %s", differences.some_unused())
-        assign_variables(sess, matching_values(wanted, values, differences))
+        _assign(sess, wanted, matching_values(wanted, values, differences))
 
 
 @final
@@ -119,16 +124,17 @@ class DictRestore(SessionInit):
     Args:
         values: arrays by variable name.
         ignore_mismatch: leave out arrays of another shape or type, with a warning.
+        ignore: names of variables that keep their initial values, or regular expressions that match them.
 
     Raises:
         RestoreError: (in `restore`) nothing fits, or an array has another shape or type.
     """
 
-    def __init__(self, values: Mapping[str, np.ndarray], ignore_mismatch: bool = False) -> None:
-        allow = allowed_differences(ONE_SIDED, ignore_mismatch)
-        self._inner: SessionInit = MatchingRestore(
-            read_values(values), NameMap(), allow, "the given dictionary"
-        )
+    def __init__(
+        self, values: Mapping[str, np.ndarray], ignore_mismatch: bool = False, *, ignore: Iterable[str] = ()
+    ) -> None:
+        names, allow = NameMap(ignore=ignore), allowed_differences(ONE_SIDED, ignore_mismatch)
+        self._inner: SessionInit = MatchingRestore(read_values(values), names, allow, "the given dictionary")
 
     def averaged(self) -> SessionInit:
         return self._inner.averaged()
@@ -185,7 +191,7 @@ class MatchingRestore(SessionInit):
         if differences:
             left = differences.describe(brief=True)
             _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, left)
-        assign_variables(sess, matching_values(variables, values, differences))
+        _assign(sess, variables, matching_values(variables, values, differences))
 
 
 _Init = TypeVar("_Init", SaverRestore, MatchingRestore)
@@ -195,6 +201,13 @@ def _averaged(init: _Init) -> _Init:
     changed = copy.copy(init)
     changed._averaged = True
     return changed
+
+
+def _assign(sess: tf.Session, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]) -> None:
+    taken_over = describe_taken_over(sess, variables, values)
+    assign_variables(sess, values)
+    if taken_over:
+        _log.warning("%s", taken_over)
 
 
 def _moved(path: Path, place: Path, aside: Path) -> Path:

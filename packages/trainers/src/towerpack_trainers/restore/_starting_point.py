@@ -16,6 +16,7 @@ from towerpack_callbacks import CheckpointError
 from towerpack_callbacks.checkpoint import (
     Checkpoint,
     all_checkpoints,
+    complete_copies,
     latest_checkpoint,
     read_checkpoint,
     set_random_state,
@@ -125,6 +126,7 @@ class LoadedStart(StartingPoint):
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         self._init.restore(sess)
+        complete_copies(sess)
 
 
 @final
@@ -160,6 +162,7 @@ class ResumedStart(StartingPoint):
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         assert self.state is not None
+        complete_copies(sess)
         run.load_state_dict(translate(self.state), self._files)
         _log.info("Going on from %s.", self.path)
 

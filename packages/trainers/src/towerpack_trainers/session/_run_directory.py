@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import final
 
+from towerpack_callbacks.checkpoint import latest_checkpoint
 from towerpack_callbacks.writing import LOG, RUN_RECORD
 
 from .._errors import ConfigError, LogDirTakenError
@@ -198,7 +199,7 @@ def _make_writable(log_dir: Path) -> None:
 
 
 def _holds_run(place: Path) -> bool:
-    return any(
+    return latest_checkpoint(place) is not None or any(
         _RUN_FILE.fullmatch(path.name)
         or (_CHECKPOINT.fullmatch(path.name) and path.is_dir())
         or (path.name == "latest" and path.is_symlink())

@@ -10,6 +10,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, LoopState, StopTraining
+from towerpack_callbacks.checkpoint import save_now
 
 from .._errors import EndOfInputError, TrainerStateError
 from ._process_strategy import ProcessStrategy
@@ -42,12 +43,15 @@ class TrainingEnd:
     def run(self, run_loop: Callable[[], None], sess: tf.Session, leaving: Callable[[], None]) -> None:
         """Runs the loop to its end, then every `_after_train`; only then raises what the loop failed with.
 
+        Before that, the last steps of a loop that has stopped early in good order are saved, as after Ctrl-C.
+
         Args:
             run_loop: runs all steps.
             sess: the session that it runs them in.
             leaving: called when the loop is over, however it ended.
         """
         failure: BaseException | None = None
+        runs_before = self.loop.global_step
         try:
             try:
                 self._announcing_stops(run_loop, sess)
@@ -57,8 +61,26 @@ class TrainingEnd:
             failure = caught
         # Outside of the handler: an error of the data shall not be shown as caused by the ops it woke.
         error = None if failure is None else self._translate(failure)
+        if failure is not None and error is None:
+            error = self._save_last_steps(failure, runs_before)
         self.coord.request_stop()
         self._finish(error)
+
+    def _save_last_steps(self, failure: BaseException, runs_before: int) -> BaseException | None:
+        """Saves the steps that no checkpoint has yet; returns the error if that fails."""
+        loop = self.loop
+        if loop.global_step == runs_before:
+            # Seen without any setting of logging: a script that ends at once looks as if it had failed.
+            if loop.starting_epoch > 1 or loop.starting_step:
+                _log.warning("Nothing left to train after step %d: %s.", runs_before, loop.ended_by)
+            return None
+        if isinstance(failure, tf.errors.OpError):
+            loop.local_step -= 1  # that step has found no data, and is not done
+        try:
+            save_now(self.callbacks)
+        except BaseException as error:
+            return self._failed_with(error)
+        return None
 
     def _finish(self, error: BaseException | None) -> None:
         """Runs every `_after_train`, then raises the training's error, or else that of a callback."""
@@ -91,10 +113,15 @@ class TrainingEnd:
     def _translate(self, failure: BaseException) -> BaseException | None:
         failure = self.processes.translate_error(failure, self.coord)
         error = translate_error(failure, self.loop, self.inputs, self.coord)
-        self.loop.ended_by = error or StopTraining(self.inputs.stop_reason(failure))
         if error is not None:
-            # At once: what callbacks do at the end may take long.
-            self.processes.announce_failure(error)
+            return self._failed_with(error)
+        self.loop.ended_by = StopTraining(self.inputs.stop_reason(failure))
+        return None
+
+    def _failed_with(self, error: BaseException) -> BaseException:
+        self.loop.ended_by = error
+        # At once: what callbacks do at the end may take long.
+        self.processes.announce_failure(error)
         return error
 
 

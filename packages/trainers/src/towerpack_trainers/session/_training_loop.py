@@ -63,8 +63,10 @@ class TrainingLoop:
             _log.warning(text, loop.epoch_num, max_epoch)
         for epoch in range(loop.starting_epoch, max_epoch + 1):
             loop.epoch_num = epoch
-            callbacks.before_epoch()
-            loop.local_step = (loop.starting_step if epoch == loop.starting_epoch else 0) - 1
+            try:
+                callbacks.before_epoch()
+            finally:  # of a callback that stops the training here, this is where to go on
+                loop.local_step = (loop.starting_step if epoch == loop.starting_epoch else 0) - 1
             while not loop.is_last_step:
                 if "run_step" in own or not run_unobserved():
                     loop.local_step += times

@@ -68,6 +68,18 @@ class HookedSession:
         Raises:
             StopTraining: a session hook requested a stop.
         """
+        if self._per_call == 1:
+            return self._run(fetches, feed_dict)
+        begun = self._loop.global_step
+        try:
+            return self._run(fetches, feed_dict)
+        except tf.errors.OpError:
+            self._count_again()
+            # The step that failed, which need not be the last one of the call.
+            self._loop.local_step += self._loop.global_step - begun - (self._per_call - 1)
+            raise
+
+    def _run(self, fetches: Any, feed_dict: dict[Any, Any] | None) -> Any:
         loop = self._loop
         due = self._due_fetches(loop.global_step + self._per_call, loop.epoch_num, loop.is_last_step)
         if fetches is self._train_op and due is self._default_due and feed_dict is None:

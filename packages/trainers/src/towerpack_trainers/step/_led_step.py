@@ -8,6 +8,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
+from ..towers._ended_data import LAST_STEP
 from ._copies_of_step import Given, StepCopies
 from ._default_step import DefaultStep, compile_step
 from ._step_calls import StepCalls
@@ -98,7 +99,7 @@ def copy_after(
         The op of the step, and the fetches that have a receiver.
     """
     step, outputs = _outputs(default)
-    last = dict(zip(outputs, copies.after(leading, "last_step")))
+    last = dict(zip(outputs, copies.after(leading, LAST_STEP)))
     done, values = tf.nest.map_structure(lambda output: last[output.name], step)
     return done, values
 

@@ -9,7 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import find_ancestors
 
-__all__ = ["ended_apart_from", "ended_op"]
+__all__ = ["LAST_STEP", "ended_apart_from", "ended_op"]
+
+LAST_STEP = "last_step"
+"""The name scope of a step's copy that follows other steps in the same session call."""
 
 _NODE = re.compile(r"\{\{node ([^}]+)\}\}")
 
@@ -46,6 +49,9 @@ def ended_apart_from(
 
 def _original(name: str, graph: tf.Graph) -> tf.Operation | None:
     """Returns the op of that name; for a copy in a scope of its own, such as "step/", the one it copies."""
+    scope, _, inside = name.partition("/")
+    if re.fullmatch(rf"{LAST_STEP}(_\d+)?", scope):  # this copy is in the graph, too
+        name = inside
     while name:
         try:
             return graph.get_operation_by_name(name)

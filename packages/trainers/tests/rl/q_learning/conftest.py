@@ -10,6 +10,8 @@ from towerpack_layers import FullyConnected
 from towerpack_trainers import TrainConfig, fast_dev_run
 from towerpack_trainers.rl import DQNTrainer, LinearEpsilon, QModel, TargetCopy
 
+_OPTIONS = ("resume", "resume_allow", "session_init")
+
 
 class Valuer(QModel):
     """Small values of walks."""
@@ -43,9 +45,7 @@ def new_memory(walks):
 def train(walks, kit, new_memory, tmp_path):
     """Trains on walks, and returns the trainer and its last weights."""
 
-    def run(
-        envs=None, model=Valuer, callbacks=(), memory=None, rehearse=False, name="log", resume=None, **more
-    ):
+    def run(envs=None, model=Valuer, callbacks=(), memory=None, rehearse=False, name="log", **more):
         envs = walks(4) if envs is None else envs
         group = envs[0] if isinstance(envs, list) else envs
         weights = kit.Weights()
@@ -55,7 +55,7 @@ def train(walks, kit, new_memory, tmp_path):
             max_epoch=more.pop("max_epoch", 1),
             steps_per_epoch=more.pop("steps_per_epoch", 24),
             log_dir=tmp_path / name,
-            resume=resume,
+            **{option: more.pop(option) for option in _OPTIONS if option in more},
             seed=11,
             monitors=[],
         )

@@ -1,11 +1,21 @@
 """Agents that learn from a memory: they learn, on one device or two, and resume exactly."""
 
+import shutil
+
 import numpy as np
 import pytest
 
 from towerpack_callbacks import Callback, ModelSaver
+from towerpack_callbacks.checkpoint import read_checkpoint, write_checkpoint
 from towerpack_dataflow.replay import PrioritizedSampling, ReplayBuffer, UniformSampling
-from towerpack_trainers import ConfigError, EnvironmentStepError, TrainConfig
+from towerpack_trainers import (
+    ConfigError,
+    DictRestore,
+    EnvironmentStepError,
+    SaverRestore,
+    SmartInit,
+    TrainConfig,
+)
 from towerpack_trainers.rl import DoubleQ, DQNTrainer, LinearEpsilon, TargetAverage, TargetCopy
 
 
@@ -225,3 +235,59 @@ def test_wrong_arguments(train, walks, new_memory, walker):
         TargetCopy(0)
     with pytest.raises(ConfigError, match=r"TargetAverage\(rate=0\)"):
         TargetAverage(0)
+
+
+class SeeTarget(Callback):
+    """Notes the network and its target before the first step."""
+
+    def _before_train(self):
+        sess, graph = self.trainer.sess, self.graph
+        variables = {variable.op.name: variable for variable in graph.get_collection("variables")}
+        self.values = sess.run(variables)
+
+    def same(self):
+        """Returns the names of the variables that the target has as the network has them."""
+        names = [name.partition("/")[2] for name in self.values if name.startswith("target_network/")]
+        return {n for n in names if np.array_equal(self.values[f"target_network/{n}"], self.values[n])}
+
+
+def weights_alone(values):
+    return {
+        name: value for name, value in values.items() if "target_network" not in name and "Adam" not in name
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", [TargetCopy(1000), TargetAverage(0.001)], ids=["copy", "average"])
+@pytest.mark.parametrize("kind", ["SmartInit", "DictRestore", "SaverRestore", "resume"])
+def test_a_target_network_that_a_checkpoint_lacks_begins_as_a_copy(train, tmp_path, kind, rule):
+    _, old = train(callbacks=[ModelSaver()], name="old")
+    assert old["global_step"] == 24
+    seen = SeeTarget()
+    path = tmp_path / "old" / "model-24"
+    if kind == "resume":
+        checkpoint = read_checkpoint(path)
+        lacking = write_checkpoint(
+            tmp_path / "lacking", weights_alone(checkpoint.variables), checkpoint.state
+        )
+        shutil.copytree(checkpoint.callback_files, lacking / "callbacks")
+        more = {"resume": lacking, "resume_allow": ["missing"], "max_epoch": 2}
+    elif kind == "SaverRestore":
+        more = {"session_init": SaverRestore(path, ignore=[".*target_network.*"])}
+    else:
+        more = {
+            "session_init": {"SmartInit": SmartInit, "DictRestore": DictRestore}[kind](weights_alone(old))
+        }
+    train(callbacks=[seen, ModelSaver()], target_network=rule, **{"name": "new", **more})
+    assert seen.values["global_step"] == 24
+    assert seen.same() == {"hidden/W", "hidden/b", "values/W", "values/b"}
+
+
+@pytest.mark.slow
+def test_a_restored_target_network_is_kept_and_a_new_layer_of_it_is_copied(train, tmp_path):
+    _, old = train(callbacks=[ModelSaver()], name="old", target_network=TargetCopy(1000))
+    seen = SeeTarget()
+    part = {name: value for name, value in old.items() if "values/" not in name}
+    train(callbacks=[seen], name="new", session_init=SmartInit(part))
+    assert seen.same() == {"values/W", "values/b"}
+    np.testing.assert_array_equal(seen.values["target_network/hidden/W"], old["target_network/hidden/W"])

@@ -5,16 +5,15 @@ from ._checkpoint_layout import (
     STATE,
     all_checkpoints,
     checkpoint_name,
+    discard,
     is_complete,
     is_unfinished,
-    latest_checkpoint,
-    linked,
     remove_unfinished,
     step_of,
 )
 from ._files_on_disk import disk_usage, files_below, readable_size
 from ._manifest import read_json, wrong_file
-from ._publish import discard, point_to
+from ._pointers import latest_checkpoint, linked, point_to, pointers_in, target_of
 from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._tensor_file import TensorFile
 from ._write_checkpoint import (
@@ -47,12 +46,14 @@ __all__ = [
     "linked",
     "load_variables",
     "point_to",
+    "pointers_in",
     "read_checkpoint",
     "read_json",
     "readable_size",
     "remove_unfinished",
     "removed_after_error",
     "step_of",
+    "target_of",
     "write_checkpoint",
     "write_files",
     "wrong_file",

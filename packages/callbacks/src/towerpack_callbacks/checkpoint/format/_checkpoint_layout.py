@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -16,14 +17,16 @@ __all__ = [
     "VARIABLES",
     "all_checkpoints",
     "checkpoint_name",
+    "discard",
     "hidden_name",
     "is_complete",
+    "is_named_by_step",
     "is_unfinished",
-    "latest_checkpoint",
-    "linked",
     "remove_unfinished",
     "step_of",
 ]
+
+_log = logging.getLogger("towerpack_callbacks")
 
 LATEST = "latest"
 MANIFEST = "manifest.json"
@@ -72,8 +75,13 @@ def is_complete(path: Path) -> bool:
 
 def all_checkpoints(directory: str | Path) -> list[Path]:
     """Lists the complete checkpoints `model-<step>` in a directory, oldest step first."""
-    named = [path for path in Path(directory).glob("model-*") if _NAME.fullmatch(path.name)]
+    named = filter(is_named_by_step, Path(directory).glob("model-*"))
     return sorted(filter(is_complete, named), key=step_of)
+
+
+def is_named_by_step(path: Path) -> bool:
+    """Returns whether the name is `model-<step>`."""
+    return _NAME.fullmatch(path.name) is not None
 
 
 def step_of(checkpoint: Path) -> int:
@@ -81,15 +89,15 @@ def step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("model-"))
 
 
-def latest_checkpoint(directory: str | Path) -> Path | None:
-    """Returns the checkpoint to go on from, or None if there is none."""
-    pointer = Path(directory) / LATEST
-    if is_complete(pointer):
-        return pointer.resolve()
-    checkpoints = all_checkpoints(directory)
-    return checkpoints[-1] if checkpoints else None
+def discard(path: Path) -> None:
+    """Removes an old checkpoint: first its name, at once, then its files. A failure is logged.
 
-
-def linked(directory: Path) -> set[Path]:
-    """Returns the targets of a directory's symbolic links: the latest, the best, and those of users."""
-    return {path.resolve() for path in directory.iterdir() if path.is_symlink()}
+    Nothing is lost by a failure; if the disk is the reason, the next write fails, too.
+    """
+    try:
+        # Not into a new directory: on a full disk there is no room for one.
+        hidden = hidden_name(path)
+        os.rename(path, hidden)
+        shutil.rmtree(hidden)
+    except OSError as error:
+        _log.warning("The old checkpoint %s could not be removed: %s.", path, error)

@@ -19,12 +19,14 @@ from ._checkpoint_layout import (
     STATE,
     VARIABLES,
     is_complete,
-    latest_checkpoint,
 )
 from ._manifest import check_files, read_json, read_manifest
+from ._pointers import latest_checkpoint, target_of
 from ._tensor_file import read_tensors
 
 __all__ = ["Checkpoint", "load_variables", "read_checkpoint"]
+
+_OF_KERAS = (".h5", ".hdf5", ".keras")
 
 
 @final
@@ -58,7 +60,7 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
     """
     directory = Path(path)
     if not is_complete(directory):
-        latest = latest_checkpoint(directory)
+        latest = target_of(directory) or latest_checkpoint(directory)
         if latest is None:
             raise CheckpointError(
                 f"{directory} is no checkpoint, and holds none. Expected a directory with {MANIFEST}, "
@@ -90,9 +92,15 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
     path = Path(path)
     if path.suffix == ".npz":
         return _read_npz(path)
+    if path.suffix in _OF_KERAS:
+        raise CheckpointError(
+            f"{path} is a file of Keras, which Keras reads: model = keras.saving.load_model(path), or "
+            "model.load_weights(path), in eager mode. Then give the model: use_keras(model) begins with its "
+            "weights; or restore {variable.path: variable.numpy() for variable in model.variables}."
+        )
     if path.suffix == ".caffemodel":
         return load_caffe(path)
-    if is_complete(path) or latest_checkpoint(path) is not None:
+    if target_of(path) is not None or latest_checkpoint(path) is not None:
         return read_checkpoint(path).variables
     if path.name == "checkpoint" or path.is_dir():
         return read_tensors(_latest_of_tensorflow(path if path.is_dir() else path.parent))

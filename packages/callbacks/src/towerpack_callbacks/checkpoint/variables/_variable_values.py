@@ -9,10 +9,16 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-__all__ = ["assign_variables", "initial_feeds", "snapshot_variables", "variables_in"]
+from ...graph import take_copies
+
+__all__ = ["assign_variables", "complete_copies", "initial_feeds", "snapshot_variables", "variables_in"]
 
 # Where an array begins at a multiple of it, a feed needs no copy of TensorFlow's own.
 _ALIGNMENT = 64
+
+# The names of variables that were given values. A tuple, as TensorFlow writes collections of other keys into
+# its files.
+_ASSIGNED = ("towerpack_assigned_variables",)
 
 # Variables that a session initialises, and that values can be assigned to.
 _INITIALIZED = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
@@ -37,6 +43,7 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
         ValueError: a shape does not fit, or a type cannot hold a value.
     """
     variables = variables_in(sess.graph, _INITIALIZED)
+    sess.graph.get_collection_ref(_ASSIGNED).extend(values)
     # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
     with sess.graph.as_default():
         while values:
@@ -65,6 +72,7 @@ def initial_feeds(
         ValueError: a shape does not fit, or a type cannot hold a value.
     """
     variables = variables_in(graph, _INITIALIZED)
+    graph.get_collection_ref(_ASSIGNED).extend(values)
     used = Counter(_initial(variable).name for variable in variables.values())
     alone = {
         name: value
@@ -73,6 +81,23 @@ def initial_feeds(
     }
     shared = {name: value for name, value in values.items() if name not in alone}
     return _feeds(variables, alone), shared
+
+
+def complete_copies(sess: tf.Session) -> None:
+    """Makes the copies among variables that have got no value of their own, if any variable has got one.
+
+    Args:
+        sess: the session, after `assign_variables` or with the feeds of `initial_feeds`. The copies in
+            its graph are those that `begin_as_copies` declared.
+    """
+    assigned = set(sess.graph.get_collection(_ASSIGNED))
+    if not assigned:
+        return
+    pairs = take_copies(sess.graph)
+    originals = {copy.op.name: original for copy, original in pairs if copy.op.name not in assigned}
+    with sess.graph.as_default():
+        values = sess.run(originals)
+    assign_variables(sess, values)
 
 
 def variables_in(graph: tf.Graph, collections: Iterable[str]) -> dict[str, tf.Variable]:

@@ -8,6 +8,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, Every
+from towerpack_callbacks.graph import begin_as_copies
 
 from ..._argument_checks import at_least
 from ..._errors import ConfigError, ModelError
@@ -58,7 +59,7 @@ TargetRule: TypeAlias = TargetCopy | TargetAverage
 
 @final
 class TargetNetwork(Callback):
-    """Keeps the target network; it begins as a copy.
+    """Keeps the target network; it begins as a copy, also where weights are restored without it.
 
     Args:
         rule: how it follows the trained network.
@@ -81,8 +82,10 @@ class TargetNetwork(Callback):
             return tf.group(*moves, name="update")
 
     def _setup_graph(self) -> None:
+        pairs = target_pairs()
+        begin_as_copies(self.graph, ((target, online) for online, target in pairs))
         self._copy: tf.Operation = tf.group(
-            *(target.assign(online.read_value()) for online, target in target_pairs()), name="copy"
+            *(target.assign(online.read_value()) for online, target in pairs), name="copy"
         )
 
     def _before_train(self) -> None:

@@ -1,0 +1,172 @@
+"""The names that stand for a checkpoint: `latest`, those of the best ones, and those of users.
+
+Such a name is a symbolic link. Where a file system has none, it is a text file with the checkpoint's name.
+A copy of a log directory may have a directory in place of a link (`scp -r`, `cp -rL`, object stores), which
+gets old when the run goes on: then the steps decide, and not the name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+from pathlib import Path
+
+from ..._errors import CheckpointError, CheckpointWriteError
+from ...writing import atomic_write, sync
+from ._checkpoint_layout import (
+    LATEST,
+    MANIFEST,
+    STATE,
+    all_checkpoints,
+    checkpoint_name,
+    discard,
+    hidden_name,
+    is_complete,
+    is_named_by_step,
+    step_of,
+)
+from ._manifest import read_json, wrong_file
+
+__all__ = ["latest_checkpoint", "linked", "point_to", "pointers_in", "target_of"]
+
+_log = logging.getLogger("towerpack_callbacks")
+
+_LONGEST_NAME = 255  # bytes
+_WITH_STEP = re.compile(r".+-\d+")
+_FILE_NAME = re.compile(r"[^./\0][^/\0]*")
+
+
+def target_of(pointer: Path) -> Path | None:
+    """Returns the checkpoint that a name stands for: of a copy, itself; None if there is none."""
+    if is_complete(pointer):
+        return pointer.resolve()
+    named = _named_in(pointer)
+    return named if named is not None and is_complete(named) else None
+
+
+def _named_in(pointer: Path) -> Path | None:
+    """Returns the path that a text file in the place of a link names, or None."""
+    try:
+        if not pointer.is_file() or pointer.stat().st_size > _LONGEST_NAME:
+            return None
+        name = pointer.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return None
+    return pointer.parent.resolve() / name if _FILE_NAME.fullmatch(name) else None
+
+
+def _is_copy(pointer: Path) -> bool:
+    """Whether there is a directory in the place of a link."""
+    return pointer.is_dir() and not pointer.is_symlink()
+
+
+def latest_checkpoint(directory: str | Path) -> Path | None:
+    """Returns the checkpoint to go on from, or None if there is none.
+
+    It is the one that `latest` leads to. If that is a directory of its own, it may be older than the others:
+    then the whole checkpoint with the highest step is returned.
+    """
+    pointer, there = Path(directory) / LATEST, all_checkpoints(directory)
+    if not _is_copy(pointer):
+        return target_of(pointer) or (there[-1] if there else None)
+    steps = {_step_in(path): path for path in (pointer, *there) if is_complete(path)}
+    whole = [step for step in steps if step is not None]
+    return steps[max(whole)] if whole else steps.get(None)
+
+
+def _step_in(checkpoint: Path) -> int | None:
+    """Returns the step of a checkpoint; None if the checkpoint is not whole."""
+    wrong = wrong_file(checkpoint)
+    if wrong is None:
+        if is_named_by_step(checkpoint):
+            return step_of(checkpoint)
+        with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError):
+            return int(read_json(checkpoint / STATE)["loop"]["global_step"])
+        wrong = STATE
+    _log.warning("The checkpoint %s is not whole: %s is missing or damaged.", checkpoint, wrong)
+    return None
+
+
+def pointers_in(directory: Path) -> dict[Path, Path]:
+    """Returns the names in a directory that stand for checkpoints, with what each one stands for."""
+    found = ((path, _stands_for(path)) for path in directory.iterdir())
+    return {path: target for path, target in found if target is not None}
+
+
+def linked(directory: Path) -> set[Path]:
+    """Returns what other names in a directory stand for: the latest, the best, and those of users."""
+    return set(pointers_in(directory).values())
+
+
+def _stands_for(path: Path) -> Path | None:
+    if path.is_symlink():
+        return path.resolve()
+    if not path.is_dir():
+        return target_of(path)
+    copied = is_complete(path) and not _WITH_STEP.fullmatch(path.name)
+    return next((twin.resolve() for twin in _twins(path)), None) if copied else None
+
+
+def _twins(copy: Path) -> list[Path]:
+    """Lists the checkpoints beside a copy that are the same one, those first that its name is made for.
+
+    Their manifests are equal, with the checksums in them.
+    """
+    content = (copy / MANIFEST).read_bytes()
+    there = [path for path in copy.parent.glob("*-*") if _WITH_STEP.fullmatch(path.name) and path != copy]
+    twins = [path for path in there if is_complete(path) and (path / MANIFEST).read_bytes() == content]
+    return sorted(
+        twins, key=lambda path: (not path.name.startswith(f"{copy.name}-"), not is_named_by_step(path))
+    )
+
+
+def point_to(pointer: Path, target: Path) -> None:
+    """Makes `pointer` stand for `target`, in the same directory, in one atomic step.
+
+    A directory in its place, the copy of a link, is removed if the checkpoint that it is a copy of is there;
+    else it gets the name of its step, or another one that is free.
+
+    Raises:
+        CheckpointWriteError: the system refused; the name stands for what it did.
+    """
+    try:
+        if _is_copy(pointer):
+            _make_way(pointer)
+        with atomic_write(pointer, hidden_name(pointer)) as aside:
+            _link(aside, target.name)
+        sync(pointer.parent)
+    except OSError as error:
+        raise CheckpointWriteError(
+            f"The link {pointer} could not be set to {target.name}: {error}. The checkpoints are whole. "
+            "Free space or fix the permissions of its directory, then resume."
+        ) from error
+
+
+def _link(path: Path, name: str) -> None:
+    try:
+        path.symlink_to(name)
+    except OSError:  # a file system without links; whatever else is wrong refuses a file, too
+        path.write_text(f"{name}\n", encoding="utf-8")
+        sync(path)
+
+
+def _make_way(copy: Path) -> None:
+    complete = is_complete(copy)
+    if complete and _twins(copy):
+        discard(copy)
+        return
+    step = _step_in(copy) if complete else None
+    own = copy.with_name(checkpoint_name(step or 0) if copy.name == LATEST else f"{copy.name}-{step}")
+    if step is None or os.path.lexists(own):
+        own = _free_name(copy)
+    _log.warning("%s is a directory, where a link was expected; it is now %s.", copy, own.name)
+    os.rename(copy, own)
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while os.path.lexists(candidate := path.with_name(f"{path.name}.{number}")):
+        number += 1
+    return candidate
