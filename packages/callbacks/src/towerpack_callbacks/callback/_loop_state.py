@@ -41,13 +41,13 @@ class LoopState:
             are due when a multiple lies between the two, so it does not matter where a run is resumed.
         stop: the `StopTraining` that a callback has raised at these triggers, so that no step follows them;
             for `_after_triggers`. None if there is none.
-        triggers_due: whether the triggers at the end of the running epoch are still to come.
         record: takes spans of time of the run: name, category, begin and end in seconds of
             `time.perf_counter()`. None while nothing records them. May be called from any thread.
         spent: seconds of this run, as far as it was measured, by what they were spent on: "wait" for data,
             "save" a checkpoint while the steps stand still.
         ended_by: what has ended the training, for `_after_train`: an error, or a `StopTraining` that says
             why. None at other times, if all epochs are done, and in a loop that does not say it.
+        triggers_due: whether the triggers at the end of the running epoch are still to come.
     """
 
     steps_per_epoch: int
@@ -61,10 +61,10 @@ class LoopState:
     env_steps: int = 0
     observed_env_steps: int = 0
     stop: StopTraining | None = attrs.field(default=None, eq=False)
-    triggers_due: bool = attrs.field(default=False, eq=False, repr=False)
     record: Callable[[str, str, float, float], None] | None = attrs.field(default=None, eq=False, repr=False)
     spent: dict[str, float] = attrs.field(factory=dict, eq=False, repr=False)
     ended_by: BaseException | None = attrs.field(default=None, eq=False, repr=False)
+    triggers_due: bool = attrs.field(default=False, eq=False, repr=False)
 
     @property
     def is_last_step(self) -> bool:

@@ -162,7 +162,6 @@ class ResumedStart(StartingPoint):
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         assert self.state is not None
-        complete_copies(sess)
         run.load_state_dict(translate(self.state), self._files)
         _log.info("Going on from %s.", self.path)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks.checkpoint import assign_variables, initial_feeds
+from towerpack_callbacks.checkpoint import assign_variables, complete_copies, initial_feeds
 
 from ..towers._devices import check_session_has_towers
 
@@ -50,6 +50,7 @@ def create_session(
         check_session_has_towers(sess)
         sess.run(initializers, feeds)
         assign_variables(sess, shared)
+        complete_copies(sess)
     except BaseException:
         sess.close()
         raise
