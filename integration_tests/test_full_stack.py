@@ -118,7 +118,7 @@ def test_ctrl_c_leaves_in_good_order(start, training, undisturbed, tmp_path):
     process = start("training.py", tmp_path / "run", "--tell", 97)
     wait_for(process, "step 97\n")
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=20)
+    output, errors = process.communicate(timeout=60)
     assert process.returncode in {-signal.SIGINT, 128 + signal.SIGINT}
     assert output.splitlines()[-1] == "threads: MainThread"
     assert errors.splitlines()[-1] == "KeyboardInterrupt"

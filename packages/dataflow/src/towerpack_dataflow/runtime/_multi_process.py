@@ -27,6 +27,10 @@ class MultiProcessRunner(ParallelRunner):
     A `BatchData` at the top of `ds` is the fast way to make large batches: it writes each item where the
     consumer will read it.
 
+    A function that takes its random numbers from `rng=True` has those of the datapoint in any worker. The
+    global generators of Python, NumPy, PyTorch and OpenCV are seeded in each worker, before `worker_init_fn`.
+    A generator that a function holds would be copied into each worker, which is logged as a warning.
+
     Workers are fresh interpreters that get the flow by cloudpickle, start with the first pass, stay for all,
     and begin the next pass when the one before is done. No main guard is needed. What is changed in `ds` from
     outside after that start, other than by `seed()` and states, does not reach them. They end with the flow,
