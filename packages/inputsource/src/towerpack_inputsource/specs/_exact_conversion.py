@@ -171,8 +171,9 @@ def _refuse_losses(value: Any, label: str, number: int) -> None:
         )
     if isinstance(value, np.ndarray) and type(value) not in _ONLY_VALUES:
         raise DatapointTypeError(
-            f"{label}: received {type(value).__name__}, an array of its own class, and its attributes, such as a "
-            f"unit, would get lost. Give the values alone: MapDataComponent(df, numpy.asarray, {number})."
+            f"{label}: received {type(value).__name__}, an array of its own class, and its attributes, "
+            "such as a unit, would get lost. Give the values alone: "
+            f"MapDataComponent(df, numpy.asarray, {number})."
         )
 
 
