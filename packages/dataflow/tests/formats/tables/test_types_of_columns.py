@@ -89,6 +89,7 @@ def test_values_and_types_come_back(tmp_path, serializer, values):
             assert difference(rows, found, "rows") is None
 
 
+@pytest.mark.slow
 @FORMATS
 @pytest.mark.parametrize(
     ("before", "late"),

@@ -71,6 +71,7 @@ def cache(tmp_path_factory, monkeypatch):
     return folder
 
 
+@pytest.mark.slow
 def test_what_looks_alike_in_a_table_comes_back_as_it_was(tmp_path):
     values = [
         *TEXTS,
@@ -157,6 +158,7 @@ def test_tables_that_no_file_holds(tmp_path, rows, names, kind, message):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.slow
 @few_examples(100)
 @given(st.text(st.sampled_from('a,"\r\n ;'), max_size=12), st.sampled_from(",;"))
 def test_fields_are_those_of_pythons_csv(tmp_path_factory, text, delimiter):
@@ -245,6 +247,7 @@ def test_encodings_that_are_none(tmp_path):
         list(CSVData(tmp_path / "a", encoding="ascii"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_compressed_tables_are_read(tmp_path, cache, monkeypatch, compress):
     rows = [{"a": str(number), "b": "x" * 9} for number in range(1000)]
@@ -294,6 +297,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @few_examples(50)
 @given(
     st.lists(st.lists(JSON, max_size=3) | st.dictionaries(st.text(max_size=3), JSON, max_size=3), max_size=3)
@@ -360,6 +364,7 @@ def test_lines_take_plain_values_if_asked(tmp_path):
             JSONLSerializer.save([[value]], tmp_path / "a", plain=True)
 
 
+@pytest.mark.slow
 def test_deep_and_endless_lists_are_refused(tmp_path):
     endless, deep = [], []
     endless.append(endless)
@@ -371,6 +376,7 @@ def test_deep_and_endless_lists_are_refused(tmp_path):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_index_hands_out_no_part_of_a_row(tmp_path):
     fsspec = pytest.importorskip("fsspec")
     path = tmp_path / "a.csv"
