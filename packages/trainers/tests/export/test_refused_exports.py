@@ -90,6 +90,10 @@ def test_an_export_is_replaced_if_asked(kit, tmp_path):
     loaded = tf.compat.v2.saved_model.load(str(tmp_path / "1"))
     result = loaded.signatures["serving_default"](x=tf.constant([2.0]))
     assert result["mul"].numpy() == [6]
+    (tmp_path / "1" / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match=r"has 'notes\.txt', which is no part of a SavedModel"):
+        other.export_serving(tmp_path / "1")
+    assert sorted(os.listdir(tmp_path / "1")) == ["notes.txt", "saved_model.pb", "variables"]
 
 
 def test_what_a_killed_export_has_left_is_removed_by_the_next(kit, tmp_path):

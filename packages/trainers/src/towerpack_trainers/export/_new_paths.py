@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from pathlib import Path
 from towerpack_callbacks.writing import atomic_write, replace_directory, sync
 
 __all__ = ["new_directory", "new_file", "refuse_existing"]
+
+_PARTS = {"saved_model.pb", "variables", "assets", "assets.extra", "fingerprint.pb", "keras_metadata.pb"}
 
 
 @contextlib.contextmanager
@@ -39,11 +42,16 @@ def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
         overwrite: whether a SavedModel of this name may be replaced.
 
     Raises:
-        FileExistsError: there is something at `path`, or something else than a SavedModel.
+        FileExistsError: there is something at `path`, or something else than a SavedModel and its parts.
         OSError: the directory cannot be written.
     """
     if path.exists() and not (overwrite and (path / "saved_model.pb").is_file()):
         raise FileExistsError(_existing(path, "a SavedModel" if overwrite else ""))
+    if path.is_dir() and (others := sorted(set(os.listdir(path)) - _PARTS)):
+        raise FileExistsError(
+            f"{path} has {others[0]!r}, which is no part of a SavedModel and would be lost. Move it, or give "
+            "another path."
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.writing")
     shutil.rmtree(aside, ignore_errors=True)  # what a killed process has left
