@@ -52,6 +52,11 @@ class ProxyInputSource(InputSource):
         """Whether the other source's data are one process's share of an order; None: it is not known."""
         return self.source.sharded
 
+    @property
+    def endless(self) -> bool:
+        """Whether no pass of the other source ends."""
+        return self.source.endless
+
     def size(self) -> int | None:
         """Returns the other source's size."""
         return self.source.size()

@@ -125,6 +125,11 @@ class InputSource(abc.ABC):
         """
         return None
 
+    @property
+    def endless(self) -> bool:
+        """Whether no pass ends, as far as it is known, so that no evaluation can use the source."""
+        return self.infinite
+
     def size(self) -> int | None:
         """Returns the number of datapoints in one pass, or None if it is not known."""
         return None

@@ -1,3 +1,4 @@
+import contextlib
 import threading
 
 import numpy as np
@@ -375,3 +376,36 @@ def test_a_dataset_that_blocks_does_not_hold_up_the_end_of_the_source(monkeypatc
     assert len(busy) == 1 and busy[0].startswith("The TFDatasetInput is still busy")
     with pytest.raises(NotRunningError, match="position is not known"):
         source.state_dict()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("failed", [False, True], ids=["in good order", "by an error"])
+@pytest.mark.parametrize("given", [0, 1, 2, 3])
+def test_a_session_is_left_while_a_dataset_blocks(monkeypatch, given, failed):
+    """The thread may wait for an element, or hold one while tf.data itself prefetches the next."""
+    for module in ("prefetch._session_thread", "in_graph._tfdata_input"):
+        monkeypatch.setattr(f"towerpack_inputsource.{module}._GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("towerpack_inputsource.prefetch._session_errors._CLOSE_SECONDS", 0.2)
+    gate = threading.Event()
+
+    def elements():
+        yield from range(given + 1)
+        gate.wait(60)
+
+    def dataset():
+        return tf.data.Dataset.from_generator(elements, output_signature=tf.TensorSpec([], tf.int64))
+
+    source, [n] = build(TFDatasetInput(dataset, infinite=False))
+    with pytest.raises(LookupError) if failed else contextlib.nullcontext(), running(source) as session:
+        assert session.run(n) == 0
+        while source.status().threads[-1].doing != ("put" if given > 1 else "flow"):
+            assert threading.Event().wait(0.001) is False
+        if failed:
+            raise LookupError
+    left_without_the_element = not gate.is_set()
+    gate.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("towerpack"):
+            thread.join(20)
+    assert left_without_the_element

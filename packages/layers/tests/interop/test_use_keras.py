@@ -319,3 +319,98 @@ def test_in_a_body_of_control_flow(tower: TowerContext) -> None:
     function = use_keras(lambda: layers.Dense(3))
     with pytest.raises(ValueError, match=r"use_keras: inside tf\.cond, tf\.while_loop"):
         tf.cond(tf.constant(True), lambda: function(tf.ones([2, 4])), lambda: tf.zeros([2, 3]))
+
+
+def _loads_model(path: Any) -> Any:
+    return lambda: keras.saving.load_model(path / "net.keras")
+
+
+def _loads_weights(path: Any) -> Any:
+    def make() -> Any:
+        model = _small()
+        model.load_weights(path / "net.weights.h5")
+        return model
+
+    return make
+
+
+def _sets_weights(path: Any) -> Any:
+    values = [np.full([3, 2], 0.5, np.float32), np.array([1, 2], np.float32)]
+
+    def make() -> Any:
+        model = _small()
+        model.set_weights(values)
+        return model
+
+    return make
+
+
+def _assigns(path: Any) -> Any:
+    def make() -> Any:
+        model = _small()
+        model.layers[0].kernel.assign(np.full([3, 2], 0.5, np.float32))
+        model.layers[0].bias.assign(np.array([1, 2], np.float32))
+        return model
+
+    return make
+
+
+def _with_a_new_head(path: Any) -> Any:
+    def make() -> Any:
+        body = keras.saving.load_model(path / "net.keras")
+        return keras.Sequential([keras.Input([3]), *body.layers, layers.Dense(2, name="head")], name="net")
+
+    return make
+
+
+def _small() -> Any:
+    return keras.Sequential([keras.Input([3]), layers.Dense(2, name="fc")], name="net")
+
+
+@pytest.mark.parametrize("way", [_loads_model, _loads_weights, _sets_weights, _assigns, _with_a_new_head])
+def test_a_function_that_loads_weights(way: Any, tmp_path: Any) -> None:
+    saved = _sets_weights(tmp_path)()
+    saved.save(tmp_path / "net.keras")
+    saved.save_weights(tmp_path / "net.weights.h5")
+    with tf.Graph().as_default():
+        network = use_keras(way(tmp_path))
+        for name, reuse in [("a", False), ("b", True)]:
+            with TowerContext(name, is_training=True, reuse=reuse):
+                network(tf.ones([4, 3]))
+        found = {variable.op.name: variable for variable in tf.trainable_variables()}
+        assert list(found)[:2] == ["net/fc/kernel", "net/fc/bias"]
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            values = session.run([found["net/fc/kernel"], found["net/fc/bias"]])
+    np.testing.assert_array_equal(values[0], np.full([3, 2], 0.5))
+    np.testing.assert_array_equal(values[1], [1, 2])
+
+
+def test_a_function_that_fails_in_eager_mode_too_tells_its_own_error() -> None:
+    def make() -> Any:
+        raise KeyError("no such layer")
+
+    with tf.Graph().as_default(), TowerContext("", True), pytest.raises(KeyError, match="no such layer"):
+        use_keras(make)(tf.ones([4, 3]))
+
+
+def test_regularizers_of_a_model_that_was_made_in_eager_mode() -> None:
+    l1 = keras.regularizers.L1(0.5)
+    dense = layers.Dense(1, kernel_initializer="ones", kernel_regularizer=l1, activity_regularizer=l1)
+    model = keras.Sequential([keras.Input([2]), dense], name="net")
+    with tf.Graph().as_default(), TowerContext("", is_training=True):
+        use_keras(model)(tf.ones([1, 2]))
+        cost = regularize_cost_from_collection()
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(cost) == 0.5 * 2 + 0.5 * 2
+
+
+def test_the_mask_of_a_model_is_on_its_output(tower: Any) -> None:
+    def make() -> Any:
+        return keras.Sequential([layers.Embedding(5, 2, mask_zero=True), layers.Dense(1)], name="net")
+
+    output = use_keras(make)(tf.constant([[1, 2, 0], [3, 0, 0]]))
+    with tf.Session() as session:
+        mask = session.run(output._keras_mask)
+    assert mask.tolist() == [[True, True, False], [True, False, False]]

@@ -17,6 +17,7 @@ from towerpack_trainers import (
     SyncMultiGPUTrainer,
     TrainerStateError,
 )
+from towerpack_trainers.testing import FinalVariables
 
 IMAGE = tf.TensorSpec([None, 4], tf.float32, "image")
 LABEL = tf.TensorSpec([None], tf.int32, "label")
@@ -96,8 +97,23 @@ def test_several_outputs_have_a_loss_each():
     x = np.ones((8, 4), np.float32)
     points = [[x, x[:, :1], x[:, :2]]] * 30
     model.fit(points, max_epoch=1, log_dir=None, **QUIET)
-    with pytest.raises(ConfigError, match="1 losses for 2 targets; expected one for each"):
-        model.compile(tf.train.GradientDescentOptimizer(0.05), "mse")
+    optimizer = tf.train.GradientDescentOptimizer(0.05)
+    for wrong in (["mse"], {"one": "mse"}, {"one": "mse", "two": "mse", "three": "mse"}):
+        with pytest.raises(ConfigError, match=r"loss=.* expected one for each of the targets one, two"):
+            model.compile(optimizer, wrong)
+    with pytest.raises(ConfigError, match=r"loss_weights=.* received 3 entries for 2 targets"):
+        model.compile(optimizer, "mse", loss_weights=[1, 2, 3])
+    with pytest.raises(
+        ConfigError, match=r"metrics=.* received a dict with three; expected names of targets"
+    ):
+        model.compile(optimizer, "mse", metrics={"three": "mae"})
+    with pytest.raises(ConfigError, match="has no loss"):
+        model.compile(optimizer, [None, None])
+    with pytest.raises(ConfigError, match="reduction='none', which is a number for each example"):
+        model.compile(optimizer, keras.losses.MeanSquaredError(reduction="none"))
+    model.compile(optimizer, "mse")
+    with pytest.raises(ConfigError, match="for one target without sample weights; received 2 targets"):
+        model.fit(points, class_weight={0: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -108,6 +124,46 @@ def test_what_cannot_be_measured_is_refused(metrics, message):
     model = KerasModel(network, [IMAGE], [LABEL])
     with pytest.raises(ConfigError, match=message):
         model.compile(tf.train.AdamOptimizer(), "mse", metrics=[metrics])
+
+
+WORDS = tf.TensorSpec([None, 3], tf.int32, "words")
+NUMBERS = tf.TensorSpec([None, 3, 1], tf.float32, "numbers")
+
+
+def test_masks_and_weights_count_in_metrics():
+    def tagger():
+        parts = [keras.layers.Embedding(4, 1, "ones", mask_zero=True), keras.layers.Activation("linear")]
+        return keras.Sequential(parts, name="tagger")
+
+    weight = tf.TensorSpec([None, 3], tf.float32, "weight")
+    model = KerasModel(tagger, [WORDS], [NUMBERS], sample_weights=[weight])
+    rate = tf.train.GradientDescentOptimizer(0.0)
+    model.compile(
+        rate, "mae", ["mae", "accuracy"], weighted_metrics=["mae", keras.metrics.MeanSquaredError()]
+    )
+    words = np.array([[1, 2, 0], [3, 0, 0]], np.int32)
+    numbers = np.float32([[1, 3, 9], [5, 9, 9]])[..., None]  # errors 0, 2 and 4, and others behind the words
+    points = [[words, numbers, np.float32([[1, 1, 1], [3, 3, 3]])]]
+    trainer = model.fit(points, validation_data=points, max_epoch=1, log_dir=None, **QUIET)
+    found = {name: trainer.monitors.get_latest(f"validation_{name}") for name in model.model.statistics}
+    expected = {"mae": 2, "accuracy": 1 / 3, "weighted_mae": 2.8, "mean_squared_error": 10.4}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert found["cost"] == pytest.approx((0 + 2 + 3 * 4) / 3)
+
+
+def pretrained():
+    net = keras.Sequential([keras.Input([4]), keras.layers.Dense(2, "softmax", name="fc")], name="net")
+    net.set_weights([np.eye(4, 2, dtype=np.float32), np.zeros(2, np.float32)])
+    return net
+
+
+@pytest.mark.parametrize("options", [{}, {"trainer": two_devices}], ids=["one device", "two towers"])
+def test_a_function_that_sets_weights(options):
+    model = KerasModel(pretrained, [IMAGE], [LABEL], **options)
+    model.compile(lambda: tf.train.GradientDescentOptimizer(0.0), "sparse_categorical_crossentropy")
+    final = FinalVariables()
+    model.fit(halves(), max_epoch=1, log_dir=None, callbacks=[final], **QUIET)
+    np.testing.assert_array_equal(final.values["net/fc/kernel"], np.eye(4, 2))
 
 
 def test_mistakes_are_told_before_the_training():

@@ -1,12 +1,15 @@
 """Predictions for all datapoints of a flow."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_dataflow import BatchData, DataFromList
+from towerpack_dataflow import BatchData, DataFromList, RepeatedData
 from towerpack_trainers import (
     ConfigError,
+    MultiProcessDatasetPredictor,
     PredictConfig,
     PredictorInputError,
     SimpleDatasetPredictor,
@@ -35,6 +38,12 @@ def test_a_dataflow_with_a_smaller_last_batch():
     points = DataFromList([[float(k), 1.0] for k in range(5)], shuffle=False)
     with SimpleDatasetPredictor(CONFIG, BatchData(points, 2, remainder=True)) as predictor:
         assert [y.tolist() for (y,) in predictor.get_result()] == [[-1, 0], [1, 2], [3]]
+
+
+@pytest.mark.parametrize("kind", [SimpleDatasetPredictor, partial(MultiProcessDatasetPredictor, processes=1)])
+def test_a_flow_that_never_ends_is_refused(kind):
+    with pytest.raises(ConfigError, match=r"which repeats for ever; expected .* FixedSizeData\(flow, size\)"):
+        kind(CONFIG, RepeatedData(FLOW, -1))
 
 
 def test_dicts_by_the_names_of_inputs():

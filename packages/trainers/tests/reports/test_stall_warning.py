@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from towerpack_callbacks import Callback
+from towerpack_callbacks import Callback, DataParallelInferenceRunner, InferenceRunner, ScalarStats
 from towerpack_inputsource import Buffer, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import ConfigError, SimpleTrainer
 from towerpack_trainers.reports import describe_stall
@@ -125,3 +125,30 @@ def status(fill, doing):
 )
 def test_who_waits_for_whom(given, said):
     assert describe_stall(given).startswith(said)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("devices", [None, ["/cpu:0", "/cpu:1"]])
+def test_an_evaluation_that_does_not_end_is_told(configure, caplog, devices):
+    found = []
+
+    class Endless:
+        def __iter__(self):
+            while not found:
+                found.extend(
+                    record.getMessage()
+                    for record in caplog.records
+                    if "The evaluation in" in record.getMessage()
+                )
+                yield [np.ones(4, np.float32)] * 2
+
+    stats = ScalarStats("cost")
+    runner = (
+        InferenceRunner(Endless(), stats)
+        if devices is None
+        else DataParallelInferenceRunner(Endless(), stats, devices)
+    )
+    with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
+        SimpleTrainer(configure(callbacks=[runner], max_epoch=1, stall_seconds=0.2)).train()
+    assert re.match(r"The evaluation in 'InferenceTower0?' has run for \d+ s: \d+ batches", found[0])
+    assert "if it has no end, give FixedSizeData(flow, size)" in found[0]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
@@ -14,7 +15,23 @@ from towerpack_callbacks import (
     ScalarStats,
 )
 from towerpack_callbacks.checkpoint import read_checkpoint
-from towerpack_inputsource import DummyConstantInput, FeedInput, QueueInput, SetupError, TensorInput
+from towerpack_dataflow import (
+    DataFromList,
+    FixedSizeData,
+    JoinData,
+    MapData,
+    MultiProcessRunner,
+    RepeatedData,
+)
+from towerpack_inputsource import (
+    DummyConstantInput,
+    FeedInput,
+    QueueInput,
+    SetupError,
+    StagingInput,
+    TensorInput,
+    TFDatasetInput,
+)
 from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainer
 
 
@@ -87,7 +104,8 @@ def test_rounds_of_two_runners_at_other_periods(configure):
 def test_two_runners_need_two_names(configure):
     runners = [InferenceRunner(RAGGED, Seen()), InferenceRunner(RAGGED, Seen())]
     with pytest.raises(
-        ValueError, match=r"'InferenceTower/' is already used.*Give the new tower another name"
+        ValueError,
+        match=r"'InferenceTower/' is already used.*Give the new tower another name, by tower_name=",
     ):
         SimpleTrainer(configure(callbacks=runners)).train()
 
@@ -322,3 +340,30 @@ class WithPosition(Unknown):
 
     def load_state_dict(self, state):
         """Takes nothing."""
+
+
+ENDLESS = {
+    "repeated": lambda: RepeatedData(RAGGED, -1),
+    "mapped": lambda: MapData(RepeatedData(RAGGED, -1), lambda datapoint: datapoint),
+    "joined": lambda: JoinData([RepeatedData([[1.0]], -1), RepeatedData([[1.0]], -1)]),
+    "replicated": lambda: MultiProcessRunner(DataFromList(RAGGED), 1, replicate=True),
+    "fed": lambda: FeedInput(RepeatedData(RAGGED, -1), infinite=False),
+    "queued": lambda: QueueInput(RepeatedData(RAGGED, -1), infinite=False),
+    "staged": lambda: StagingInput(QueueInput(RAGGED)),
+    "of tf.data": lambda: TFDatasetInput(tf2.data.Dataset.range(3).repeat(), infinite=False),
+}
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("source", ENDLESS)
+def test_an_evaluation_that_would_never_end_is_refused(configure, source):
+    runner = InferenceRunner(ENDLESS[source](), Seen())
+    with pytest.raises(ConfigError, match=r"needs an input that ends, but .* repeats for ever\. Write"):
+        SimpleTrainer(configure(callbacks=[runner])).train()
+
+
+def test_a_repetition_of_a_given_length_is_evaluated(configure):
+    seen = Seen()
+    flow = FixedSizeData(RepeatedData(RAGGED, -1), len(RAGGED))
+    SimpleTrainer(configure(callbacks=[InferenceRunner(flow, seen)], max_epoch=1)).train()
+    assert seen.rounds == [list(range(9))]

@@ -122,6 +122,18 @@ class DataFlow(TracedFlow):
         return any(type(flow).live is not DataFlow.live and flow.live for flow in below)
 
     @property
+    def endless(self) -> bool:
+        """Whether no pass ends, as of `RepeatedData(flow, -1)` and of what is made of such flows alone.
+
+        An evaluation refuses such a flow. A flow of one's own says it by the class attribute
+        `endless = True`.
+        """
+        if type(self).__iter__ is not DataFlow.__iter__:
+            return False
+        below = self._children()
+        return bool(below) and all(flow.endless for flow in below)
+
+    @property
     def sharded(self) -> bool:
         """Whether the flow gives one host's share of an order; so it is over a `ShardData`.
 

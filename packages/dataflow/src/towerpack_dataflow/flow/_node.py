@@ -40,6 +40,10 @@ class Node(Protocol):
         """Whether what the flow has given cannot be had again."""
 
     @property
+    def endless(self) -> bool:
+        """Whether no pass ends."""
+
+    @property
     def sharded(self) -> bool:
         """Whether the flow gives one host's share of an order."""
 

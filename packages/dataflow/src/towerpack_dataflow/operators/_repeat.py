@@ -99,6 +99,11 @@ class RepeatedData(ProxyDataFlow):
         return self._num * len(self.ds)
 
     @property
+    def endless(self) -> bool:
+        """Whether the repetition is endless, or the flow below is."""
+        return self._num == -1 or super().endless
+
+    @property
     def addressable(self) -> bool:
         """Whether `datapoint(epoch, index)` works: as in the flow below, unless the repetition is endless."""
         return self._num != -1 and self.ds.addressable
@@ -164,6 +169,11 @@ class FixedSizeData(ProxyDataFlow):
         super().__init__(ds)
         self._size = arguments.count("size", size)
         self._keep_state = arguments.flag("keep_state", keep_state)
+
+    @property
+    def endless(self) -> bool:
+        """False: a pass has its length."""
+        return False
 
     def __len__(self) -> int:
         """Returns the given size."""

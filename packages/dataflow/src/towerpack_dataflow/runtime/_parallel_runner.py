@@ -70,6 +70,11 @@ class ParallelRunner(ParallelFlow):
         """Whether `datapoint(epoch, index)` works: as below, unless replicated or errors are skipped."""
         return not self._replicate and super().addressable
 
+    @property
+    def endless(self) -> bool:
+        """Whether each worker repeats the flow, or no pass of the flow ends."""
+        return self._replicate or super().endless
+
     def reset_state(self) -> None:
         """Resets the flow below if it is read in this process; else each worker does so when it starts."""
         if self._in_process:

@@ -20,6 +20,7 @@ from ..prefetch import (
     ends_run_on_error,
     flow_size,
     flow_state,
+    is_endless,
     is_sharded,
     loaded_position,
     refit_position,
@@ -80,6 +81,11 @@ class FeedInput(InputSource):
     def sharded(self) -> bool | None:
         """Whether the flow is one process's share of an order; None if it does not say."""
         return is_sharded(self._flow)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the source starts over at the end of a pass, or the flow has none."""
+        return self.infinite or is_endless(self._flow)
 
     def size(self) -> int | None:
         """Returns the flow's length, or None if it is unknown."""

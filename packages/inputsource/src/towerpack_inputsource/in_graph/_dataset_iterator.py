@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import concurrent.futures
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -14,7 +15,7 @@ from .._errors import EmptyFlowError, SetupError, SpecError
 from .._source import make_counter
 from ..specs import as_declared, check_component, in_order_of
 
-__all__ = ["DatasetIterator"]
+__all__ = ["DatasetIterator", "is_endless"]
 
 _IGNORE_EXTERNAL_STATE = 1
 
@@ -109,12 +110,21 @@ class DatasetIterator:
         for _ in range(skip):
             session.run(self._skip)
 
-    def save(self, session: tf.Session) -> str | None:
-        """Returns the position as text, or None if the dataset is of a kind that has no position to save."""
+    def save(self, session: tf.Session, seconds: float | None = None) -> str | None:
+        """Returns the position as text, or None if the dataset is of a kind that has no position to save.
+
+        Args:
+            session: the live session.
+            seconds: how long to wait for an iterator that is busy with its next element; None: for ever.
+
+        Raises:
+            TimeoutError: it is busy for longer.
+        """
         if not self._can_be_saved:
             return None
         try:
-            return base64.b64encode(session.run(self._save)).decode("ascii")
+            saved = _within(seconds, lambda: session.run(self._save))
+            return base64.b64encode(saved).decode("ascii")
         except (tf.errors.UnimplementedError, tf.errors.FailedPreconditionError):
             self._can_be_saved = False  # TensorFlow logs some lines about each attempt
             return None
@@ -165,6 +175,13 @@ def _size_of(dataset: Any) -> int | None:
     return size if size >= 0 else None
 
 
+def is_endless(dataset: Any) -> bool:
+    """Returns whether a dataset that was made eagerly repeats for ever, as far as tf.data knows."""
+    if not hasattr(tf2.data.experimental.to_variant(dataset), "numpy"):
+        return False
+    return bool(_eagerly(lambda: dataset.cardinality().numpy()) == tf2.data.INFINITE_CARDINALITY)
+
+
 def _eagerly(function: Callable[[], Any]) -> Any:
     """Calls a function in eager mode, although a graph is being built in this thread.
 
@@ -172,3 +189,19 @@ def _eagerly(function: Callable[[], Any]) -> Any:
     """
     with concurrent.futures.ThreadPoolExecutor(1, "towerpack-eager") as executor:
         return executor.submit(function).result()
+
+
+def _within(seconds: float | None, function: Callable[[], Any]) -> Any:
+    """Calls a function, in a thread of its own if there is a limit, which it may outlive."""
+    if seconds is None:
+        return function()
+    answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def call() -> None:
+        try:
+            answer.set_result(function())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=call, name="towerpack-position", daemon=True).start()
+    return answer.result(seconds)

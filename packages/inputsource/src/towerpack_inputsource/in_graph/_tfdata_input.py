@@ -13,12 +13,15 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from .._source import NO_PAUSE, InputSource
-from ..prefetch import SessionClosedError, session_may_be_closed
-from ._dataset_iterator import DatasetIterator
+from ..prefetch import SessionClosedError, close_in_time, session_may_be_closed
+from ._dataset_iterator import DatasetIterator, is_endless
 
 __all__ = ["TFDatasetInput"]
 
 _log = logging.getLogger("towerpack_inputsource")
+
+# How long the end of a run waits for the position of a dataset that is busy with its next element.
+_GRACE_SECONDS = 10.0
 
 _START: dict[str, Any] = {"iterator": None, "skip": 0}
 
@@ -71,7 +74,7 @@ class TFDatasetInput(InputSource):
         self._loaded: dict[str, Any] = dict(_START)
         self._session: tf.Session = None
         self._final: dict[str, Any] | None = None
-        self._abandoned = False
+        self._over = self._abandoned = False
         # Positions that are known exactly, each with the number of takes before it.
         self._known: list[tuple[int, dict[str, Any]]] = []
 
@@ -113,6 +116,11 @@ class TFDatasetInput(InputSource):
         return tf2.data.Dataset.from_generator(
             lambda: (tuple(datapoint) if lists else datapoint for datapoint in df), output_signature=signature
         )
+
+    @property
+    def endless(self) -> bool:
+        """Whether the source repeats the dataset, or the dataset itself does, if it was made eagerly."""
+        return self.infinite or (isinstance(self._dataset, tf2.data.Dataset) and is_endless(self._dataset))
 
     def size(self) -> int | None:
         """Returns the number of elements in one pass; None where it is not known, or not before `setup()`."""
@@ -167,10 +175,7 @@ class TFDatasetInput(InputSource):
         if self._session is None:
             return dict(self._loaded)
         if self._abandoned:
-            raise NotRunningError(
-                "The run ended while the dataset was busy with its next element, so its position is not "
-                "known. Call state_dict() between steps."
-            )
+            raise self._unknown_position()
         with paused:
             try:
                 with session_may_be_closed():
@@ -181,7 +186,7 @@ class TFDatasetInput(InputSource):
     def _position_after(self, takes: int | None) -> dict[str, Any]:
         taken = int(self._session.run(self._iterator.taken))
         takes = taken if takes is None else takes
-        saved = self._iterator.save(self._session)
+        saved = self._saved()
         if saved is not None:
             self._known.append((taken, {"iterator": saved, "skip": 0}))
         # The iterator cannot go back: an earlier position is counted from the last known one before it.
@@ -190,18 +195,42 @@ class TFDatasetInput(InputSource):
         count, position = self._known[0]
         return {**position, "skip": position["skip"] + takes - count}
 
+    def _saved(self) -> str | None:
+        try:
+            return self._iterator.save(self._session, _GRACE_SECONDS if self._over else None)
+        except TimeoutError:
+            self._abandon()
+            _log.warning(
+                "TFDatasetInput is still busy with its next element %g s after the end of the run; its "
+                "thread will end with it.",
+                _GRACE_SECONDS,
+            )
+            raise self._unknown_position() from None
+
+    def _unknown_position(self) -> NotRunningError:
+        return NotRunningError(
+            "The run ended while the dataset was busy with its next element, so its position is not known. "
+            "Call state_dict() between steps."
+        )
+
     def _start(self, session: tf.Session) -> None:
-        self._session, self._final, self._abandoned = session, None, False
+        self._session, self._final = session, None
+        self._over = self._abandoned = False
+        close_in_time(session)
         self._begin(self._loaded)
         if self._loaded["skip"]:
             _log.info("The dataset went on after reading %d elements again.", self._loaded["skip"])
         self._loaded = dict(_START)
+
+    def _interrupt(self) -> None:
+        self._over = True
 
     def _abandon(self) -> None:
         # Until the element is there, the iterator answers nothing.
         self._abandoned = True
 
     def _finish(self) -> None:
+        self._over = True
         with contextlib.suppress(NotRunningError):
             self._final = self._state()
 

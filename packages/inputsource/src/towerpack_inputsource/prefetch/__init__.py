@@ -7,6 +7,7 @@ from ._flow_protocol import (
     flow_size,
     flow_state,
     in_itself,
+    is_endless,
     is_live,
     is_sharded,
     loaded_position,
@@ -19,7 +20,13 @@ from ._measured_flow import MeasuredFlow
 from ._one_session import OneSession, ends_run_on_error
 from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
 from ._refit_position import RefittedState, refit_position
-from ._session_errors import END_OF_DATA, LOST_SESSION, SessionClosedError, session_may_be_closed
+from ._session_errors import (
+    END_OF_DATA,
+    LOST_SESSION,
+    SessionClosedError,
+    close_in_time,
+    session_may_be_closed,
+)
 from ._session_thread import BufferOps, SessionThread
 
 __all__ = [
@@ -41,12 +48,14 @@ __all__ = [
     "SessionThread",
     "ThreadActivity",
     "as_flow",
+    "close_in_time",
     "ends_run_on_error",
     "fast_callable",
     "flow_batch_size",
     "flow_size",
     "flow_state",
     "in_itself",
+    "is_endless",
     "is_live",
     "is_sharded",
     "loaded_position",

@@ -14,6 +14,7 @@ __all__ = [
     "flow_size",
     "flow_state",
     "in_itself",
+    "is_endless",
     "is_live",
     "is_sharded",
     "loaded_position",
@@ -91,6 +92,11 @@ def flow_size(flow: Any) -> int | None:
 def flow_batch_size(flow: Any) -> int | None:
     """Returns the length of the first axis of all components, or None if it is unknown."""
     return getattr(flow, "fixed_batch_size", None)
+
+
+def is_endless(flow: Any) -> bool:
+    """Returns whether no pass of a flow ends, as it says by its attribute `endless`."""
+    return bool(getattr(flow, "endless", False))
 
 
 def is_live(flow: Any) -> bool:

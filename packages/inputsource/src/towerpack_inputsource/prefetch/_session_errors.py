@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import tensorflow.compat.v1 as tf
 
-__all__ = ["END_OF_DATA", "LOST_SESSION", "QUEUE_CLOSED", "SessionClosedError", "session_may_be_closed"]
+__all__ = [
+    "END_OF_DATA",
+    "LOST_SESSION",
+    "QUEUE_CLOSED",
+    "SessionClosedError",
+    "close_in_time",
+    "session_may_be_closed",
+]
 
 # A monitored session takes the first for a clean end, and makes a new session after one of the others.
 END_OF_DATA: tuple[type[Exception], ...] = (tf.errors.OutOfRangeError,)
@@ -17,6 +25,9 @@ QUEUE_CLOSED: tuple[type[Exception], ...] = (tf.errors.CancelledError, tf.errors
 # A closed session refuses with either of them, and with this word; both types have other reasons as well.
 _REFUSALS: tuple[type[Exception], ...] = (RuntimeError, tf.errors.FailedPreconditionError)
 _WORDS = ("closed session", "session is closed", "session has been closed", "session was closed")
+
+# How long to wait for TensorFlow to close a session, which takes milliseconds unless an op is stuck.
+_CLOSE_SECONDS = 2.0
 
 
 class SessionClosedError(Exception):
@@ -39,3 +50,22 @@ def session_may_be_closed() -> Iterator[None]:
         if any(words in text for words in _WORDS):
             raise SessionClosedError from error
         raise
+
+
+def close_in_time(session: tf.Session) -> None:
+    """Lets `session.close()` return although an op never ends; to be called when the session is created.
+
+    TensorFlow's own waits for what it cannot cancel, such as Python code that a dataset calls; so does the
+    deletion of the session. Here a thread closes it, and keeps it until then.
+    """
+    close = session.close
+    if "close" in vars(session):
+        return  # by another source
+
+    def close_aside() -> None:
+        thread = threading.Thread(target=close, name="towerpack-close", daemon=True)
+        thread.start()
+        thread.join(_CLOSE_SECONDS)
+        vars(session).pop("close", None)
+
+    session.close = close_aside

@@ -22,6 +22,7 @@ from ..prefetch import (
     ends_run_on_error,
     flow_size,
     flow_state,
+    is_endless,
     is_sharded,
     loaded_position,
     refit_position,
@@ -64,6 +65,11 @@ class FlowQueueInput(InputSource):
     def sharded(self) -> bool | None:
         """Whether the flow is one process's share of an order; None if it does not say."""
         return is_sharded(self._flow)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the source starts over at the end of a pass, or the flow has none."""
+        return self.infinite or is_endless(self._flow)
 
     def size(self) -> int | None:
         """Returns the number of takes in one pass, or None if the flow has no length."""

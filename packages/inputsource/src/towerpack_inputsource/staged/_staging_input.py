@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import NotRunningError, SetupError, StagingError
 from .._proxy_source import ProxyInputSource
 from .._source import NO_PAUSE, InputSource, check_at_least
-from ..prefetch import InputStatus, Position, SessionThread, fast_callable
+from ..prefetch import InputStatus, Position, SessionThread, close_in_time, fast_callable
 from ..specs import Array
 from ._staging_ops import StagingOps
 
@@ -139,6 +139,7 @@ class StagingInput(ProxyInputSource):
         if self._thread is not None:
             self._thread.finish()  # the session was lost and made anew
         self._final = None
+        close_in_time(session)
         self._reader = _RoundReader(self.source, self._ops, self._held(), session)
         self._thread = SessionThread(self._ops, self._reader, session, coord)
         # The other source has begun already; here it matters only whether it began at the beginning.

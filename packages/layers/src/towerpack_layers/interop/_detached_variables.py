@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import KerasLayerError
 
-__all__ = ["detached", "initial_value", "library_of", "make_aside", "make_detached"]
+__all__ = ["detached", "initial_value", "library_of", "make_aside", "make_detached", "make_eagerly"]
 
 # In the graph aside: its variables, each with the function or the tensor that gives its initial value.
 _INITIAL_VALUES = "towerpack_initial_values"
@@ -41,6 +41,12 @@ def make_aside(make: Callable[[], Any]) -> Any:
 def make_detached(make: Callable[[], Any]) -> Any:
     """Calls a function that makes a model of Keras 3, whose variables are made in a graph aside."""
     with detached(), tf.name_scope("use_keras"):
+        return make()
+
+
+def make_eagerly(make: Callable[[], Any]) -> Any:
+    """Calls a function that makes a model of Keras 3, in eager mode, where Keras loads and sets weights."""
+    with tf.compat.v2.__internal__.eager_context.eager_mode(), _fresh_keras():
         return make()
 
 

@@ -47,6 +47,9 @@ class Keras3Call:
         if model.built:
             for variable in model.variables:
                 initial_value(self.label, variable)
+                _free_of_eager_tensors(variable.regularizer)
+            for layer in model._flatten_layers():
+                _free_of_eager_tensors(layer.activity_regularizer)
         self._model = model
 
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any], training: bool) -> Any:
@@ -76,7 +79,7 @@ class Keras3Call:
                 ]
                 self._update(changed, weights)
                 tf.get_collection_ref(tf.GraphKeys.REGULARIZATION_LOSSES).extend(scope.losses)
-            return name_output(self.label, result)
+            return _with_mask_of(result, name_output(self.label, result))
 
     def _build(self, args: Sequence[Any], kwargs: Mapping[str, Any], training: bool) -> None:
         import keras
@@ -148,3 +151,18 @@ class Keras3Call:
                 f"{self.label}: a layer changes variables that are not among the model's. Make all of them "
                 f"in the layer's build(), by self.add_weight."
             )
+
+
+def _with_mask_of(result: Any, named: Any) -> Any:
+    """Returns the named result with the mask that Keras has put to the result, where losses look for it."""
+    mask = getattr(result, "_keras_mask", None)
+    if mask is not None:
+        named._keras_mask = mask
+    return named
+
+
+def _free_of_eager_tensors(regularizer: Any) -> None:
+    """Turns the factors of a regularizer that was made in eager mode into numbers, which any graph takes."""
+    for name, value in list(getattr(regularizer, "__dict__", {}).items()):
+        if tf.is_tensor(value) and hasattr(value, "numpy"):
+            setattr(regularizer, name, value.numpy())

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import KerasLayerError
 from ..registry import check_graph_mode
 from ..tower import in_nested_graph, resolve_training
-from ._detached_variables import library_of, make_aside, make_detached
+from ._detached_variables import library_of, make_aside, make_detached, make_eagerly
 from ._keras3_call import Keras3Call
 from ._tf_keras_call import TfKerasCall
 
@@ -37,7 +37,9 @@ def use_keras(model: Any) -> KerasFunction:
       tower and layer alone, so a resumed run draws the same; the layers' own seeds play no part.
 
     Give the function that makes the model, such as a `def` or a `lambda`. It is called anew for each tower;
-    automatic names are counted from the beginning within it, so they do not depend on other models. With a
+    automatic names are counted from the beginning within it, so they do not depend on other models. A
+    function that loads or sets weights (`keras.saving.load_model`, `model.load_weights`, `model.set_weights`)
+    fails in a graph; it is called once more in eager mode, and what it loads are the initial values. With a
     layer or model of Keras 3 that is made already, all calls share its variables. Its automatic names
     count all layers of the process: name it, and its layers. If it was built in eager mode, its values are
     the initial values here, which is how pretrained weights get in; training leaves the model as it is.
@@ -142,9 +144,28 @@ class KerasFunction:
         return result
 
     def _prepare(self) -> Keras3Call | TfKerasCall:
+        """Makes the model anew, unless it is made already or has loaded weights.
+
+        Raises:
+            KerasLayerError: the function makes something else than a model.
+        """
         if library_of(self._model) == "keras":
             return Keras3Call(self._model)
-        return _prepare_call(self._model)
+        # The two kinds of models must be made in different ways.
+        if (probe := _of_tf_keras(self._model)) is not None:
+            return TfKerasCall(probe.name, self._model)
+        make, (model, eagerly) = self._model, _made(self._model)
+        library = library_of(model)
+        if library == "tf_keras":
+            return TfKerasCall(model.name, make)
+        if library is None:
+            raise KerasLayerError(
+                f"use_keras: the function {getattr(make, '__name__', make)!r} returned {model!r}; expected a "
+                f"layer or model of Keras 3 or of tf_keras."
+            )
+        if eagerly:
+            self._model = model  # all towers begin with the same values, also of layers that loaded none
+        return Keras3Call(model)
 
     def _sharing(self, again: bool) -> AbstractContextManager[Any]:
         if not again:
@@ -155,22 +176,30 @@ class KerasFunction:
         return scope
 
 
-def _prepare_call(make: Callable[[], Any]) -> Keras3Call | TfKerasCall:
-    """Makes a model by the user's function, and returns the call for its kind.
+def _made(make: Callable[[], Any]) -> tuple[Any, bool]:
+    """Makes a model by the user's function; returns it, and whether that was in eager mode.
+
+    Keras reads files of weights and sets weights in eager mode alone; variables that it makes in the graph
+    have initial values that follow from the seed.
 
     Raises:
-        KerasLayerError: the function makes something else.
+        Exception: what the function raises in eager mode; the cause is what it raised in the graph.
     """
-    # In a graph of its own, as the two kinds must be made in different ways.
-    if "tf_keras" in sys.modules and library_of(probe := make_aside(make)) == "tf_keras":
-        return TfKerasCall(probe.name, make)
-    model = make_detached(make)
-    library = library_of(model)
-    if library == "tf_keras":
-        return TfKerasCall(model.name, make)
-    if library is None:
-        raise KerasLayerError(
-            f"use_keras: the function {getattr(make, '__name__', make)!r} returned {model!r}; expected a "
-            f"layer or model of Keras 3 or of tf_keras."
-        )
-    return Keras3Call(model)
+    try:
+        return make_detached(make), False
+    except Exception as error:
+        try:
+            return make_eagerly(make), True
+        except Exception as its_own:
+            raise its_own from error
+
+
+def _of_tf_keras(make: Callable[[], Any]) -> Any:
+    """Returns a model if the function makes one of tf_keras, in a graph of its own."""
+    if "tf_keras" not in sys.modules:
+        return None
+    try:
+        probe = make_aside(make)
+    except Exception:  # one of Keras 3 that loads weights
+        return None
+    return probe if library_of(probe) == "tf_keras" else None

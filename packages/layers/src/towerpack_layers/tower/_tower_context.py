@@ -185,7 +185,8 @@ class TowerContext:
         if self.name and not _is_free(self.name):
             raise TowerNameError(
                 f"Cannot enter tower {self.name!r}: the name scope {self.name + '/'!r} is already used in "
-                f"this graph (a tower is entered once). Give the new tower another name."
+                f"this graph (a tower is entered once). Give the new tower another name, by tower_name= of a "
+                "second InferenceRunner."
             )
 
     def _open_variable_scope(self) -> contextlib.AbstractContextManager[Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import InferenceRunner, ScalarStats, add_moving_summary
@@ -18,12 +18,14 @@ from ..config._train_config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ..towers._objective import MakeOptimizer
 from ..towers._tower import check_specs
+from ._keras_losses import OutputMetric, class_weights, cost_of, entries_of, losses_of, metrics_of
 from ._single_cost import SimpleTrainer, SingleCostTrainer
 
 __all__ = ["KerasModel"]
 
 _Compared = Callable[[Any, Any], Any]  # of targets and outputs
-_ACCURACIES = {"accuracy", "acc"}
+_Loss = str | _Compared
+_Metrics = _Loss | Sequence[Any] | Mapping[str, Any]
 
 # What Keras's own `fit` takes, and a training here has elsewhere.
 _WRITTEN_INSTEAD = {
@@ -33,6 +35,7 @@ _WRITTEN_INSTEAD = {
     "validation_batch_size": "BatchData(flow, batch_size, remainder=True) as validation_data=",
     "shuffle": "DataFromArrays([images, labels], shuffle=True)",
     "x": "dataflow=",
+    "sample_weight": "KerasModel(sample_weights=[a tf.TensorSpec]), and the weights as the last components",
     "y": "a flow of inputs and targets, such as DataFromArrays([x, y], shuffle=True), as dataflow=",
 }
 
@@ -48,8 +51,11 @@ class KerasModel:
     Args:
         make_model: a function without arguments that returns a Keras model; see `interop.use_keras`.
         inputs: a `tf.TensorSpec` for each input of the model; the first components of datapoints.
-        targets: a `tf.TensorSpec` for each output of the model; the components behind them.
+        targets: a `tf.TensorSpec` for each output of the model; the components behind them. Where the model
+            returns a dict, they have the names of its keys.
         trainer: the class of the trainer, or a function of a `TrainConfig` that makes one.
+        sample_weights: a `tf.TensorSpec` of the weights of examples, or of times, that losses and
+            `weighted_metrics` count with, or one for each target; the components behind these.
 
     Attributes:
         model: the description of the model, once it is compiled, as for `PredictConfig(model=…)`. Its
@@ -80,76 +86,110 @@ class KerasModel:
         inputs: Sequence[tf.TensorSpec],
         targets: Sequence[tf.TensorSpec],
         trainer: Callable[[TrainConfig], SingleCostTrainer] = SimpleTrainer,
+        sample_weights: Sequence[tf.TensorSpec] = (),
     ) -> None:
         """Checks the arguments; the model is made when a training builds its graph."""
         self._make_model = make_model
-        self._inputs, self._targets = list(inputs), list(targets)
+        self._inputs, self._targets, self._weights = list(inputs), list(targets), list(sample_weights)
         for name, specs in {"inputs": self._inputs, "targets": self._targets}.items():
             if not specs:
                 raise ModelError(f"KerasModel({name}=[]): expected a tf.TensorSpec for each; there is none.")
-        check_specs([*self._inputs, *self._targets], "KerasModel(inputs=..., targets=...) takes")
+        specs = [*self._inputs, *self._targets, *self._weights]
+        check_specs(specs, "KerasModel(inputs=..., targets=..., sample_weights=...) takes")
+        if len(self._weights) not in {0, 1, len(self._targets)}:
+            raise ModelError(
+                f"KerasModel(sample_weights=...) received {len(self._weights)} specs for "
+                f"{len(self._targets)} targets; expected one, or one for each."
+            )
         self._trainer = check_function("KerasModel(trainer=...)", trainer)
         self.model: ModelDesc | None = None
 
     def compile(
         self,
         optimizer: MakeOptimizer | tf.train.Optimizer,
-        loss: str | _Compared | Sequence[str | _Compared],
-        metrics: str | _Compared | Sequence[str | _Compared] = (),
+        loss: _Loss | Sequence[_Loss | None] | Mapping[str, _Loss | None],
+        metrics: _Metrics = (),
+        *,
+        loss_weights: float | Sequence[float] | Mapping[str, float] | None = None,
+        weighted_metrics: _Metrics = (),
     ) -> None:
-        """Says what is minimized and what is measured.
+        """Says what is minimized and what is measured, as Keras does: masks and sample weights count.
 
         Args:
             optimizer: of TensorFlow, or a function that makes one inside the graph; see `docs/optimizers.md`.
             loss: the name of a loss of Keras ("sparse_categorical_crossentropy"), a loss object, or a
-                function of targets and outputs; a list of as many as there are targets, whose sum is
-                minimized.
-            metrics: names ("accuracy" and "acc" mean what they do in Keras) or functions of the first target
-                and output, each the mean over examples. They have no state: an evaluation averages batches.
+                function of targets and outputs; for several targets one for all, or a list or a dict by
+                their names with one, or None, for each. Their sum is minimized.
+            metrics: names ("accuracy" and "acc" mean what they do in Keras), functions of target and output,
+                or metrics such as `keras.metrics.BinaryAccuracy` that average over examples; for several
+                targets a list with an entry for each, or a dict by their names, and statistics are named
+                `<target>_<metric>`; one alone is of the first. An evaluation averages batches.
+            loss_weights: factors of the losses in the sum: a number, or a list or dict with one for each.
+            weighted_metrics: like `metrics`; sample weights count.
 
         Raises:
-            ConfigError: there are other numbers of losses than of targets; a name is none of Keras's; or a
-                metric has a state.
+            ConfigError: there are other numbers of losses than of targets; a name is none of Keras's; a
+                loss does not reduce to one number; or a metric has a state.
         """
-        losses = list(loss) if isinstance(loss, (list, tuple)) else [loss]
-        if len(losses) != len(self._targets):
-            raise ConfigError(
-                f"KerasModel.compile(loss=...) received {len(losses)} losses for {len(self._targets)} "
-                f"targets; expected one for each."
-            )
-        wanted = list(metrics) if isinstance(metrics, (list, tuple)) else [metrics]
+        names = [spec.name for spec in self._targets]
+        if isinstance(loss_weights, (int, float)):
+            loss_weights = [loss_weights]
+        measured = metrics_of("metrics", metrics, names)
+        taken = {metric.name for metric in measured}
+        for metric in metrics_of("weighted_metrics", weighted_metrics, names):
+            name = f"weighted_{metric.name}" if metric.name in taken else metric.name
+            measured.append(attrs.evolve(metric, name=name))
         self.model = _CompiledModel(
             use_keras(self._make_model),
-            (self._inputs, self._targets),
-            [_found("loss", entry) for entry in losses],
-            {_name_of(entry): _found("metrics", entry) for entry in wanted},
+            (self._inputs, self._targets, self._weights),
+            losses_of(loss, names),
+            None if loss_weights is None else entries_of("loss_weights", loss_weights, names),
+            measured,
             optimizer,
         )
 
-    def fit(self, dataflow: Any, validation_data: Any = None, **config: Any) -> SingleCostTrainer:
+    def fit(
+        self,
+        dataflow: Any,
+        validation_data: Any = None,
+        class_weight: Mapping[int, float] | None = None,
+        **config: Any,
+    ) -> SingleCostTrainer:
         """Trains until the last epoch.
 
         Args:
-            dataflow: datapoints of inputs and targets, in batches; see `TrainConfig`.
+            dataflow: datapoints of inputs, targets and sample weights, in batches; see `TrainConfig`.
             validation_data: batches that the cost and the metrics are measured on after each epoch.
+            class_weight: for each class of the only target the weight of its examples in training; 1 for
+                others.
             config: further arguments of `TrainConfig`, such as `max_epoch`, `callbacks` and `resume`.
 
         Returns:
             The trainer, whose `monitors` know all statistics.
 
         Raises:
-            ConfigError: see `TrainConfig`.
+            ConfigError: see `TrainConfig`; or there are class weights and several targets or sample weights.
             TrainerStateError: the model has not been compiled.
             TypeError: an argument is one of Keras's own `fit`; the message has what is written instead.
         """
         if not isinstance(self.model, _CompiledModel):
             raise TrainerStateError("KerasModel.fit() comes after compile(optimizer, loss).")
         _check_names(config)
+        self.model.class_weight = self._checked_classes(class_weight)
         trainer: SingleCostTrainer = self._trainer(TrainConfig(model=self.model, dataflow=dataflow, **config))
         if validation_data is not None:
             trainer.register_callback(InferenceRunner(validation_data, ScalarStats(self.model.statistics)))
         trainer.train()
         return trainer
+
+    def _checked_classes(self, class_weight: Mapping[int, float] | None) -> Mapping[int, float] | None:
+        if class_weight is not None and (self._weights or len(self._targets) > 1):
+            raise ConfigError(
+                "KerasModel.fit(class_weight=...) is for one target without sample weights; received "
+                f"{len(self._targets)} targets and {len(self._weights)} sample weights. Give "
+                "KerasModel(sample_weights=...) alone."
+            )
+        return class_weight
 
 
 def _check_names(config: Mapping[str, Any]) -> None:
@@ -160,93 +200,80 @@ def _check_names(config: Mapping[str, Any]) -> None:
 
 @final
 class _CompiledModel(ModelDesc):
-    """What `compile` has made of a Keras model."""
+    """What `compile` has made of a Keras model.
+
+    Attributes:
+        statistics: the names of cost and metrics.
+        class_weight: the weights of classes in training.
+    """
 
     def __init__(
         self,
         network: KerasFunction,
-        specs: tuple[list[tf.TensorSpec], list[tf.TensorSpec]],
-        losses: list[_Compared],
-        metrics: dict[str, _Compared],
+        specs: tuple[list[tf.TensorSpec], list[tf.TensorSpec], list[tf.TensorSpec]],
+        losses: list[Any],
+        loss_weights: list[float] | None,
+        metrics: list[OutputMetric],
         optimizer: MakeOptimizer | tf.train.Optimizer,
     ) -> None:
-        self._network, self._losses, self._metrics = network, losses, metrics
-        self._input_specs, self._target_specs = specs
+        self._network, self._losses, self._loss_weights, self._metrics = (
+            network,
+            losses,
+            loss_weights,
+            metrics,
+        )
+        self._specs = specs
         self._optimizer = optimizer
-        self.statistics = ["cost", *metrics]
+        self.statistics = ["cost", *(metric.name for metric in metrics)]
+        self.class_weight: Mapping[int, float] | None = None
 
     def inputs(self) -> list[tf.TensorSpec]:
-        return [*self._input_specs, *self._target_specs]
+        return [spec for specs in self._specs for spec in specs]
 
     def build_graph(self, *tensors: tf.Tensor) -> tf.Tensor:
-        count = len(self._input_specs)
-        inputs, targets = tensors[:count], tensors[count:]
-        outputs = self._network(inputs[0] if count == 1 else list(inputs))
-        outputs = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
-        if len(outputs) != len(targets):
-            raise ModelError(
-                f"The Keras model has {len(outputs)} outputs, and KerasModel(targets=...) "
-                f"{len(targets)} specs; expected one for each output."
-            )
+        given = iter(tensors)
+        inputs, targets, weights = ([next(given) for _ in specs] for specs in self._specs)
+        outputs = self._checked(self._network(inputs[0] if len(inputs) == 1 else inputs))
         for place, output in enumerate(outputs):
             tf.identity(output, name="output" if len(outputs) == 1 else f"output{place}")
-        means = [tf.reduce_mean(loss(*pair)) for loss, *pair in zip(self._losses, targets, outputs)]
-        cost = tf.add_n([*means, regularize_cost_from_collection()], name="cost")
+        weight = self._weight_of_each(weights, targets)
+        losses = cost_of(self._losses, self._loss_weights, targets, outputs, weight)
+        regularized = tf.cast(regularize_cost_from_collection(), losses.dtype)
+        cost = tf.add(losses, regularized, name="cost")
         measured = [
-            tf.reduce_mean(tf.cast(metric(targets[0], outputs[0]), tf.float32), name=name)
-            for name, metric in self._metrics.items()
+            metric.value(targets[metric.place], outputs[metric.place], weight[metric.place])
+            for metric in self._metrics
         ]
         if self.training:
             add_moving_summary(cost, *measured)
         return cost
 
+    def _checked(self, outputs: Any) -> list[tf.Tensor]:
+        """Returns the outputs in the order of the targets."""
+        names = [spec.name for spec in self._specs[1]]
+        if isinstance(outputs, Mapping):
+            if set(outputs) != set(names):
+                raise ModelError(
+                    f"The Keras model has the outputs {', '.join(outputs)}, and KerasModel(targets=...) "
+                    f"{', '.join(names)}; expected the same names."
+                )
+            return [outputs[name] for name in names]
+        listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+        if len(listed) != len(names):
+            raise ModelError(
+                f"The Keras model has {len(listed)} outputs, and KerasModel(targets=...) "
+                f"{len(names)} specs; expected one for each output."
+            )
+        return listed
+
+    def _weight_of_each(
+        self, weights: list[tf.Tensor], targets: list[tf.Tensor]
+    ) -> Sequence[tf.Tensor | None]:
+        if self.class_weight is not None and self.training:
+            return [class_weights(targets[0], self.class_weight)]
+        if len(weights) == len(targets):
+            return weights
+        return (weights or [None]) * len(targets)
+
     def optimizer(self) -> tf.train.Optimizer:
         return make_optimizer(self._optimizer, ConfigError)
-
-
-def _name_of(wanted: Any) -> str:
-    return wanted if isinstance(wanted, str) else getattr(wanted, "__name__", type(wanted).__name__)
-
-
-def _found(argument: str, wanted: Any) -> _Compared:
-    """Returns the function of targets and outputs that is wanted."""
-    import keras  # half a second, and for those alone who have Keras models
-
-    if argument == "metrics" and wanted in _ACCURACIES:
-        return _accuracy
-    found = wanted
-    if isinstance(wanted, str):
-        found = getattr(keras.metrics, wanted, None) or _loss_of(wanted)
-    if isinstance(found, keras.metrics.Metric) or inspect.isclass(found):
-        raise ConfigError(
-            f"KerasModel.compile({argument}=...) received {wanted!r}, which has a state; expected a function "
-            f'of targets and outputs, such as "sparse_categorical_accuracy". What has a state is a callback '
-            f"here, such as BinaryClassificationStats in an InferenceRunner."
-        )
-    if not callable(found):
-        raise ConfigError(
-            f"KerasModel.compile({argument}=...) received {wanted!r}; expected the name of a function in "
-            f"keras.losses or keras.metrics, or a function of targets and outputs."
-        )
-    function: _Compared = found
-    return function
-
-
-def _loss_of(name: str) -> Any:
-    from keras import losses
-
-    try:
-        return losses.get(name)
-    except ValueError:
-        return None
-
-
-def _accuracy(target: Any, output: Any) -> Any:
-    """Returns 1 for each right answer, by the shapes, as Keras's `compile` chooses."""
-    from keras import metrics
-
-    if output.shape[-1] == 1:
-        return metrics.binary_accuracy(target, output)
-    if target.shape.rank == output.shape.rank and target.shape[-1] == output.shape[-1]:
-        return metrics.categorical_accuracy(target, output)
-    return metrics.sparse_categorical_accuracy(target, output)

@@ -49,7 +49,7 @@ class TowerTrainer(Trainer):
             compile_training_towers(build) if self.config.xla else build, self.model.inputs()
         )
         self._step_variable = tf.train.get_or_create_global_step()
-        self._evaluation_towers: list[EvaluationTower] = []
+        self.evaluation_towers: list[EvaluationTower] = []
         self._prediction = PredictionTowers(self.tower_func, self.graph, self._evaluation_scope)
         if self.source is None:
             if self.config.dataflow is None:
@@ -198,6 +198,12 @@ class TowerTrainer(Trainer):
             source = copy.copy(source)
         else:
             self._positions.note(source)
+        if getattr(source, "endless", False):
+            raise ConfigError(
+                f"An evaluation needs an input that ends, but {source!r} repeats for ever. Write "
+                "infinite=False for an InputSource, and give a flow without its endless repetition, or "
+                "FixedSizeData(flow, size)."
+            )
         if not devices:
             return self._build_evaluation_tower(source, name)
         if isinstance(source, InputSource):
@@ -215,11 +221,6 @@ class TowerTrainer(Trainer):
     def _build_evaluation_tower(self, source: Any, name: str, own_feeds: bool = False) -> EvaluationTower:
         if not isinstance(source, InputSource):
             source = FeedInput(source, infinite=False)
-        if source.infinite:
-            raise ConfigError(
-                f"An evaluation needs an input that ends, but {source!r} repeats for ever. "
-                f"Write {type(source).__name__}(..., infinite=False), or give the DataFlow itself."
-            )
         with self._evaluation_scope():
             source.setup(self.tower_func.specs)
             given = source.get_input_tensors()
@@ -227,7 +228,7 @@ class TowerTrainer(Trainer):
             inputs = [tf.identity(tensor) for tensor in given] if own_feeds else given
             tower = self.tower_func.build(TowerContext(name, is_training=False, reuse=True), inputs)
             evaluation = EvaluationTower(tower, source, dict(zip((t.ref() for t in given), inputs)))
-        self._evaluation_towers.append(evaluation)
+        self.evaluation_towers.append(evaluation)
         return evaluation
 
     def get_predictor(
@@ -264,7 +265,7 @@ class TowerTrainer(Trainer):
 
     def _own_callbacks(self) -> list[Callback]:
         # Flows are put back when nothing reads them any more.
-        return [*super()._own_callbacks(), _EvaluationInputs(self._evaluation_towers), self._positions]
+        return [*super()._own_callbacks(), _EvaluationInputs(self.evaluation_towers), self._positions]
 
     @contextlib.contextmanager
     def _evaluation_scope(self) -> Iterator[None]:

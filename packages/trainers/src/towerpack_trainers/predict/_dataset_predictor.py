@@ -52,7 +52,7 @@ class SimpleDatasetPredictor(DatasetPredictor):
             before each pass, if there is one.
 
     Raises:
-        ConfigError: `dataflow` cannot be iterated again.
+        ConfigError: `dataflow` cannot be iterated again, or never ends.
         TensorNotFoundError: the model has no tensor of a wanted name.
         RestoreError, CheckpointError: the values do not fit, or cannot be read.
 
@@ -97,12 +97,18 @@ def as_flow(owner: str, flow: Any) -> Iterable[Any]:
     """Returns a flow that can be read again and again.
 
     Raises:
-        ConfigError: `flow` is none; the message names the `owner`.
+        ConfigError: `flow` is none, or never ends; the message names the `owner`.
     """
     if not hasattr(flow, "__iter__") or hasattr(flow, "__next__"):
         raise ConfigError(
             f"{owner}(dataflow=...) received {flow!r}; expected a DataFlow, or another iterable that can be "
             "iterated again, such as a list of datapoints."
+        )
+    if getattr(flow, "endless", False):
+        raise ConfigError(
+            f"{owner}(dataflow=...) received {flow!r}, which repeats for ever; expected a flow whose pass "
+            "ends. Leave out the repetition, or write FixedSizeData(flow, size). An OfflinePredictor "
+            "predicts for single datapoints."
         )
     return flow  # type: ignore[no-any-return]  # hasattr() tells mypy nothing
 

@@ -21,8 +21,10 @@ _log = logging.getLogger("towerpack_trainers")
 class StallWatch(Callback):
     """Warns when no step has finished for some time: once, and again each time the wait has doubled.
 
-    It watches from an epoch's first step to its last; callbacks may take any time after an epoch. It does not
-    see the workers of a parallel flow: the flow itself warns about those, and says what each is doing.
+    It watches from an epoch's first step to its last, and evaluations; other callbacks may take any time
+    after an epoch. It tells of an evaluation when no batch has finished for some time, and, if the length of its
+    input is not known, when the whole round takes longer. It does not see the workers of a parallel flow: the
+    flow itself warns about those, and says what each is doing.
 
     Args:
         source: the training's input; None for one that has none.
@@ -35,6 +37,7 @@ class StallWatch(Callback):
         self._source = source
         self._seconds = seconds
         self._running = False
+        self._evaluation_limit = seconds
         self._end = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -59,6 +62,7 @@ class StallWatch(Callback):
         seen, since, limit = -1, time.monotonic(), self._seconds
         while not self._end.wait(self._seconds / 4):
             step, now = self.global_step, time.monotonic()
+            self._watch_evaluations(now)
             if step != seen or not self._running:
                 if limit > self._seconds and step != seen:
                     _log.warning("Steps finish again: step %d did after %.0f s.", step, now - since)
@@ -66,6 +70,27 @@ class StallWatch(Callback):
             elif now - since >= limit:
                 limit = 2 * (now - since)
                 _log.warning("%s", self._describe(now - since))
+
+    def _watch_evaluations(self, now: float) -> None:
+        towers = getattr(self.trainer, "evaluation_towers", ())
+        rounds = [progress for tower in towers if (progress := tower.progress) is not None]
+        if not rounds:
+            self._evaluation_limit = self._seconds
+        for progress in rounds:
+            unknown = progress.source.size() is None
+            if now - (progress.began if unknown else progress.newest) >= self._evaluation_limit:
+                self._evaluation_limit *= 2
+                _log.warning(
+                    "The evaluation in %r has run for %.0f s: %d batches, the newest %.0f s ago.%s Input: %s",
+                    progress.name,
+                    now - progress.began,
+                    progress.batches,
+                    now - progress.newest,
+                    " The length of its input is not known; if it has no end, give FixedSizeData(flow, size)."
+                    if unknown
+                    else "",
+                    progress.source.status(),
+                )
 
     def _describe(self, seconds: float) -> str:
         loop = self.trainer.loop

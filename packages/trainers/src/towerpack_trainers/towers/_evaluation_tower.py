@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
@@ -13,7 +14,33 @@ from towerpack_inputsource import InputSource
 from ._ended_data import ended_apart_from
 from ._tower import Tower
 
-__all__ = ["EvaluationTower", "ParallelEvaluation", "round_robin"]
+__all__ = ["EvaluationProgress", "EvaluationTower", "ParallelEvaluation", "round_robin"]
+
+
+@final
+class EvaluationProgress:
+    """What a round of an evaluation has done so far.
+
+    Args:
+        name: of the tower.
+        source: its input.
+
+    Attributes:
+        name: as given.
+        source: as given.
+        began: when the round did, by `time.monotonic()`.
+        batches: how many it has evaluated.
+        newest: when the newest batch was evaluated, or else the round began.
+    """
+
+    def __init__(self, name: str, source: InputSource) -> None:
+        self.name, self.source = name, source
+        self.batches, self.began = 0, time.monotonic()
+        self.newest = self.began
+
+    def count(self) -> None:
+        """Counts a batch."""
+        self.batches, self.newest = self.batches + 1, time.monotonic()
 
 
 @final
@@ -26,7 +53,12 @@ class EvaluationTower:
         tower: the replica.
         source: its input; it ends after each pass.
         fed_at: the tower's input by the reference of each tensor that the source gives.
+
+    Attributes:
+        progress: what the round under way has done; None between rounds.
     """
+
+    progress: EvaluationProgress | None = None
 
     def __init__(self, tower: Tower, source: InputSource, fed_at: Mapping[Any, tf.Tensor]) -> None:
         self._fed_at = fed_at
@@ -58,8 +90,14 @@ class EvaluationTower:
     def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
         """Runs one whole pass of the input; see `towerpack_callbacks.InferenceTower`."""
         self.restart()
-        wanted = self.with_batch_size(fetches)
+        try:
+            yield from self._batches(self.with_batch_size(fetches))
+        finally:
+            self.progress = None
+
+    def _batches(self, wanted: list[Any]) -> Iterator[tuple[Any, int]]:
         call = self._sess.make_callable(wanted)
+        progress = self.progress = self.new_progress()
         while True:
             try:
                 values, batch_size = self._run(wanted, call)
@@ -69,7 +107,12 @@ class EvaluationTower:
                 if ended_apart_from(self._tower.inputs.values(), error, self._tower.graph) is not None:
                     raise  # not the input, but data that the model has of its own
                 return
+            progress.count()
             yield values, int(batch_size)
+
+    def new_progress(self) -> EvaluationProgress:
+        """Returns the progress of a round that begins now."""
+        return EvaluationProgress(self._tower.context.name, self._source)
 
     def restart(self) -> None:
         """Begins a new pass of the input."""
@@ -135,11 +178,19 @@ class ParallelEvaluation:
         ]
         for tower in self._towers:
             tower.restart()
+        progress = self._towers[0].progress = self._towers[0].new_progress()
+        try:
+            yield from self._rounds(wanted, progress)
+        finally:
+            self._towers[0].progress = None
+
+    def _rounds(self, wanted: list[Any], progress: EvaluationProgress) -> Iterator[tuple[Any, int]]:
         while True:
             feeds = list(itertools.takewhile(lambda fed: fed is not None, self._next_feeds()))
             if feeds:
                 merged = {tensor: value for fed in feeds for tensor, value in fed.items()}
                 for values, batch_size in self._towers[0].sess.run(wanted[: len(feeds)], merged):
+                    progress.count()
                     yield values, int(batch_size)
             if len(feeds) < len(self._towers):
                 return

@@ -8,13 +8,11 @@ from typing import Any, final
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError, CacheError, NotAddressableError
 from ...flow._epoch import Epoch
-from ...flow._flow import DataFlow
 from ...flow._flow_state import Tree
 from ...flow._tree_facts import known_length
 from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
 from .._proxy_flow import ProxyDataFlow
-from .._repeat import FixedSizeData, RepeatedData
 from ._cache_storage import MISSING, CacheStorage
 from ._memory_cache import MemoryCache
 
@@ -66,7 +64,7 @@ class CacheData(ProxyDataFlow):
                 f"{self.ds._name()} is live: what it has given cannot be had again, so there is no pass to "
                 "cache"
             )
-        if _is_endless(self.ds):
+        if self.ds.endless:
             raise ArgumentError(
                 f"{self.ds._name()} has no end, and one pass of it would be kept; put CacheData below the "
                 "repetition, or FixedSizeData(flow, size) between"
@@ -203,13 +201,3 @@ class CacheData(ProxyDataFlow):
     def __getstate__(self) -> dict[str, Any]:
         """A copy opens its storage and computes its order by itself."""
         return {**super().__getstate__(), "_opened": None, "_last_order": None}
-
-
-def _is_endless(flow: DataFlow) -> bool:
-    """Tells whether a flow is an endless repetition, or all that flows of this package make of some."""
-    if isinstance(flow, FixedSizeData) or type(flow).__iter__ is not DataFlow.__iter__:
-        return False
-    if isinstance(flow, RepeatedData) and flow._num == -1:
-        return True
-    below = flow._children()
-    return bool(below) and all(map(_is_endless, below))
