@@ -142,3 +142,11 @@ def test_repeating_nothing_forever_is_an_error():
     with pytest.raises(EmptyFlowError, match="which gave no datapoint"):
         next(iter(FixedSizeData(DataFromGenerator(lambda: iter([])), 2)))
     assert list(RepeatedData([], 2)) == []
+
+
+def test_what_is_made_of_endless_flows_alone_is_endless():
+    forever = RepeatedData([[1], [2]], -1)
+    assert forever.endless and MapData(forever, list).endless and RepeatedData(forever, 2).endless
+    assert not RepeatedData([[1]], 2).endless
+    assert not FixedSizeData(forever, 3).endless
+    assert not MapData([[1]], list).endless

@@ -62,8 +62,7 @@ class DataFlow(TracedFlow):
         ...         return 4
         ...     def datapoint(self, epoch, index):
         ...         return [index**2]
-        >>> flow = Squares()
-        >>> list(flow)
+        >>> list(flow := Squares())
         [[0], [1], [4], [9]]
         >>> flow.load_state_dict({"seed": 0, "epoch": 1, "index": 3})
         >>> list(flow)
@@ -106,10 +105,6 @@ class DataFlow(TracedFlow):
             "with FixedSizeData(flow, size)"
         )
 
-    def __bool__(self) -> bool:
-        """Returns `True`: a flow is no container, and a stream has no length to ask for."""
-        return True
-
     @property
     def addressable(self) -> bool:
         """Whether `datapoint(epoch, index)` works."""
@@ -123,22 +118,15 @@ class DataFlow(TracedFlow):
 
     @property
     def endless(self) -> bool:
-        """Whether no pass ends, as of `RepeatedData(flow, -1)` and of what is made of such flows alone.
-
-        An evaluation refuses such a flow. A flow of one's own says it by the class attribute
-        `endless = True`.
-        """
-        if type(self).__iter__ is not DataFlow.__iter__:
-            return False
-        below = self._children()
+        """Whether no pass ends, as of `RepeatedData(flow, -1)`; a flow of one's own sets `endless = True`."""
+        below = self._children() if type(self).__iter__ is DataFlow.__iter__ else ()
         return bool(below) and all(flow.endless for flow in below)
 
     @property
     def sharded(self) -> bool:
-        """Whether the flow gives one host's share of an order; so it is over a `ShardData`.
+        """Whether the flow gives one host's share of an order, as `ShardData` does; all hosts seed it alike.
 
-        All hosts must seed it alike then, lest their shares overlap. A flow of one's own that divides an
-        order says it by the class attribute `sharded = True`.
+        A flow of one's own that divides an order says it by the class attribute `sharded = True`.
         """
         below = (flow for _, flow in _flow_state.walk(self)[1:])
         return any(type(flow).sharded is not DataFlow.sharded and flow.sharded for flow in below)

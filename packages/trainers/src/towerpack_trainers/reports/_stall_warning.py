@@ -22,9 +22,9 @@ class StallWatch(Callback):
     """Warns when no step has finished for some time: once, and again each time the wait has doubled.
 
     It watches from an epoch's first step to its last, and evaluations; other callbacks may take any time
-    after an epoch. It tells of an evaluation when no batch has finished for some time, and, if the length of its
-    input is not known, when the whole round takes longer. It does not see the workers of a parallel flow: the
-    flow itself warns about those, and says what each is doing.
+    after an epoch. It tells of an evaluation when no batch has finished for some time, and, if the length of
+    its input is not known, when the whole round takes longer. It does not see the workers of a parallel
+    flow: the flow itself warns about those, and says what each is doing.
 
     Args:
         source: the training's input; None for one that has none.

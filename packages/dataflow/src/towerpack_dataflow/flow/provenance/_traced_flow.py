@@ -21,6 +21,10 @@ class TracedFlow:
     An operator that makes a datapoint of others than the one with its own index overrides `origins`.
     """
 
+    def __bool__(self) -> bool:
+        """Returns `True`: a flow is no container, and a stream has no length to ask for."""
+        return True
+
     def trace(self: TracedNode, index: int, epoch: int = 0) -> Trace:
         """Computes where datapoint `index` of pass `epoch` comes from; makes no datapoint.
 
