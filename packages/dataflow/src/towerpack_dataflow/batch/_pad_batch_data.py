@@ -28,8 +28,8 @@ class PadBatchData(ProxyDataFlow):
     An array becomes as long along each axis as the longest of its component in the batch, or as long as
     `shapes` says: XLA compiles a model for each shape, so give fixed ones there. Values stand at the
     beginning of each axis. Components without an axis are stacked as they are. A batch of empty lists alone
-    is float64; give arrays where that may happen. Where the lengths are needed later, let a map below append them:
-    `MapData(ds, lambda dp: [*dp, len(dp[0])])`. It is addressable if the flow below is.
+    is float64; give arrays where that may happen. Where the lengths are needed later, let a map below
+    append them: `MapData(ds, lambda dp: [*dp, len(dp[0])])`. It is addressable if the flow below is.
 
     Args:
         ds: the flow below.
