@@ -45,6 +45,7 @@ class PadBatchData(ProxyDataFlow):
         BatchError: datapoints do not stack, or one is larger than its shape; raised while iterating.
 
     Example:
+        >>> import numpy as np
         >>> flow = PadBatchData([[np.array([1, 2, 3]), "a"], [np.array([4]), "b"]], 2, values=-1)
         >>> numbers, words = next(iter(flow))
         >>> numbers.tolist()
