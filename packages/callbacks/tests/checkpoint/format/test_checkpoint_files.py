@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 
 import numpy as np
@@ -201,3 +202,54 @@ def test_unreadable(tmp_path, name):
         file.truncate(500)
     with pytest.raises(CheckpointError, match=r"cannot be read|names no TensorFlow checkpoint"):
         load_variables(tmp_path / name)
+
+
+def containing_itself():
+    state = {}
+    state["again"] = [state]
+    return state
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (10**5000, r"state\['deep'\]\[0\] is a whole number of 16610 bits, which JSON cannot express"),
+        (containing_itself(), "is nested too deeply or contains itself, which JSON cannot express"),
+        (b"ab", r"state\['deep'\]\[0\] is b'ab' of type bytes"),
+        (np.arange(2), r"state\['deep'\]\[0\] is array\(\[0, 1\]\) of type ndarray"),
+        ({(1, 2): 3}, r"state\['deep'\]\[0\] is \{\(1, 2\): 3\} of type dict"),
+    ],
+    ids=["many digits", "circle", "bytes", "array", "keys"],
+)
+def test_a_state_that_json_cannot_express_is_refused_before_anything_is_replaced(tmp_path, value, said):
+    write_checkpoint(tmp_path / "model-1", {"w": np.ones(3)}, {"before": True})
+    with pytest.raises(CheckpointWriteError, match=said):
+        write_checkpoint(tmp_path / "model-1", {"w": np.ones(3)}, {"deep": [value]})
+    assert read_checkpoint(tmp_path / "model-1").state == {"before": True}
+
+
+@pytest.mark.parametrize(
+    "value", [2**53 + 1, 2**64, -(2**70), float("inf"), -0.0, "\ud800\r\n\U0001f600", None, True, ""]
+)
+def test_a_state_is_read_as_it_was_written(tmp_path, value):
+    [read] = read_checkpoint(
+        write_checkpoint(tmp_path / "model-1", {"w": np.ones(3)}, {"deep": [value]})
+    ).state["deep"]
+    assert (read, type(read), repr(read)) == (value, type(value), repr(value))
+
+
+@pytest.mark.parametrize(
+    "name", ["variables.index", "variables.data-00000-of-00001", "state.json", "manifest.json"]
+)
+def test_a_flipped_bit_in_any_file_is_noticed(tmp_path, name):
+    values = {"w": np.arange(100, dtype=np.float32), "text": np.array([b"ab", b""], object)}
+    path = write_checkpoint(tmp_path / "model-1", values, {"loop": {"global_step": 1}})
+    content = (path / name).read_bytes()
+    for bit in random.Random(1).sample(range(8 * len(content)), 25):
+        changed = bytearray(content)
+        changed[bit // 8] ^= 1 << bit % 8
+        (path / name).write_bytes(changed)
+        with pytest.raises(CheckpointError):
+            read_checkpoint(path)
+    (path / name).write_bytes(content)
+    assert read_checkpoint(path).variables["w"][99] == 99

@@ -29,6 +29,11 @@ __all__ = [
 ]
 
 
+# Also whole numbers of too many digits, and what contains itself.
+_NO_JSON = (TypeError, ValueError, RecursionError)
+_DEEPEST = 100
+
+
 def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Path:
     """Writes a checkpoint directory.
 
@@ -86,7 +91,7 @@ def encode_state(path: Path, state: Mapping[str, Any]) -> str:
     """
     try:
         return json.dumps(state)
-    except TypeError as error:
+    except _NO_JSON as error:
         raise CheckpointWriteError(
             f"The checkpoint {path} could not be written: {_find_culprit(state)}, which JSON cannot express. "
             "Let state_dict() return numbers, strings, lists and dicts of Python's own."
@@ -151,14 +156,18 @@ def _reason(error: Exception, aside: Path) -> str:
     return next((line for line in text.splitlines() if line.startswith(str(aside))), text)
 
 
-def _find_culprit(value: Any, where: str = "state") -> str:
+def _find_culprit(value: Any, where: str = "state", depth: int = 0) -> str:
     """Names the first part of a state that JSON cannot express."""
+    if depth > _DEEPEST:
+        return f"{where:.60}… is nested too deeply or contains itself"
     parts: Any = value.items() if isinstance(value, Mapping) else ()
     if isinstance(value, (list, tuple)):
         parts = enumerate(value)
     for key, part in parts:
         try:
             json.dumps(part)
-        except TypeError:
-            return _find_culprit(part, f"{where}[{key!r}]")
+        except _NO_JSON:
+            return _find_culprit(part, f"{where}[{key!r}]", depth + 1)
+    if isinstance(value, int):  # Python writes no more than some thousand digits
+        return f"{where} is a whole number of {value.bit_length()} bits"
     return f"{where} is {value!r} of type {type(value).__name__}"
