@@ -1,6 +1,7 @@
 """What cannot be exported is an error that says why, and leaves everything as it was."""
 
 import contextlib
+import fcntl
 import os
 import resource
 import sys
@@ -103,6 +104,20 @@ def test_what_a_killed_export_has_left_is_removed_by_the_next(kit, tmp_path):
     exporter_of(kit).export_serving(tmp_path / "1")
     assert os.listdir(tmp_path) == ["1"]
     assert sorted(os.listdir(tmp_path / "1")) == ["saved_model.pb", "variables"]
+
+
+def test_two_exports_at_once_do_not_disturb_each_other(kit, tmp_path):
+    other = tmp_path / ".1.writing"
+    other.mkdir()
+    (other / "half").touch()
+    descriptor = os.open(other, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with pytest.raises(FileExistsError, match=r"/1 is being written by another process\. Wait for it"):
+            exporter_of(kit).export_serving(tmp_path / "1")
+    finally:
+        os.close(descriptor)
+    assert os.listdir(tmp_path) == [".1.writing"] and os.listdir(other) == ["half"]
 
 
 @contextlib.contextmanager

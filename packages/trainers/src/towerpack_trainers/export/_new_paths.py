@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -42,7 +43,8 @@ def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
         overwrite: whether a SavedModel of this name may be replaced.
 
     Raises:
-        FileExistsError: there is something at `path`, or something else than a SavedModel and its parts.
+        FileExistsError: there is something at `path`, or something else than a SavedModel and its parts; or
+            another process is writing it.
         OSError: the directory cannot be written.
     """
     if path.exists() and not (overwrite and (path / "saved_model.pb").is_file()):
@@ -54,16 +56,34 @@ def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.writing")
-    shutil.rmtree(aside, ignore_errors=True)  # what a killed process has left
-    aside.mkdir()
+    with _alone_in(aside, path):
+        try:
+            yield aside
+            for part in [*aside.rglob("*"), aside]:
+                sync(part)
+            replace_directory(aside, path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+
+
+@contextlib.contextmanager
+def _alone_in(aside: Path, path: Path) -> Iterator[None]:
+    """Makes an empty directory, locked for the block; the files of a killed process in it are removed."""
+    aside.mkdir(exist_ok=True)
+    descriptor = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        yield aside
-        for part in [*aside.rglob("*"), aside]:
-            sync(part)
-        replace_directory(aside, path)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileExistsError(
+                f"{path} is being written by another process. Wait for it, or give another path."
+            ) from error
+        for left in aside.iterdir():
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
