@@ -61,6 +61,7 @@ ERRORS = [
     ([*EXPORT, "-o", "data.npz"], r"data.npz exists. .*--overwrite"),
     ([*PREDICT[:-1], "nowhere.npz"], "No such file or directory: 'nowhere.npz'"),
     ([*PREDICT[:-1], "broken.npz"], "broken.npz cannot be read"),
+    ([*PREDICT[:-1], "cut.npz"], "cut.npz cannot be read: File is not a zip file"),
     ([*PREDICT[:-1], "y=data.npz"], "data.npz has no array y; it has: x, scale"),
     ([*PREDICT[:-1], "x=flat.npy", "scale=data.npz"], "the model does not take these arrays: .*'x'"),
     ([*PREDICT[:-1], "data.npz", "x=flat.npy"], "the input x is given twice"),
@@ -96,6 +97,7 @@ def place(tmp_path, monkeypatch):
     np.save("x.npy", np.arange(10, dtype=np.float32).reshape(5, 2))
     np.save("flat.npy", np.ones(4, np.float32))
     (tmp_path / "broken.npz").write_text("no archive")
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "data.npz").read_bytes()[:-9])
     return tmp_path
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,11 +132,12 @@ def _read_file(name: str | None, path: Path) -> _Arrays:
         if path.suffix == ".npy":
             # Mapped, so that a file may be larger than the memory.
             return {str(name): np.load(path, mmap_mode="r", allow_pickle=False)}
-        with np.load(path, allow_pickle=False) as archive:
+        # NumPy leaves a file open that is no archive.
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
             if name is not None and name not in archive.files:
                 raise CommandError(f"{path} has no array {name}; it has: {', '.join(archive.files)}")
             return {each: archive[each] for each in (archive.files if name is None else [name])}
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise CommandError(f"{path} cannot be read: {error}") from error
 
 
