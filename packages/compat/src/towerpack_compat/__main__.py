@@ -1,0 +1,28 @@
+"""`python -m towerpack_compat`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ._errors import CompatError
+from .cli._run_command import add_run_command
+
+__all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m towerpack_compat", description="Programs of Tensorpack.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    add_run_command(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except CompatError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

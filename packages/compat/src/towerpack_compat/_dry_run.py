@@ -1,0 +1,31 @@
+"""How far a training goes: as far as it says, or a few steps where the program is tried."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["EVALUATION_BATCHES", "dry_run_steps", "limits", "set_dry_run"]
+
+EVALUATION_BATCHES = 2
+_VARIABLE = "TOWERPACK_COMPAT_DRY_RUN"
+
+
+def set_dry_run(steps: int) -> None:
+    """Cuts every training of this process, and of those it starts, to one epoch of a few steps.
+
+    Args:
+        steps: their number.
+    """
+    os.environ[_VARIABLE] = str(steps)
+
+
+def dry_run_steps() -> int | None:
+    """Returns the number of steps that a training is cut to; None if none is cut."""
+    steps = os.environ.get(_VARIABLE)
+    return None if steps is None else int(steps)
+
+
+def limits(steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> tuple[int, int]:
+    """Returns the number of steps of an epoch, and the last epoch."""
+    steps = dry_run_steps()
+    return (steps_per_epoch, max_epoch) if steps is None else (min(steps, steps_per_epoch), starting_epoch)

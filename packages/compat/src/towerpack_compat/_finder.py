@@ -1,0 +1,134 @@
+"""`import tensorpack`, and all its modules, from the tables of its names."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any, final
+
+from ._errors import InstallError
+from ._resolve import resolve
+from .names import module_names, own_names, star_names
+
+__all__ = ["TensorpackFinder", "VERSION"]
+
+# Scripts compare it; the names and meanings are those of this release.
+VERSION = "0.11"
+_ROOT = "tensorpack"
+
+
+@final
+class _Module(types.ModuleType):
+    """A module of Tensorpack, whose names are made when they are asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__all__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        inside = self.__name__.removeprefix(_ROOT).removeprefix(".")
+        if name == "__all__":
+            return available(star_names(inside))
+        value = self._found(inside, name)
+        setattr(self, name, value)
+        return value
+
+    def _found(self, inside: str, name: str) -> Any:
+        module = f"{inside}.{name}".removeprefix(".")
+        known = module_names().get(inside, ())
+        own = own_names()
+        if name == "tfv1" or (not inside and name == "tf"):
+            return importlib.import_module("towerpack_compat.tensorflow1").tensorflow()
+        if name in known or (not inside and name in star_names("")) or own.get(name) == _own_module(inside):
+            try:
+                return resolve(name)
+            except KeyError:
+                pass  # a module, or a name that is not public
+        place = "utils.logger" if module == "logger" else _STAR_MODULES.get(name, module)
+        if module in module_names() or module in _OWN_MODULES:
+            return importlib.import_module(f"{_ROOT}.{module}")
+        if not inside and place in module_names():
+            return importlib.import_module(f"{_ROOT}.{place}")
+        if inside in _OWN_MODULES:
+            return getattr(importlib.import_module(_OWN_MODULES[inside]), name)
+        try:
+            return resolve(name)  # where an older release of Tensorpack had it
+        except KeyError:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+
+# Modules whose names are not in the table alone.
+_OWN_MODULES = {
+    "compat": "towerpack_compat.tensorpack.compat",
+    "utils.logger": "towerpack_compat.tensorpack.utils.logger",
+    "libinfo": "towerpack_compat.tensorpack.compat",
+}
+_STAR_MODULES = {
+    "dataset": "dataflow.dataset",
+    "gradproc": "tfutils.gradproc",
+    "imgaug": "dataflow.imgaug",
+    "optimizer": "tfutils.optimizer",
+    "sesscreate": "tfutils.sesscreate",
+    "sessinit": "tfutils.sessinit",
+    "summary": "tfutils.summary",
+    "tower": "tfutils.tower",
+    "varreplace": "tfutils.varreplace",
+}
+
+
+def _own_module(inside: str) -> str:
+    return f"tensorpack.{inside}"
+
+
+def available(names: Sequence[str]) -> list[str]:
+    """Returns the names that can be had with what is installed: without TensorFlow, those of flows alone."""
+    if importlib.util.find_spec("towerpack_trainers") is not None:
+        return list(dict.fromkeys(names))
+    flows = [name for module, inside in module_names().items() if module.startswith("dataflow") for name in inside]
+    return [name for name in dict.fromkeys(names) if name in {*flows, "dataset", "imgaug", "logger"}]
+
+
+@final
+class TensorpackFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds `tensorpack` and its modules, ahead of the path."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        inside = fullname.removeprefix(_ROOT).removeprefix(".")
+        if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
+            return None
+        if inside and inside not in module_names() and inside not in _OWN_MODULES and inside != "contrib":
+            return None
+        # Each is a package, so that none of its modules is looked for elsewhere.
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        module = _Module(spec.name, "A module of Tensorpack, by towerpack-compat.")
+        if spec.name == _ROOT:
+            module.__version__ = VERSION  # type: ignore[attr-defined]
+        return module
+
+    def exec_module(self, module: types.ModuleType) -> None: ...
+
+
+def refuse_the_real_one() -> None:
+    """Raises an error where the real Tensorpack would be taken.
+
+    Raises:
+        InstallError: it is installed, or imported already.
+    """
+    loaded = sys.modules.get(_ROOT)
+    if loaded is not None and not isinstance(loaded, _Module):
+        raise InstallError(
+            f"tensorpack is imported already, from {loaded.__file__}. Call towerpack_compat.install() first, in "
+            "an environment without tensorpack."
+        )
+    spec = importlib.machinery.PathFinder.find_spec(_ROOT)
+    if spec is not None and spec.origin is not None:
+        raise InstallError(
+            f"tensorpack {spec.origin} is installed, and towerpack-compat stands in for it. Uninstall it: "
+            "`pip uninstall tensorpack`; or run the script without towerpack-compat."
+        )

@@ -1,0 +1,54 @@
+"""TensorFlow 1's interface over TensorFlow 2: `tf.compat.v1`, with `tf.layers`, `tf.contrib` and `tf.keras`."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import types
+from collections.abc import Sequence
+from typing import Any
+
+from .._errors import InstallError
+
+__all__ = ["import_for_user", "tensorflow"]
+
+
+@functools.cache
+def tensorflow() -> types.ModuleType:
+    """Returns TensorFlow 1's interface, and switches eager execution off, which TensorFlow 1 did not have.
+
+    Raises:
+        InstallError: TensorFlow is not installed.
+    """
+    # TensorFlow reads it where it looks for Keras.
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
+    try:
+        real = importlib.import_module("tensorflow")
+    except ModuleNotFoundError as error:
+        raise InstallError(
+            'The program imports tensorflow, which is not installed. Run `pip install "towerpack-compat[full]"`.'
+        ) from error
+    real.compat.v1.disable_eager_execution()
+    return importlib.import_module("towerpack_compat.tensorflow1.api")
+
+
+def import_for_user(name: str, fromlist: Sequence[str]) -> Any:
+    """Imports `tensorflow` or a module of it, as `__import__` does.
+
+    Args:
+        name: such as "tensorflow.contrib.slim".
+        fromlist: the names after `from ... import`; empty for `import ...`.
+
+    Raises:
+        ImportError: there is no such module.
+    """
+    found: Any = tensorflow()
+    if name.startswith(("tensorflow.python", "tensorflow.core")):
+        importlib.import_module(name)
+    for part in name.split(".")[1:]:
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise ImportError(f"TensorFlow has no module {name!r}.", name=name) from None
+    return found if fromlist else tensorflow()

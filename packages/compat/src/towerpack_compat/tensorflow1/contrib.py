@@ -1,0 +1,63 @@
+"""The parts of `tf.contrib` that programs of Tensorpack use."""
+
+from __future__ import annotations
+
+import importlib
+import types
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from .._errors import NoCounterpartError, page
+
+__all__: list[str] = []
+
+
+def _rnn() -> types.SimpleNamespace:
+    cells = importlib.import_module("tf_keras.api._v1.keras.__internal__.legacy.rnn_cell")
+    return types.SimpleNamespace(
+        **{name: getattr(cells, name) for name in dir(cells) if not name.startswith("_")},
+        static_rnn=tf.nn.static_rnn,
+        static_bidirectional_rnn=tf.nn.static_bidirectional_rnn,
+    )
+
+
+def _layers() -> types.SimpleNamespace:
+    slim = importlib.import_module("tf_slim")
+    return types.SimpleNamespace(
+        **{name: getattr(slim, name) for name in dir(slim) if not name.startswith("_")},
+        xavier_initializer=lambda uniform=True, seed=None, dtype=tf.float32: tf.variance_scaling_initializer(
+            1.0, "fan_avg", "uniform" if uniform else "truncated_normal", seed, dtype
+        ),
+        variance_scaling_initializer=lambda factor=2.0, mode="FAN_IN", uniform=False, seed=None, dtype=tf.float32: (
+            tf.variance_scaling_initializer(
+                factor, mode.lower(), "uniform" if uniform else "truncated_normal", seed, dtype
+            )
+        ),
+    )
+
+
+_MADE = {
+    "slim": lambda: importlib.import_module("tf_slim"),
+    "layers": _layers,
+    "rnn": _rnn,
+    "framework": lambda: types.SimpleNamespace(
+        argsort=tf.argsort,
+        nest=tf.nest,
+        get_or_create_global_step=tf.train.get_or_create_global_step,
+        get_global_step=tf.train.get_global_step,
+        list_variables=tf.train.list_variables,
+        load_variable=tf.train.load_variable,
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MADE:
+        return globals().setdefault(name, _MADE[name]())
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise NoCounterpartError(
+        f"tf.contrib.{name} is gone with TensorFlow 1. Read {page('#what-tensorflow-no-longer-has')} for the "
+        "replacement."
+    )

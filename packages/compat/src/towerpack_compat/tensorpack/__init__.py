@@ -1,0 +1,1 @@
+"""Tensorpack's names with Tensorpack's meanings, where Towerpack has other ones."""

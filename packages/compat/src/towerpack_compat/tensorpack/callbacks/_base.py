@@ -1,0 +1,97 @@
+"""`Callback` with Tensorpack's methods, over Towerpack's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+import towerpack_callbacks as callbacks
+
+__all__ = ["Callback", "tensor_in_graph"]
+
+
+class Callback(callbacks.Callback):
+    """Does something besides the iterations; see `towerpack_callbacks.Callback` for the loop.
+
+    Attributes:
+        name_scope: the name scope of its ops; "" for the class's name.
+    """
+
+    _chief_only = True
+    name_scope = ""
+
+    @property
+    def chief_only(self) -> bool:  # type: ignore[override]
+        """Whether only the chief process runs it."""
+        return self._chief_only
+
+    @chief_only.setter
+    def chief_only(self, value: bool) -> None:
+        self._chief_only = value
+
+    def set_chief_only(self, v: bool = True) -> Callback:
+        """Sets `chief_only`, and returns the callback."""
+        self._chief_only = v
+        return self
+
+    def before_train(self) -> None:
+        """Runs once, before the first epoch."""
+        self._before_train()
+
+    def before_epoch(self) -> None:
+        """Runs before an epoch."""
+        self._before_epoch()
+
+    def after_epoch(self) -> None:
+        """Runs after an epoch's last step."""
+        self._after_epoch()
+
+    def before_run(self, ctx: Any) -> Any:
+        """Chooses what a step fetches besides."""
+        fetches = self._before_run(ctx)
+        if fetches is None or isinstance(fetches, tf.train.SessionRunArgs):
+            return fetches
+        return tf.train.SessionRunArgs(fetches=fetches)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        """Receives what the step has fetched."""
+        self._after_run(run_context, run_values)
+
+    def trigger_step(self) -> None:
+        """Runs after each step."""
+        self._trigger_step()
+
+    def trigger_epoch(self) -> None:
+        """Runs after each epoch."""
+        self._trigger_epoch()
+
+    def after_train(self) -> None:
+        """Runs once, at the end."""
+        self._after_train()
+
+    def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
+        """Returns tensors of the graph, or else of the first training tower."""
+        return [self._tensor(name) for name in names]
+
+    def _tensor(self, name: str) -> Any:
+        try:
+            return tensor_in_graph(name)
+        except KeyError:
+            towers = getattr(self.trainer, "towers", None)
+            if towers is None:
+                raise
+            return towers.training()[0].get_tensor(name)
+
+
+def tensor_in_graph(name: str) -> Any:
+    """Returns a tensor, or the op if it has no tensor, by its name.
+
+    Raises:
+        KeyError: there is none.
+    """
+    graph = tf.get_default_graph()
+    if ":" in name:
+        return graph.get_tensor_by_name(name)
+    op = graph.get_operation_by_name(name)
+    return op.outputs[0] if op.outputs else op

@@ -1,0 +1,181 @@
+"""Monitors with Tensorpack's methods and files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import towerpack_callbacks as callbacks
+from towerpack_callbacks.monitors import TFEventWriter as EventWriter
+
+from ..utils import logger
+from ._base import Callback
+
+__all__ = ["JSONWriter", "MonitorBase", "NoOpMonitor", "ScalarPrinter", "TFEventWriter"]
+
+
+class MonitorBase(callbacks.Monitor, Callback):
+    """Receives statistics; override `process_scalar(name, val)` and others."""
+
+    _chief_only = False
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Lets `process_scalar(self, name, val)` be called with the step, too, as Towerpack does."""
+        super().__init_subclass__(**arguments)
+        for method in ("process_scalar", "process_summary"):
+            function = vars(cls).get(method)
+            if function is not None and function.__code__.co_argcount < _WITH_STEP[method]:
+                setattr(cls, method, _without_step(function))
+
+
+_WITH_STEP = {"process_scalar": 4, "process_summary": 3}
+
+
+def _without_step(function: Any) -> Any:
+    count = function.__code__.co_argcount
+
+    def process(self: Any, *values: Any) -> None:
+        function(self, *values[: count - 1])
+
+    return process
+
+
+class NoOpMonitor(MonitorBase):
+    """Records nothing.
+
+    Args:
+        name: what it stands for.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name
+
+    def __str__(self) -> str:
+        return f"NoOpMonitor({self._name or ''})"
+
+
+def TFEventWriter(
+    logdir: str | None = None, max_queue: int = 10, flush_secs: int = 120, split_files: bool = False
+) -> Any:
+    """Makes the monitor that writes for TensorBoard, into the logger's directory.
+
+    Args:
+        logdir: another directory.
+        max_queue: of no effect.
+        flush_secs: how often the file is written, in seconds.
+        split_files: of no effect.
+    """
+    if logdir is None and logger.get_logger_dir() is None:
+        logger.warn("logger directory was not set. Ignore TFEventWriter.")
+        return NoOpMonitor("TFEventWriter")
+    return EventWriter(flush_secs=flush_secs)
+
+
+class JSONWriter(MonitorBase):
+    """Writes all scalars to `stats.json` in the logger's directory, a dict for each step that has some."""
+
+    FILENAME = "stats.json"
+
+    def __new__(cls) -> Any:
+        if logger.get_logger_dir() is None:
+            logger.warn("logger directory was not set. Ignore JSONWriter.")
+            return NoOpMonitor("JSONWriter")
+        return super().__new__(cls)
+
+    @staticmethod
+    def load_existing_json(dir: str | None = None) -> list[dict[str, Any]] | None:
+        """Returns the statistics of a directory, by default the logger's; None if there are none."""
+        path = os.path.join(dir or str(logger.directory()), JSONWriter.FILENAME)
+        if not os.path.exists(path):
+            return None
+        with open(path) as file:
+            return list(json.load(file))
+
+    @staticmethod
+    def load_existing_epoch_number(dir: str | None = None) -> int | None:
+        """Returns the last epoch of a directory's statistics; None if there are none."""
+        stats = JSONWriter.load_existing_json(dir)
+        return int(stats[-1]["epoch_num"]) if stats and "epoch_num" in stats[-1] else None
+
+    def _setup_graph(self) -> None:
+        self._stats: list[dict[str, Any]] = []
+        self._stat_now: dict[str, Any] = {}
+
+    def _before_train(self) -> None:
+        self._path = os.path.join(str(logger.directory()), JSONWriter.FILENAME)
+        stats = JSONWriter.load_existing_json()
+        if stats is not None:
+            epoch = JSONWriter.load_existing_epoch_number()
+            if epoch is None or epoch + 1 == self.trainer.loop.starting_epoch:
+                logger.info("Found existing JSON inside %s, will append to it.", logger.get_logger_dir())
+                self._stats = stats
+            else:
+                aside = f"{self._path}.{datetime.now():%m%d-%H%M%S}"
+                logger.warn("The existing JSON ends with epoch %d: it is moved to %s", epoch, aside)
+                os.replace(self._path, aside)
+        self._trigger()
+
+    def process_scalar(self, name: str, val: float) -> None:  # type: ignore[override]
+        self._stat_now[name] = float(val)
+
+    def _trigger_step(self) -> None:
+        if self.local_step != self.trainer.loop.steps_per_epoch - 1:
+            self._trigger()
+
+    def _trigger(self) -> None:
+        if not self._stat_now:
+            return
+        self._stats.append({**self._stat_now, "epoch_num": self.epoch_num, "global_step": self.global_step})
+        self._stat_now = {}
+        with open(f"{self._path}.tmp", "w") as file:
+            json.dump(self._stats, file)
+        os.replace(f"{self._path}.tmp", self._path)
+
+
+class ScalarPrinter(MonitorBase):
+    """Logs scalars.
+
+    Args:
+        enable_step: whether after each step.
+        enable_epoch: whether after each epoch.
+        whitelist: regular expressions of the names to log; None: all.
+        blacklist: regular expressions of the names to leave out.
+    """
+
+    def __init__(
+        self,
+        enable_step: bool = False,
+        enable_epoch: bool = True,
+        whitelist: Sequence[str] | None = None,
+        blacklist: Sequence[str] | None = None,
+    ) -> None:
+        self._white = None if whitelist is None else [re.compile(each) for each in whitelist]
+        self._black = [re.compile(each) for each in blacklist or ()]
+        self._enable_step, self._enable_epoch = enable_step, enable_epoch
+        self._values: dict[str, float] = {}
+
+    def _before_train(self) -> None:
+        self._trigger()
+
+    def _trigger_step(self) -> None:
+        last = self.local_step == self.trainer.loop.steps_per_epoch - 1
+        if self._enable_step and not (last and self._enable_epoch):
+            self._trigger()
+
+    def _trigger_epoch(self) -> None:
+        if self._enable_epoch:
+            self._trigger()
+
+    def process_scalar(self, name: str, val: float) -> None:  # type: ignore[override]
+        self._values[name] = float(val)
+
+    def _trigger(self) -> None:
+        for name, value in sorted(self._values.items()):
+            wanted = self._white is None or any(pattern.search(name) for pattern in self._white)
+            if wanted and not any(pattern.search(name) for pattern in self._black):
+                logger.info("%s: %.5g", name, value)
+        self._values = {}

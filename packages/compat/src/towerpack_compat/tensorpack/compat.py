@@ -1,0 +1,29 @@
+"""`tensorpack.compat`: TensorFlow's version and first interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["backport_tensor_spec", "is_tfv2"]
+
+__git_version__ = "v0.11"
+
+
+def is_tfv2() -> bool:
+    """Returns whether programs see TensorFlow 2's interface; they see the first one."""
+    return False
+
+
+def backport_tensor_spec() -> Any:
+    """Returns `tf.TensorSpec`."""
+    import tensorflow
+
+    return tensorflow.TensorSpec
+
+
+def __getattr__(name: str) -> Any:
+    if name == "tfv1":
+        from ..tensorflow1 import tensorflow as first
+
+        return first()
+    raise AttributeError(name)

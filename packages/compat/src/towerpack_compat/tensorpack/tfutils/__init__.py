@@ -1,0 +1,1 @@
+"""`tensorpack.tfutils`, where meanings differ from Towerpack's."""

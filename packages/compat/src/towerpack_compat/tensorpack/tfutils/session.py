@@ -1,0 +1,283 @@
+"""How a session is made, and where its variables get their values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+import towerpack_trainers as trainers
+from towerpack_callbacks.checkpoint import load_variables
+
+from ..utils import logger
+
+__all__ = [
+    "ChainInit",
+    "DictRestore",
+    "JustCurrentSession",
+    "NewSessionCreator",
+    "ReuseSessionCreator",
+    "SaverRestore",
+    "SaverRestoreRelaxed",
+    "SessionCreatorAdapter",
+    "SessionInit",
+    "SessionUpdate",
+    "SmartInit",
+    "get_default_sess_config",
+    "get_model_loader",
+]
+
+
+def get_default_sess_config(mem_fraction: float | None = None) -> tf.ConfigProto:
+    """Returns the options of a session.
+
+    Args:
+        mem_fraction: the share of a GPU's memory to take; None: as it is needed.
+    """
+    config = trainers.default_session_config([])
+    config.allow_soft_placement = True
+    if mem_fraction is not None:
+        config.gpu_options.per_process_gpu_memory_fraction = mem_fraction
+    return config
+
+
+class NewSessionCreator(tf.train.SessionCreator):
+    """Makes a session.
+
+    Args:
+        target: of the session.
+        config: its options; None: `get_default_sess_config()`.
+    """
+
+    def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
+        self.target, self.user_provided_config = target, config is not None
+        self.config = get_default_sess_config() if config is None else config
+
+    def create_session(self) -> tf.Session:
+        """Makes the session, and initializes the graph's variables in it."""
+        sess = tf.Session(target=self.target, config=self.config)
+        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()])
+        return sess
+
+
+class ReuseSessionCreator(tf.train.SessionCreator):
+    """Returns a session that is there.
+
+    Args:
+        sess: the session.
+    """
+
+    def __init__(self, sess: tf.Session) -> None:
+        self.sess = sess
+
+    def create_session(self) -> tf.Session:
+        """Returns the session."""
+        return self.sess
+
+
+class SessionCreatorAdapter(tf.train.SessionCreator):
+    """Changes the session that another creator makes.
+
+    Args:
+        session_creator: the other one.
+        func: takes the session, and returns another one.
+    """
+
+    def __init__(self, session_creator: Any, func: Any) -> None:
+        self._creator, self._func = session_creator, func
+
+    def create_session(self) -> Any:
+        """Makes the session, and changes it."""
+        return self._func(self._creator.create_session())
+
+
+class SessionInit(trainers.SessionInit):
+    """Gives variables their values; override `_setup_graph` and `_run_init`."""
+
+    def init(self, sess: tf.Session) -> None:
+        """Adds ops and assigns the values."""
+        self._setup_graph()
+        self._run_init(sess)
+
+    def _setup_graph(self) -> None:
+        """Adds ops to the graph, before it is final."""
+
+    def _run_init(self, sess: tf.Session) -> None:
+        """Assigns values to the variables."""
+
+    def restore(self, sess: tf.Session) -> None:
+        self._run_init(sess)
+
+
+class JustCurrentSession(SessionInit):
+    """Leaves all values as they are."""
+
+
+class ChainInit(SessionInit):
+    """Applies several, one after the other.
+
+    Args:
+        sess_inits: the list.
+    """
+
+    def __init__(self, sess_inits: Sequence[SessionInit]) -> None:
+        self.inits = list(sess_inits)
+
+    def _setup_graph(self) -> None:
+        for each in self.inits:
+            each._setup_graph()
+
+    def _run_init(self, sess: tf.Session) -> None:
+        for each in self.inits:
+            each._run_init(sess)
+
+
+class SaverRestore(SessionInit):
+    """Restores what a checkpoint has; the rest is logged, and keeps its initial values.
+
+    Args:
+        model_path: a checkpoint of TensorFlow or Towerpack, or a file named `checkpoint`.
+        prefix: a scope that the names of the graph have before those of the checkpoint.
+        ignore: names of variables to leave alone.
+    """
+
+    _relaxed = False
+
+    def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
+        from .variables import get_checkpoint_path
+
+        self.path = get_checkpoint_path(model_path)
+        self.prefix, self.ignore = prefix, [name.removesuffix(":0") for name in ignore]
+
+    def _run_init(self, sess: tf.Session) -> None:
+        logger.info("Restoring checkpoint from %s ...", self.path)
+        values = {name: value for name, value in load_variables(self.path).items() if name not in self.ignore}
+        scope = f"{self.prefix}/" if self.prefix else ""
+        _assign(sess, {scope + name: value for name, value in values.items()}, "checkpoint", self._relaxed)
+
+
+class SaverRestoreRelaxed(SaverRestore):
+    """As `SaverRestore`, but a value of another shape is left out with a warning."""
+
+    _relaxed = True
+
+
+class DictRestore(SessionInit):
+    """Restores variables from a dictionary.
+
+    Args:
+        variable_dict: arrays by the names of variables.
+        ignore_mismatch: leave out arrays of another shape, with a warning.
+    """
+
+    def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
+        assert isinstance(variable_dict, dict), type(variable_dict)
+        self._prms = {name.removesuffix(":0"): value for name, value in variable_dict.items()}
+        self._ignore_mismatch = ignore_mismatch
+
+    def _run_init(self, sess: tf.Session) -> None:
+        _assign(sess, self._prms, "dict", self._ignore_mismatch)
+
+
+# What optimizers and trainers make besides the model; that it is missing is nothing to log.
+_OF_TRAINING = ("/Adam", "/Adam_1", "/Momentum", "/AccumGrad", "/RMSProp", "/RMSProp_1", "beta1_power", "beta2_power")
+_OF_TRAINING_TOO = ("EMA_summary/", "global_step", "learning_rate", "queue_size", "apply_gradients/")
+
+
+def _assign(sess: tf.Session, values: Mapping[str, Any], source: str, relaxed: bool) -> None:
+    variables = {variable.op.name: variable for variable in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    found = [name for name in variables if name in values]
+    missing = [name for name in variables if name not in values and not _is_of_training(name)]
+    unused = [name for name in values if name not in variables and not _is_of_training(name)]
+    if missing:
+        logger.warn("The following variables are in the graph, but not found in the %s: %s", source, ", ".join(sorted(missing)))
+    if unused:
+        logger.warn("The following variables are in the %s, but not found in the graph: %s", source, ", ".join(sorted(unused)))
+    SessionUpdate(sess, [variables[name] for name in found], relaxed).update({name: values[name] for name in found})
+
+
+def _is_of_training(name: str) -> bool:
+    return name.endswith(_OF_TRAINING) or any(part in name for part in _OF_TRAINING_TOO)
+
+
+class SessionUpdate:
+    """Assigns values to variables of a session.
+
+    Args:
+        sess: the session.
+        vars_to_update: the variables.
+        ignore_mismatch: leave out values of another shape, with a warning.
+    """
+
+    def __init__(self, sess: tf.Session, vars_to_update: Sequence[Any], ignore_mismatch: bool = False) -> None:
+        self.sess, self.name_map = sess, {variable.op.name: variable for variable in vars_to_update}
+        self.ignore_mismatch = ignore_mismatch
+
+    def update(self, prms: Mapping[str, Any]) -> None:
+        """Assigns values, by the names of the variables."""
+        for name, value in prms.items():
+            variable = self.name_map[name.removesuffix(":0")]
+            fitted = self.relaxed_value_for_var(value, variable, self.ignore_mismatch)
+            if fitted is not None:
+                variable.load(fitted, self.sess)
+
+    @staticmethod
+    def relaxed_value_for_var(value: Any, var: Any, ignore_mismatch: bool = False) -> np.ndarray | None:
+        """Returns a value in the shape and dtype of a variable.
+
+        Returns:
+            None where it has another shape and that is to be ignored.
+
+        Raises:
+            ValueError: it has another number of elements, or a dtype that would lose digits.
+        """
+        array, name, shape = np.asarray(value), var.op.name, tuple(var.shape.as_list())
+        if array.shape != shape:
+            message = f"Variable {name} has shape {shape}, and the value {array.shape}"
+            if array.size != np.prod(shape, dtype=int):
+                if ignore_mismatch:
+                    logger.warn("%s: it is left out.", message)
+                    return None
+                raise ValueError(f"{message}: cannot load the value.")
+            logger.warn("%s: the value is reshaped.", message)
+            array = array.reshape(shape)
+        wanted = np.dtype(var.dtype.base_dtype.as_numpy_dtype)
+        if array.dtype != wanted:
+            kinds = (array.dtype.kind, wanted.kind)
+            if kinds not in {("f", "f"), ("i", "i"), ("u", "u"), ("i", "u"), ("u", "i"), ("V", "f")}:
+                raise ValueError(f"Variable {name} is of {wanted}, and the value of {array.dtype}: cannot load it.")
+            logger.warn("Variable %s is of %s: the value of %s is cast.", name, wanted, array.dtype)
+            array = array.astype(wanted)
+        return array
+
+
+def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
+    """Returns the `SessionInit` that fits: of a checkpoint, an `.npz` or `.npy` file, a dict, a list, or nothing.
+
+    Args:
+        obj: one of these.
+        ignore_mismatch: leave out values of another shape, with a warning.
+    """
+    if not obj:
+        return JustCurrentSession()
+    if isinstance(obj, SessionInit):
+        return obj
+    if isinstance(obj, list):
+        return ChainInit([SmartInit(each, ignore_mismatch=ignore_mismatch) for each in obj])
+    if isinstance(obj, dict):
+        return DictRestore(obj, ignore_mismatch)
+    path = os.path.expanduser(os.fspath(obj))
+    if path.endswith(".npy"):
+        # A dict of arrays in a file is a pickle: Tensorpack's model zoo has such files.
+        return DictRestore(np.load(path, encoding="latin1", allow_pickle=True).item(), ignore_mismatch)
+    if path.endswith(".npz"):
+        with np.load(path) as arrays:
+            return DictRestore(dict(arrays), ignore_mismatch)
+    return (SaverRestoreRelaxed if ignore_mismatch else SaverRestore)(path)
+
+
+def get_model_loader(filename: str) -> SessionInit:
+    """Returns `SmartInit(filename)`."""
+    return SmartInit(filename)

@@ -1,0 +1,101 @@
+"""`tensorpack.tfutils.varmanip`: checkpoints and the values of variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from towerpack_callbacks.checkpoint import load_variables
+
+from ..utils import logger
+
+__all__ = [
+    "dump_session_params",
+    "get_all_checkpoints",
+    "get_checkpoint_path",
+    "get_savename_from_varname",
+    "is_training_name",
+    "load_checkpoint_vars",
+    "load_chkpt_vars",
+    "save_checkpoint_vars",
+    "save_chkpt_vars",
+]
+
+
+def get_savename_from_varname(
+    varname: str, varname_prefix: str | None = None, savename_prefix: str | None = None
+) -> str:
+    """Returns the name that a variable has in a checkpoint."""
+    name = varname.removeprefix(f"{varname_prefix}/") if varname_prefix else varname
+    return f"{savename_prefix}/{name}" if savename_prefix else name
+
+
+def is_training_name(name: str) -> bool:
+    """Returns whether a variable is of the training alone, such as an optimizer's."""
+    from .session import _is_of_training
+
+    return _is_of_training(name.removesuffix(":0"))
+
+
+def get_checkpoint_path(path: Any) -> str:
+    """Returns the path of a checkpoint, for the file `checkpoint`, one of its files, or the path itself.
+
+    Raises:
+        FileNotFoundError: there is no such checkpoint.
+    """
+    text = os.path.expanduser(os.fspath(path))
+    if os.path.basename(text) == "checkpoint":
+        found = tf.train.latest_checkpoint(os.path.dirname(text) or ".")
+        if found is None:
+            raise FileNotFoundError(f"{text} names no checkpoint that is there.")
+        return str(found)
+    for ending in (".index", ".meta"):
+        text = text.removesuffix(ending)
+    if ".data-" in os.path.basename(text):
+        text = text[: text.rindex(".data-")]
+    if not (os.path.exists(text) or os.path.exists(f"{text}.index")):
+        raise FileNotFoundError(f"There is no checkpoint {text}.")
+    return text
+
+
+def get_all_checkpoints(dir: str, prefix: str = "model") -> list[tuple[str, int]]:
+    """Returns the checkpoints of a directory, as pairs of path and step, the newest first."""
+    steps = []
+    for index in Path(dir).glob(f"{prefix}-*.index"):
+        step = index.name.removeprefix(f"{prefix}-").removesuffix(".index")
+        if step.isdigit():
+            steps.append((str(index).removesuffix(".index"), int(step)))
+    return sorted(steps, key=lambda pair: pair[1], reverse=True)
+
+
+def dump_session_params(path: str) -> None:
+    """Writes the model's variables of the default session to an `.npz` file."""
+    variables = [*tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES), *tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)]
+    chosen = {variable.name: variable for variable in variables}
+    save_checkpoint_vars(tf.get_default_session().run(chosen), path)
+
+
+def save_checkpoint_vars(dic: Mapping[str, Any], path: str) -> None:
+    """Writes variables to an `.npz` file, or to a TensorFlow checkpoint if the path ends otherwise."""
+    values = {name.removesuffix(":0"): value for name, value in dic.items()}
+    logger.info("Variables to save to %s: %s", path, ", ".join(sorted(values)))
+    if path.endswith(".npz"):
+        np.savez_compressed(path, **values)
+        return
+    with tf.Graph().as_default(), tf.Session() as sess:
+        for name, value in values.items():
+            tf.get_variable(name, initializer=tf.constant(value))
+        sess.run(tf.global_variables_initializer())
+        tf.train.Saver().save(sess, path, write_meta_graph=False)
+
+
+def load_checkpoint_vars(path: str) -> dict[str, Any]:
+    """Returns the variables of a checkpoint, by their names."""
+    return dict(load_variables(get_checkpoint_path(path)))
+
+
+load_chkpt_vars, save_chkpt_vars = load_checkpoint_vars, save_checkpoint_vars

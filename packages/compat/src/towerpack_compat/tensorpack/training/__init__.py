@@ -1,0 +1,72 @@
+"""Trainers that are made without a configuration, as Tensorpack's are, and build in the default graph."""
+
+from ._config import (
+    AutoResumeTrainConfig,
+    ModelDesc,
+    ModelDescBase,
+    TrainConfig,
+    apply_default_prefetch,
+    launch_train_with_config,
+)
+from ._graph_builder import DataParallelBuilder, GraphBuilder, LeastLoadedDeviceSetter
+from ._single_cost import (
+    AsyncMultiGPUTrainer,
+    BytePSTrainer,
+    DistributedTrainerParameterServer,
+    DistributedTrainerReplicated,
+    HorovodTrainer,
+    NoOpTrainer,
+    QueueInputTrainer,
+    SimpleTrainer,
+    SingleCostTrainer,
+    SyncMultiGPUTrainer,
+    SyncMultiGPUTrainerParameterServer,
+    SyncMultiGPUTrainerReplicated,
+)
+from ._towers import (
+    BaseTowerContext,
+    PredictTowerContext,
+    TowerContext,
+    TowerFunc,
+    TowerFuncWrapper,
+    TowerTensorHandle,
+    TowerTensorHandles,
+    TrainTowerContext,
+    get_current_tower_context,
+)
+from ._trainer import TowerTrainer, Trainer
+
+__all__ = [
+    "AsyncMultiGPUTrainer",
+    "AutoResumeTrainConfig",
+    "BaseTowerContext",
+    "BytePSTrainer",
+    "DataParallelBuilder",
+    "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated",
+    "GraphBuilder",
+    "HorovodTrainer",
+    "LeastLoadedDeviceSetter",
+    "ModelDesc",
+    "ModelDescBase",
+    "NoOpTrainer",
+    "PredictTowerContext",
+    "QueueInputTrainer",
+    "SimpleTrainer",
+    "SingleCostTrainer",
+    "SyncMultiGPUTrainer",
+    "SyncMultiGPUTrainerParameterServer",
+    "SyncMultiGPUTrainerReplicated",
+    "TowerContext",
+    "TowerFunc",
+    "TowerFuncWrapper",
+    "TowerTensorHandle",
+    "TowerTensorHandles",
+    "TowerTrainer",
+    "TrainConfig",
+    "TrainTowerContext",
+    "Trainer",
+    "apply_default_prefetch",
+    "get_current_tower_context",
+    "launch_train_with_config",
+]

@@ -1,0 +1,199 @@
+"""`TrainConfig`, which can be changed until the training begins, and `launch_train_with_config`."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+from towerpack_inputsource import FeedInput, InputSource, QueueInput, StagingInput
+
+from ..callbacks import JSONWriter
+from ..tfutils.session import NewSessionCreator, SaverRestore
+from ..utils import logger
+from ._single_cost import SimpleTrainer, SingleCostTrainer
+from ._towers import get_current_tower_context
+
+__all__ = [
+    "AutoResumeTrainConfig",
+    "ModelDesc",
+    "ModelDescBase",
+    "TrainConfig",
+    "apply_default_prefetch",
+    "launch_train_with_config",
+]
+
+
+class ModelDescBase:
+    """Describes a model: its inputs, and the function that builds a replica."""
+
+    @functools.cached_property
+    def _signature(self) -> list[tf.TensorSpec]:
+        with tf.Graph().as_default():  # for placeholders
+            inputs = self.inputs()
+            return [tf.TensorSpec(each.shape, each.dtype, each.name.removesuffix(":0")) for each in inputs]
+
+    def get_input_signature(self) -> list[tf.TensorSpec]:
+        """Returns the inputs as specs, also where `inputs()` returns placeholders."""
+        return list(self._signature)
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the inputs."""
+        return [spec.name for spec in self._signature]
+
+    def inputs(self) -> Sequence[Any]:
+        """Returns a `tf.TensorSpec` or a placeholder for each input."""
+        raise NotImplementedError
+
+    def build_graph(self, *args: Any) -> Any:
+        """Builds a replica."""
+        raise NotImplementedError
+
+    @property
+    def training(self) -> bool:
+        """Whether the replica being built trains."""
+        context = get_current_tower_context()
+        return context is not None and context.is_training
+
+
+class ModelDesc(ModelDescBase):
+    """Describes a model of one cost, which `build_graph` returns, and one optimizer."""
+
+    @functools.cached_property
+    def _optimizer(self) -> tf.train.Optimizer:
+        made = self.optimizer()
+        assert isinstance(made, tf.train.Optimizer), f"optimizer() must return a tf.train.Optimizer, not {made!r}"
+        return made
+
+    def get_optimizer(self) -> tf.train.Optimizer:
+        """Returns the optimizer, made at the first call."""
+        return self._optimizer
+
+    def optimizer(self) -> tf.train.Optimizer:
+        """Makes the optimizer."""
+        raise NotImplementedError
+
+
+class TrainConfig:
+    """The arguments of a training. Its attributes can be set until `launch_train_with_config`.
+
+    Args:
+        dataflow: the data, as a DataFlow.
+        data: the data, as an `InputSource`.
+        model: the model.
+        callbacks: the callbacks.
+        extra_callbacks: further ones; None: the default ones.
+        monitors: the monitors; None: the default ones.
+        session_creator: makes the session.
+        session_config: options of the session.
+        session_init: where the values of variables come from.
+        starting_epoch: the first epoch.
+        steps_per_epoch: steps of an epoch; None: the size of the data.
+        max_epoch: the last epoch.
+        nr_tower: of older releases: how many towers.
+        tower: of older releases: the towers.
+    """
+
+    def __init__(
+        self,
+        dataflow: Any = None,
+        data: InputSource | None = None,
+        model: ModelDescBase | None = None,
+        callbacks: list[Any] | None = None,
+        extra_callbacks: list[Any] | None = None,
+        monitors: list[Any] | None = None,
+        session_creator: Any = None,
+        session_config: Any = None,
+        session_init: Any = None,
+        starting_epoch: int = 1,
+        steps_per_epoch: int | None = None,
+        max_epoch: int = 99999,
+        **older: Any,
+    ) -> None:
+        assert data is None or dataflow is None, "dataflow and data cannot be both presented in TrainConfig!"
+        assert session_creator is None or session_config is None, (
+            "Cannot set both session_creator and session_config!"
+        )
+        self.dataflow, self.data, self.model = dataflow, data, model
+        self.callbacks, self.extra_callbacks, self.monitors = callbacks, extra_callbacks, monitors
+        self.session_init = session_init
+        self.session_creator = session_creator or NewSessionCreator(config=session_config)
+        if steps_per_epoch is None:
+            steps_per_epoch = len(dataflow) if dataflow is not None else data.size() if data is not None else None
+        assert steps_per_epoch is not None, (
+            "You must set `TrainConfig(steps_per_epoch)` if the size of your input is not available."
+        )
+        self.steps_per_epoch = int(steps_per_epoch)
+        self.starting_epoch, self.max_epoch = int(starting_epoch), int(max_epoch)
+        if "nr_tower" in older:
+            self.nr_tower = older.pop("nr_tower")
+            self.tower = list(range(self.nr_tower))
+        self.tower = older.pop("tower", getattr(self, "tower", [0]))
+        if older:
+            raise TypeError(f"TrainConfig received unknown arguments: {', '.join(older)}.")
+
+
+class AutoResumeTrainConfig(TrainConfig):
+    """A `TrainConfig` that goes on from what the logger's directory has.
+
+    Args:
+        always_resume: whether that comes before `session_init=` and `starting_epoch=`.
+        arguments: those of `TrainConfig`.
+    """
+
+    def __init__(self, always_resume: bool = True, **arguments: Any) -> None:
+        if always_resume or arguments.get("session_init") is None:
+            found = self.get_sessinit_resume(str(logger.directory()))
+            arguments.update({} if found is None else {"session_init": found})
+        if always_resume or arguments.get("starting_epoch") is None:
+            epoch = JSONWriter.load_existing_epoch_number()
+            arguments.update({} if epoch is None else {"starting_epoch": epoch + 1})
+        super().__init__(**arguments)
+
+    @staticmethod
+    def get_sessinit_resume(dir: str) -> SaverRestore | None:
+        """Returns what restores the newest checkpoint of a directory; None if there is none."""
+        path = os.path.join(dir, "checkpoint")
+        return SaverRestore(path) if tf.train.latest_checkpoint(dir) is not None else None
+
+
+def apply_default_prefetch(input_source_or_dataflow: Any, trainer: Any) -> InputSource:
+    """Returns an input source for a flow: one that prefetches for several towers, and feeds for one."""
+    if isinstance(input_source_or_dataflow, InputSource):
+        source = input_source_or_dataflow
+    elif type(trainer) is SimpleTrainer:
+        source = FeedInput(input_source_or_dataflow)
+    else:
+        source = QueueInput(input_source_or_dataflow)
+    if len(getattr(trainer, "devices", ())) > 1 and isinstance(source, QueueInput):
+        source = StagingInput(source)
+    return source
+
+
+def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
+    """Trains as a configuration says.
+
+    Args:
+        config: the configuration.
+        trainer: the trainer, made without one.
+    """
+    assert isinstance(trainer, SingleCostTrainer), trainer
+    assert isinstance(config, TrainConfig), config
+    assert config.model is not None
+    assert config.dataflow is not None or config.data is not None
+    model = config.model
+    source = apply_default_prefetch(config.data or config.dataflow, trainer)
+    trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
+    trainer.train_with_defaults(
+        callbacks=config.callbacks,
+        monitors=config.monitors,
+        session_creator=config.session_creator,
+        session_init=config.session_init,
+        steps_per_epoch=config.steps_per_epoch,
+        starting_epoch=config.starting_epoch,
+        max_epoch=config.max_epoch,
+        extra_callbacks=config.extra_callbacks,
+    )

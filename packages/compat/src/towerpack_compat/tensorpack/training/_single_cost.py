@@ -1,0 +1,163 @@
+"""Trainers of one cost: `setup_graph(signature, input, cost, optimizer)`, then `train`."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+import tensorflow.compat.v1 as tf
+import towerpack_trainers as trainers
+from towerpack_inputsource import InputSource
+
+from ..._errors import NoCounterpartError, page
+from ._devices import device_names
+from ._towers import TowerFunc
+from ._trainer import TowerTrainer
+
+__all__ = [
+    "AsyncMultiGPUTrainer",
+    "BytePSTrainer",
+    "DistributedTrainerParameterServer",
+    "DistributedTrainerReplicated",
+    "HorovodTrainer",
+    "NoOpTrainer",
+    "QueueInputTrainer",
+    "SimpleTrainer",
+    "SingleCostTrainer",
+    "SyncMultiGPUTrainer",
+    "SyncMultiGPUTrainerParameterServer",
+    "SyncMultiGPUTrainerReplicated",
+]
+
+
+class SingleCostTrainer(TowerTrainer, abc.ABC):
+    """Trains by one cost and one optimizer; subclasses make the builder that places the towers."""
+
+    def setup_graph(  # type: ignore[override]
+        self,
+        input_signature: Sequence[tf.TensorSpec],
+        input: InputSource,
+        get_cost_fn: Callable[..., tf.Tensor],
+        get_opt_fn: Callable[[], tf.train.Optimizer],
+    ) -> None:
+        """Builds the graph.
+
+        Args:
+            input_signature: the inputs.
+            input: brings them into the graph.
+            get_cost_fn: builds a replica, and returns the cost.
+            get_opt_fn: makes the optimizer.
+        """
+        self.tower_func = TowerFunc(get_cost_fn, input_signature)
+        self.register_callback(input.setup(input_signature))
+        self.register_callback(self._setup_graph(input, self.tower_func, get_opt_fn) or [])
+
+    def _setup_graph(self, input: InputSource, get_cost_fn: TowerFunc, get_opt_fn: Callable[[], Any]) -> list[Any]:
+        builder = self._make_builder()
+        self.train_op = builder.build(get_cost_fn.inner, input.get_input_tensors, get_opt_fn)
+        return list(builder.callbacks())
+
+    @abc.abstractmethod
+    def _make_builder(self) -> Any:
+        """Returns what places the towers."""
+
+
+class SimpleTrainer(SingleCostTrainer):
+    """Trains on one device."""
+
+    def _make_builder(self) -> Any:
+        from towerpack_trainers.towers._single_device_builder import SingleDeviceBuilder  # noqa: PLC2701
+
+        return SingleDeviceBuilder()
+
+
+QueueInputTrainer = SimpleTrainer
+
+
+class NoOpTrainer(SimpleTrainer):
+    """Builds the graph, and runs callbacks alone."""
+
+    def run_step(self) -> None:
+        self.hooked_sess.run([])
+
+
+class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
+    """Trains towers that share their variables.
+
+    Args:
+        gpus: how many GPUs, or their numbers.
+        ps_device: where variables are: "cpu", or "gpu", which spreads them.
+    """
+
+    def __init__(self, gpus: int | Sequence[int], ps_device: str | None = None) -> None:
+        self.devices = device_names(gpus)
+        self._ps_device = ps_device or ("gpu" if len(self.devices) <= 2 else "cpu")
+        super().__init__()
+
+    def _make_builder(self) -> Any:
+        places = self.devices if self._ps_device == "gpu" else ["/cpu:0"]
+        return trainers.SyncMultiGPUParameterServerBuilder(self.devices, places)
+
+
+def SyncMultiGPUTrainer(gpus: int | Sequence[int]) -> SyncMultiGPUTrainerParameterServer:
+    """Returns the trainer of several GPUs that share variables on the CPU."""
+    return SyncMultiGPUTrainerParameterServer(gpus, ps_device="cpu")
+
+
+class AsyncMultiGPUTrainer(SingleCostTrainer):
+    """Trains towers out of step.
+
+    Args:
+        gpus: how many GPUs, or their numbers.
+        scale_gradient: whether gradients are divided by the number of towers.
+    """
+
+    def __init__(self, gpus: int | Sequence[int], scale_gradient: bool = True) -> None:
+        self.devices, self._scale = device_names(gpus), scale_gradient
+        super().__init__()
+
+    def _make_builder(self) -> Any:
+        return trainers.AsyncMultiGPUBuilder(self.devices, scale_gradient=self._scale)
+
+
+class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
+    """Trains towers that have copies of the variables.
+
+    Args:
+        gpus: how many GPUs, or their numbers.
+        average: whether gradients are averaged over the towers; if not, they are summed.
+        mode: how: "nccl", "hierarchical", "gpu" or "cpu". None chooses.
+    """
+
+    def __init__(self, gpus: int | Sequence[int], average: bool = True, mode: str | None = None) -> None:
+        self.devices, self._average = device_names(gpus), average
+        wanted = None if mode is None else mode.lower()
+        self._mode = wanted if wanted == "hierarchical" and len(self.devices) == 8 else None
+        super().__init__()
+
+    def _make_builder(self) -> Any:
+        kind = trainers.SyncMultiGPUReplicatedBuilder if self._average else _SummingBuilder
+        return kind(self.devices, self._mode)
+
+
+class _SummingBuilder(trainers.SyncMultiGPUReplicatedBuilder):
+    """Sums the gradients of the towers: the average of gradients that are as many times as large."""
+
+    def _scale(self, pairs: Any) -> Any:
+        return [(gradient * self._count, variable) for gradient, variable in super()._scale(pairs)]
+
+
+def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:
+    """Refuses: processes train together by `towerpack_trainers.DistributedTrainer`.
+
+    Raises:
+        NoCounterpartError: always.
+    """
+    raise NoCounterpartError(
+        "HorovodTrainer needs Horovod, which does not build beside this TensorFlow. Train over processes by "
+        f"towerpack_trainers.MPITrainer or DistributedTrainer: {page('#training-over-processes')}."
+    )
+
+
+BytePSTrainer = DistributedTrainerParameterServer = DistributedTrainerReplicated = HorovodTrainer

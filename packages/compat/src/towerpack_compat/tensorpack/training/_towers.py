@@ -1,0 +1,252 @@
+"""`tensorpack.tfutils.tower`: tower contexts, and functions that record each of their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+import towerpack_layers as layers
+import towerpack_trainers as trainers
+from towerpack_callbacks import MOVING_SUMMARIES
+
+__all__ = [
+    "BaseTowerContext",
+    "PredictTowerContext",
+    "TowerContext",
+    "TowerFunc",
+    "TowerFuncWrapper",
+    "TowerTensorHandle",
+    "TowerTensorHandles",
+    "TrainTowerContext",
+    "get_current_tower_context",
+]
+
+_NOT_OF_MAIN = (tf.GraphKeys.SUMMARIES, MOVING_SUMMARIES)
+_OF_TRAINING = (*_NOT_OF_MAIN, tf.GraphKeys.UPDATE_OPS)
+
+
+class BaseTowerContext:
+    """One replica of a model, as Tensorpack's layers and models see it."""
+
+    def __init__(self, inner: layers.TowerContext, total: int = 1, shares: bool = False) -> None:
+        self.inner, self.total, self._shares = inner, total, shares
+        self._lengths: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """The name scope."""
+        return self.inner.name
+
+    ns_name = name
+
+    @property
+    def vs_name(self) -> str:
+        """The variable scope."""
+        return self.inner.variable_scope
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the replica trains."""
+        return self.inner.is_training
+
+    @property
+    def index(self) -> int:
+        """The position among the training towers."""
+        return self.inner.index
+
+    @property
+    def is_main_training_tower(self) -> bool:
+        """Whether this is the first training tower."""
+        return self.inner.is_main_training_tower
+
+    @property
+    def has_own_variables(self) -> bool:
+        """Whether the replica makes trainable variables."""
+        return bool(self.vs_name) or (self.index == 0 and not self._shares)
+
+    def get_collection_in_tower(self, key: str) -> list[Any]:
+        """Returns the items that the replica added to a collection."""
+        return self.inner.get_collection_in_tower(key)
+
+    def __enter__(self) -> BaseTowerContext:
+        keys = () if self.is_main_training_tower else _NOT_OF_MAIN if self.is_training else _OF_TRAINING
+        self._lengths = {key: len(tf.get_collection_ref(key)) for key in keys}
+        self.inner.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.inner.__exit__(kind, error, trace)
+        for key, length in self._lengths.items():
+            del tf.get_collection_ref(key)[length:]
+
+
+def TrainTowerContext(
+    ns_name: str, vs_name: str = "", index: int = 0, total: int = 1
+) -> BaseTowerContext:
+    """Returns the context of a training tower."""
+    inner = layers.TowerContext(
+        ns_name, is_training=True, variable_scope=vs_name, index=index, num_towers=max(total, index + 1)
+    )
+    return BaseTowerContext(inner, total, bool(tf.get_variable_scope().reuse))
+
+
+def PredictTowerContext(ns_name: str, vs_name: str = "") -> BaseTowerContext:
+    """Returns the context of a tower that does not train."""
+    inner = layers.TowerContext(ns_name, is_training=False, variable_scope=vs_name)
+    return BaseTowerContext(inner, shares=bool(tf.get_variable_scope().reuse))
+
+
+def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseTowerContext:
+    """Returns the context that a tower function is called in.
+
+    Args:
+        tower_name: the name scope.
+        is_training: whether the tower trains.
+        vs_name: the variable scope.
+    """
+    return (TrainTowerContext if is_training else PredictTowerContext)(tower_name, vs_name)
+
+
+def get_current_tower_context() -> BaseTowerContext | None:
+    """Returns the context that is entered; None outside of one."""
+    inner = layers.get_current_tower_context()
+    if inner is None:
+        return None
+    return BaseTowerContext(inner, inner.num_towers, bool(tf.get_variable_scope().reuse))
+
+
+class TowerFunc:
+    """A function that builds one replica, and the record of its calls.
+
+    Args:
+        tower_fn: takes one tensor for each input.
+        input_signature: the inputs, a list of `tf.TensorSpec`.
+    """
+
+    def __new__(cls, tower_fn: Any, input_signature: Any = None) -> TowerFunc:
+        return tower_fn if isinstance(tower_fn, TowerFunc) else super().__new__(cls)
+
+    def __init__(self, tower_fn: Any, input_signature: Sequence[tf.TensorSpec] | None = None) -> None:
+        if tower_fn is self:
+            return
+        self._function: Callable[..., Any] = tower_fn
+        self.input_signature = list(input_signature or ())
+        self._handles: list[TowerTensorHandle] = []
+        # Towerpack's builders call this one, within contexts of theirs.
+        self.inner = trainers.TowerFunc(self._call, self.input_signature)
+        self.specs = self.inner.specs
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Builds one replica within the context that is entered."""
+        context = layers.get_current_tower_context()
+        assert context is not None, "Function must be called under TowerContext!"
+        output = self._call(*inputs)
+        by_name = {spec.name: tensor for spec, tensor in zip(self.specs, inputs)}
+        trained = tuple(tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES))
+        tower = trainers.Tower(context, by_name, output, tf.get_default_graph(), trained)
+        self.inner.towers.append(tower)
+        return output
+
+    def _call(self, *inputs: Any) -> Any:
+        output = self._function(*inputs)
+        context = get_current_tower_context()
+        assert context is not None
+        self._handles.append(TowerTensorHandle(context, inputs, output, self.input_signature))
+        return output
+
+    def build(self, context: layers.TowerContext, inputs: Sequence[tf.Tensor]) -> trainers.Tower:
+        """Builds one replica within a context of Towerpack."""
+        return self.inner.build(context, inputs)
+
+    @property
+    def training(self) -> list[trainers.Tower]:
+        """The training towers, as Towerpack has them."""
+        return self.inner.training
+
+    @property
+    def towers(self) -> TowerTensorHandles:
+        """The replicas, by their numbers or names."""
+        return TowerTensorHandles(self._handles)
+
+
+TowerFuncWrapper = TowerFunc
+
+
+class TowerTensorHandles:
+    """Replicas, found by their numbers or names."""
+
+    def __init__(self, handles: Sequence[TowerTensorHandle]) -> None:
+        self._handles = list(handles)
+
+    def __len__(self) -> int:
+        return len(self._handles)
+
+    def __iter__(self) -> Iterator[TowerTensorHandle]:
+        return iter(self._handles)
+
+    def __getitem__(self, name_or_index: int | str) -> TowerTensorHandle:
+        if isinstance(name_or_index, int):
+            return self._handles[name_or_index]
+        return {handle.ns_name: handle for handle in self._handles}[name_or_index]
+
+    def training(self) -> TowerTensorHandles:
+        """Returns those that train."""
+        return TowerTensorHandles([handle for handle in self._handles if handle.is_training])
+
+    def inference(self) -> TowerTensorHandles:
+        """Returns those that do not train."""
+        return TowerTensorHandles([handle for handle in self._handles if not handle.is_training])
+
+
+class TowerTensorHandle:
+    """One replica: its inputs, outputs, tensors and variables."""
+
+    def __init__(
+        self, context: BaseTowerContext, inputs: Sequence[Any], outputs: Any, signature: Sequence[Any] = ()
+    ) -> None:
+        self._context, self.inputs, self.outputs = context, list(inputs), outputs
+        self.input, self.output = self.inputs, outputs
+        self._by_name = {spec.name: tensor for spec, tensor in zip(signature, inputs)}
+        self.ns_name, self.vs_name, self.is_training = context.name, context.vs_name, context.is_training
+        self._graph = tf.get_default_graph()
+
+    def get_tensor(self, name: str) -> Any:
+        """Returns a tensor or variable of the replica, by its name without the tower's."""
+        plain = name.removesuffix(":0")
+        if plain in self._by_name:
+            return self._by_name[plain]
+        try:
+            return self._found(f"{self.ns_name}/{plain}" if self.ns_name else plain)
+        except KeyError:
+            return self.get_variable(plain)
+
+    __getitem__ = get_tensor
+
+    def get_tensors(self, names: Sequence[str]) -> list[Any]:
+        """Returns several tensors."""
+        return [self.get_tensor(name) for name in names]
+
+    def get_variable(self, name: str) -> Any:
+        """Returns the tensor of a variable, by its name without the tower's variable scope."""
+        plain = name.removesuffix(":0")
+        return self._found(f"{self.vs_name}/{plain}" if self.vs_name else plain)
+
+    def get_variables(self, names: Sequence[str]) -> list[Any]:
+        """Returns several variables."""
+        return [self.get_variable(name) for name in names]
+
+    def get_collection(self, key: str | None = None, name: str | None = None) -> list[Any]:
+        """Returns the items that the replica added to a collection."""
+        prefix = f"{self.ns_name}/" if self.ns_name else ""
+        items = self._graph.get_collection(key or name)
+        return [item for item in items if getattr(item, "name", "").startswith(prefix)]
+
+    def _found(self, name: str) -> Any:
+        for variable in self._graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
+            if variable.op.name == name:
+                return variable.value() if self._graph.finalized is False else variable
+        return self._graph.get_tensor_by_name(f"{name}:0")

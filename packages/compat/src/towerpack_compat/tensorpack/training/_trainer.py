@@ -1,0 +1,260 @@
+"""Trainers that are made empty, take a graph from the default graph, and get the rest by `train`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+import towerpack_trainers as trainers
+from towerpack_callbacks import Callbacks, LoopState, Monitors
+from towerpack_inputsource import InputSource
+from towerpack_trainers.config import RunPlan
+
+from ..._dry_run import limits
+from ..callbacks import Callback, DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from ..tfutils.session import JustCurrentSession, NewSessionCreator
+from ..utils import logger
+from ..predict import OnlinePredictor
+from ._devices import device_name
+from ._towers import PredictTowerContext, TowerFunc, TowerTensorHandle, TowerTensorHandles
+
+__all__ = ["InputCallback", "TowerTrainer", "Trainer"]
+
+
+class InputCallback(Callback):
+    """Stands for the callbacks that `InputSource.setup` returned; a trainer takes the source from it."""
+
+    _chief_only = False
+
+    def __init__(self, source: InputSource) -> None:
+        self.source = source
+
+
+class Trainer(trainers.Trainer):
+    """Runs steps until the last epoch is over; made without arguments, in the default graph.
+
+    Set `train_op`, or override `run_step`. Then call `train` or `train_with_defaults`.
+    """
+
+    def __new__(cls, *_arguments: Any, **_named: Any) -> Any:
+        self = super().__new__(cls)
+        self.graph = tf.get_default_graph()
+        return self
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def _start(self, config: trainers.TrainConfig | None, arguments: Mapping[str, Any]) -> None:
+        self.source, self.log_dir, self.seed = None, None, None
+        self.loop = LoopState(steps_per_epoch=0, max_epoch=1, starting_epoch=1)
+        self.monitors, self.callbacks = Monitors([], self.loop), Callbacks([])
+
+    def register_callback(self, callback: Any) -> bool:
+        """Adds a callback, or a list of them, before the user's own ones.
+
+        Returns:
+            Whether this process runs it: one that is for the chief alone is left out elsewhere.
+        """
+        if isinstance(callback, (list, tuple)):
+            return all([self.register_callback(each) for each in callback])
+        if isinstance(callback, InputCallback):
+            if self.source is None:
+                self.source = callback.source
+                return True
+            for hook in callback.source.hooks():
+                super().register_callback(_hook_callback(hook))
+            return True
+        if callback.chief_only and not self.is_chief:
+            logger.warn("Callback %s is chief-only, skipped.", callback)
+            return False
+        super().register_callback(callback)
+        return True
+
+    _register_callback = register_callback
+
+    def train(  # type: ignore[override]
+        self,
+        callbacks: Sequence[Any],
+        monitors: Sequence[Any],
+        session_creator: Any,
+        session_init: Any,
+        steps_per_epoch: int,
+        starting_epoch: int = 1,
+        max_epoch: int = 9999999,
+    ) -> None:
+        """Trains.
+
+        Args:
+            callbacks: the callbacks, in their order.
+            monitors: the monitors.
+            session_creator: such as `NewSessionCreator(config=...)`, whose options the session gets.
+            session_init: where the values of variables come from.
+            steps_per_epoch: the number of steps of an epoch.
+            starting_epoch: the first epoch.
+            max_epoch: the last epoch.
+        """
+        steps_per_epoch, max_epoch = limits(int(steps_per_epoch), starting_epoch, int(max_epoch))
+        self.config = trainers.TrainConfig(
+            callbacks=list(callbacks),
+            extra_callbacks=[],
+            monitors=list(monitors),
+            session_config=getattr(session_creator, "config", None),
+            session_init=session_init,
+            steps_per_epoch=steps_per_epoch,
+            starting_epoch=starting_epoch,
+            max_epoch=max_epoch,
+            log_dir=None,
+        )
+        source, seed = self.source, self.seed
+        self._follow(RunPlan.of(self.config, self.processes))
+        self.source, self.seed = source, self.seed if seed is None else seed
+        self.log_dir = None if logger.LOG_DIR is None else logger.directory()
+        with self.graph.as_default():
+            session_init._setup_graph()
+        super().train()
+
+    def train_with_defaults(
+        self,
+        _sentinel: None = None,
+        callbacks: Sequence[Any] | None = None,
+        monitors: Sequence[Any] | None = None,
+        session_creator: Any = None,
+        session_init: Any = None,
+        steps_per_epoch: int | None = None,
+        starting_epoch: int = 1,
+        max_epoch: int = 9999999,
+        extra_callbacks: Sequence[Any] | None = None,
+    ) -> None:
+        """Trains with the default callbacks and monitors besides; see `train`."""
+        assert _sentinel is None, "Please call `train_with_defaults` with keyword arguments only!"
+        assert steps_per_epoch is not None, "train_with_defaults needs steps_per_epoch="
+        extra = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
+        self.train(
+            [*copy.copy(callbacks or []), *extra],
+            DEFAULT_MONITORS() if monitors is None else monitors,
+            session_creator or NewSessionCreator(),
+            session_init or JustCurrentSession(),
+            steps_per_epoch,
+            starting_epoch,
+            max_epoch,
+        )
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps of an epoch."""
+        return self.loop.steps_per_epoch
+
+    @property
+    def starting_epoch(self) -> int:
+        """The first epoch of this run."""
+        return self.loop.starting_epoch
+
+    @property
+    def max_epoch(self) -> int | None:
+        """The last epoch."""
+        return self.loop.max_epoch
+
+
+def _hook_callback(hook: tf.train.SessionRunHook) -> Any:
+    from towerpack_callbacks import HookToCallback
+
+    return HookToCallback(hook)
+
+
+class _GiveSession(Callback):
+    """Gives predictors that were made before it the session."""
+
+    _chief_only = False
+
+    def __init__(self, predictors: list[Any]) -> None:
+        self._predictors = predictors
+
+    def _before_train(self) -> None:
+        for predictor in self._predictors:
+            predictor.sess = self.trainer.sess
+
+
+class TowerTrainer(Trainer, trainers.TowerTrainer):
+    """A trainer whose model is built by a tower function, so that it can be built again for predictions."""
+
+    _tower_function_set: TowerFunc | None = None
+
+    def _start(self, config: trainers.TrainConfig | None, arguments: Mapping[str, Any]) -> None:
+        super()._start(config, arguments)
+        self._evaluation_towers: list[Any] = []
+        self._predictors: list[Any] = []
+
+    @property
+    def tower_func(self) -> Any:
+        """The tower function; set it once, before building with it."""
+        return self._tower_function_set
+
+    @tower_func.setter
+    def tower_func(self, function: Any) -> None:
+        assert self._tower_function_set is None, "tower_func can only be set once"
+        self._tower_function_set = TowerFunc(function, getattr(function, "input_signature", ()))
+
+    def build_prediction_tower(
+        self, function: TowerFunc, name: str, device: int, take_inputs: Callable[[], Sequence[tf.Tensor]]
+    ) -> TowerTensorHandle:
+        """Builds a replica that does not train.
+
+        Args:
+            function: the tower function.
+            name: the name scope.
+            device: the number of a GPU, or -1 for the CPU; where there is no GPU, it is the CPU.
+            take_inputs: returns the tensors of the inputs, on that device.
+        """
+        scope = self._vs_name_for_predictor(device)
+        with (
+            tf.variable_scope(tf.get_variable_scope(), reuse=True),
+            tf.device(device_name(device)),
+            PredictTowerContext(name, scope),
+        ):
+            function(*take_inputs())
+        return function.towers[len(function.towers) - 1]
+
+    def _vs_name_for_predictor(self, device: int) -> str:
+        towers = self.towers.training()
+        return "" if not len(towers) else towers[device if 0 <= device < len(towers) else 0].vs_name
+
+    def get_predictor(  # type: ignore[override]
+        self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
+    ) -> Any:
+        """Makes a function from input arrays to output arrays, on a replica that does not train.
+
+        Args:
+            input_names: names of inputs or tensors.
+            output_names: names of tensors.
+            device: the number of a GPU, or -1 for the CPU.
+        """
+        name = f"tower-pred-{device}" if device >= 0 else "tower-pred-cpu"
+        try:
+            tower = self.towers[name]
+        except KeyError:
+            signature = self.input_signature
+            with tf.name_scope(None):
+                tower = self.build_prediction_tower(
+                    self.tower_func,
+                    name,
+                    device,
+                    lambda: [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in signature],
+                )
+        predictor = OnlinePredictor(tower.get_tensors(input_names), tower.get_tensors(output_names))
+        self._predictors.append(predictor)
+        return predictor
+
+    def _own_callbacks(self) -> list[Any]:
+        return [*trainers.Trainer._own_callbacks(self), _GiveSession(self._predictors)]
+
+    @property
+    def input_signature(self) -> list[tf.TensorSpec]:
+        """The inputs of a tower."""
+        return list(self.tower_func.input_signature)
+
+    @property
+    def towers(self) -> TowerTensorHandles:
+        """The replicas, by their numbers or names."""
+        return self.tower_func.towers

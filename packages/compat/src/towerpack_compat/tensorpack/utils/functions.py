@@ -1,0 +1,347 @@
+"""`tensorpack.utils`: functions that remember their results, environment, random numbers, time and files."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import itertools
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import logger
+
+__all__ = [
+    "IterSpeedCounter",
+    "Timer",
+    "call_only_once",
+    "change_env",
+    "change_gpu",
+    "download",
+    "dumps",
+    "execute_only_once",
+    "fix_rng_seed",
+    "get_data_format",
+    "get_dataset_path",
+    "get_nr_gpu",
+    "get_num_gpu",
+    "get_rng",
+    "get_tf_version_tuple",
+    "get_tqdm",
+    "get_tqdm_kwargs",
+    "humanize_time_delta",
+    "loads",
+    "log_once",
+    "map_arg",
+    "memoized",
+    "memoized_ignoreargs",
+    "memoized_method",
+    "mkdir_p",
+    "normpath",
+    "recursive_walk",
+    "timed_operation",
+]
+
+memoized = functools.cache
+
+
+def map_arg(**maps: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Returns a decorator that applies functions to arguments, by their names."""
+
+    def decorate(function: Any) -> Any:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind_partial(*args, **kwargs)
+            for name, change in maps.items():
+                if name in bound.arguments:
+                    bound.arguments[name] = change(bound.arguments[name])
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    return decorate
+
+
+def memoized_method(function: Any) -> Any:
+    """Makes a method compute its result once for each object and arguments."""
+    name = f"_MEMOIZED_{function.__name__}"
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        results = vars(self).setdefault(name, {})
+        key = (args, tuple(sorted(kwargs.items())))
+        if key not in results:
+            results[key] = function(self, *args, **kwargs)
+        return results[key]
+
+    return call
+
+
+def memoized_ignoreargs(function: Any) -> Any:
+    """Makes a function compute its result once, whatever its later arguments are."""
+    results: list[Any] = []
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not results:
+            results.append(function(*args, **kwargs))
+        return results[0]
+
+    return call
+
+
+def call_only_once(function: Any) -> Any:
+    """Makes a method fail when an object calls it a second time."""
+    name = f"_CALLED_{function.__name__}"
+
+    @functools.wraps(function)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        assert name not in vars(self), f"Method {type(self).__name__}.{function.__name__} can only be called once!"
+        vars(self)[name] = True
+        return function(self, *args, **kwargs)
+
+    return call
+
+
+@functools.cache
+def _logged(message: str, func: str) -> None:
+    getattr(logger, func)(message)
+
+
+def log_once(message: str, func: str = "info") -> None:
+    """Logs a message once."""
+    _logged(message, func)
+
+
+_executed: set[tuple[str, int]] = set()
+
+
+def execute_only_once() -> bool:
+    """Returns whether this is the first call in its line of code."""
+    frame = sys._getframe(1)
+    key = (frame.f_code.co_filename, frame.f_lineno)
+    if key in _executed:
+        return False
+    _executed.add(key)
+    return True
+
+
+def get_data_format(data_format: str, keras_mode: bool = True) -> str:
+    """Returns the name of a layout, as Keras (`channels_last`) or TensorFlow (`NHWC`) has it."""
+    first = data_format in ("NCHW", "channels_first")
+    if keras_mode:
+        return "channels_first" if first else "channels_last"
+    return "NCHW" if first else "NHWC"
+
+
+def get_tf_version_tuple() -> tuple[int, ...]:
+    """Returns the version of TensorFlow, major and minor."""
+    import tensorflow as tf
+
+    return tuple(map(int, tf.__version__.split(".")[:2]))
+
+
+@contextlib.contextmanager
+def change_env(name: str, val: str | None) -> Iterator[None]:
+    """Sets an environment variable within a block; None removes it."""
+    before = os.environ.get(name)
+    _set(name, val)
+    try:
+        yield
+    finally:
+        _set(name, before)
+
+
+def _set(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def change_gpu(val: Any) -> contextlib.AbstractContextManager[None]:
+    """Sets the visible GPUs within a block; -1 means none."""
+    return change_env("CUDA_VISIBLE_DEVICES", "" if str(val) == "-1" else str(val))
+
+
+def get_num_gpu() -> int:
+    """Returns the number of GPUs, as far as CUDA_VISIBLE_DEVICES shows them."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([each for each in visible.split(",") if each.strip() not in ("", "-1")])
+    return sum(1 for _ in Path("/proc/driver/nvidia/gpus").glob("*"))
+
+
+get_nr_gpu = get_num_gpu
+_rng_seed: int | None = None
+
+
+def fix_rng_seed(seed: int) -> None:
+    """Makes every later `get_rng` begin alike."""
+    global _rng_seed
+    _rng_seed = int(seed)
+
+
+def get_rng(obj: Any = None) -> np.random.RandomState:
+    """Returns a generator of random numbers, seeded by the system, or as `fix_rng_seed` says."""
+    return np.random.RandomState(_rng_seed)
+
+
+def get_tqdm_kwargs(**kwargs: Any) -> dict[str, Any]:
+    """Returns the settings of a progress bar."""
+    return {"smoothing": 0.5, "dynamic_ncols": True, "ascii": True, **kwargs}
+
+
+def get_tqdm(*args: Any, **kwargs: Any) -> Any:
+    """Returns a progress bar."""
+    from tqdm import tqdm
+
+    return tqdm(*args, **get_tqdm_kwargs(**kwargs))
+
+
+def humanize_time_delta(sec: float) -> str:
+    """Returns a duration in words.
+
+    Args:
+        sec: the duration in seconds.
+    """
+    if sec == 0:
+        return "0 second"
+    days, rest = divmod(sec, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, seconds = divmod(rest, 60)
+    last = sec if sec < 60 else int(seconds)
+    parts = zip((days, hours, minutes, last), ("day", "hour", "minute", "second"))
+    return " ".join(f"{value:.3g} {unit}{'s' if value > 1 else ''}" for value, unit in parts if value > 0)
+
+
+@contextlib.contextmanager
+def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
+    """Logs how long a block takes."""
+    assert msg
+    if log_start:
+        logger.info("Start %s ...", msg)
+    start = time.perf_counter()
+    yield
+    logger.info("%s finished, time:%.4f sec.", msg[0].upper() + msg[1:], time.perf_counter() - start)
+
+
+class Timer:
+    """Measures the time since it was made, less the time that it was paused."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins anew at zero."""
+        self._start, self._paused, self._pause_began = time.perf_counter(), 0.0, None
+
+    def seconds(self) -> float:
+        """Returns the time in seconds."""
+        end = time.perf_counter() if self._pause_began is None else self._pause_began
+        return end - self._start - self._paused
+
+    def pause(self) -> None:
+        """Stops the time."""
+        if self._pause_began is not None:
+            raise ValueError("Trying to pause a Timer that is already paused!")
+        self._pause_began: float | None = time.perf_counter()
+
+    def resume(self) -> None:
+        """Lets the time run on."""
+        if self._pause_began is None:
+            raise ValueError("Trying to resume a Timer that is not paused!")
+        self._paused += time.perf_counter() - self._pause_began
+        self._pause_began = None
+
+    def is_paused(self) -> bool:
+        """Returns whether the time is stopped."""
+        return self._pause_began is not None
+
+
+class IterSpeedCounter:
+    """Logs how many calls there are in a second.
+
+    Args:
+        print_every: log after so many calls.
+        name: what is counted.
+    """
+
+    def __init__(self, print_every: int, name: str | None = None) -> None:
+        self.print_every, self.name = int(print_every), name or "IterSpeed"
+        self.reset()
+
+    def reset(self) -> None:
+        """Begins anew."""
+        self._count, self._start = itertools.count(1), time.perf_counter()
+
+    def __call__(self) -> None:
+        number = next(self._count)
+        if number % self.print_every == 0:
+            logger.info("[%s] %.2f iter/sec", self.name, number / (time.perf_counter() - self._start))
+
+
+def mkdir_p(dirname: str) -> None:
+    """Makes a directory and those above it."""
+    if dirname:
+        os.makedirs(dirname, exist_ok=True)
+
+
+def download(url: str, dir: str, filename: str | None = None, expect_size: int | None = None) -> str:
+    """Downloads a file to a directory, unless it is there with the expected size, and returns its path.
+
+    Raises:
+        OSError: it cannot be had, or has another size.
+    """
+    mkdir_p(dir)
+    path = os.path.join(dir, filename or url.rpartition("/")[2])
+    if os.path.isfile(path) and os.path.getsize(path) == expect_size:
+        logger.info("File %s exists! Skip download.", path)
+        return path
+    urllib.request.urlretrieve(url, path)
+    size = os.path.getsize(path)
+    if expect_size is not None and size != expect_size:
+        raise OSError(f"{url} has {size} bytes, and {expect_size} are expected.")
+    return path
+
+
+def recursive_walk(rootdir: str) -> Iterator[str]:
+    """Yields the paths of all files below a directory."""
+    for folder, _, files in os.walk(rootdir):
+        for file in files:
+            yield os.path.join(folder, file)
+
+
+def get_dataset_path(*args: str) -> str:
+    """Returns a path below `$TENSORPACK_DATASET`, by default `~/tensorpack_data`."""
+    root = os.environ.get("TENSORPACK_DATASET") or os.path.join(os.path.expanduser("~"), "tensorpack_data")
+    os.makedirs(root, exist_ok=True)
+    return os.path.join(root, *args)
+
+
+def normpath(path: str) -> str:
+    """Returns a path in its shortest form; the address of a remote file as it is."""
+    return path if "://" in path else os.path.normpath(path)
+
+
+def dumps(obj: Any) -> bytes:
+    """Returns an object as bytes, by pickle."""
+    import pickle
+
+    return pickle.dumps(obj, protocol=-1)
+
+
+def loads(buf: Any) -> Any:
+    """Returns the object that `dumps` made bytes of. The bytes may run code: read none of strangers."""
+    import pickle
+
+    return pickle.loads(buf)

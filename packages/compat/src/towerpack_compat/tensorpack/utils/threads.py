@@ -1,0 +1,181 @@
+"""`tensorpack.utils.concurrency`: threads that can be stopped, and processes."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+__all__ = [
+    "DIE",
+    "LoopThread",
+    "ShareSessionThread",
+    "StoppableThread",
+    "enable_death_signal",
+    "ensure_proc_terminate",
+    "is_main_thread",
+    "mask_sigint",
+    "start_proc_mask_signal",
+    "subproc_call",
+]
+
+# Put into a queue, it ends the thread that reads there.
+DIE = object()
+_POLL_SECONDS = 0.2
+
+
+class StoppableThread(threading.Thread):
+    """A thread with an event that tells it to stop.
+
+    Args:
+        evt: the event; None makes one.
+    """
+
+    def __init__(self, evt: threading.Event | None = None) -> None:
+        super().__init__()
+        self._stop_evt = evt or threading.Event()
+
+    def stop(self) -> None:
+        """Tells the thread to stop."""
+        self._stop_evt.set()
+
+    def stopped(self) -> bool:
+        """Returns whether it is told to stop."""
+        return self._stop_evt.is_set()
+
+    def queue_put_stoppable(self, q: queue.Queue[Any], obj: Any) -> None:
+        """Puts an object into a queue; gives up when the thread is told to stop."""
+        while not self.stopped():
+            with contextlib.suppress(queue.Full):
+                return q.put(obj, timeout=_POLL_SECONDS)
+
+    def queue_get_stoppable(self, q: queue.Queue[Any]) -> Any:
+        """Takes an object from a queue; gives up, with None, when the thread is told to stop."""
+        while not self.stopped():
+            with contextlib.suppress(queue.Empty):
+                return q.get(timeout=_POLL_SECONDS)
+        return None
+
+
+class LoopThread(StoppableThread):
+    """A thread that calls a function until it is told to stop.
+
+    Args:
+        func: the function.
+        pausable: whether `pause` and `resume` work.
+    """
+
+    def __init__(self, func: Callable[[], Any], pausable: bool = True) -> None:
+        super().__init__()
+        self._func, self._lock = func, threading.Lock() if pausable else None
+        self.daemon = True
+
+    def run(self) -> None:
+        while not self.stopped():
+            with self._lock or contextlib.nullcontext():
+                pass
+            self._func()
+
+    def pause(self) -> None:
+        """Holds the loop after the call under way."""
+        assert self._lock is not None
+        self._lock.acquire()
+
+    def resume(self) -> None:
+        """Lets the loop go on."""
+        assert self._lock is not None
+        self._lock.release()
+
+
+class ShareSessionThread(threading.Thread):
+    """Runs a thread with the default session of the moment when it is started.
+
+    Args:
+        th: the thread.
+    """
+
+    def __init__(self, th: threading.Thread | None = None) -> None:
+        super().__init__()
+        self._th: Any = th
+        if th is not None:
+            self.name, self.daemon = th.name, th.daemon
+
+    @contextlib.contextmanager
+    def default_sess(self) -> Iterator[Any]:
+        """Makes that session the default one within a block."""
+        with self._sess.as_default():
+            yield self._sess
+
+    def start(self) -> None:
+        import tensorflow.compat.v1 as tf
+
+        self._sess = tf.get_default_session()
+        super().start()
+
+    def run(self) -> None:
+        assert self._th is not None
+        if self._sess is None:
+            return self._th.run()
+        with self._sess.as_default():
+            self._th.run()
+
+
+def is_main_thread() -> bool:
+    """Returns whether this is the main thread."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def ensure_proc_terminate(proc: Any) -> None:
+    """Ends processes when this one ends."""
+    for each in proc if isinstance(proc, Iterable) else [proc]:
+        atexit.register(_end, each)
+
+
+def _end(process: Any) -> None:
+    if process.is_alive():
+        process.terminate()
+        process.join()
+
+
+def enable_death_signal(_warn: bool = True) -> None:
+    """Ends this process when the one that has started it ends."""
+    import ctypes
+
+    death_signal = 1  # PR_SET_PDEATHSIG
+    ctypes.CDLL(None).prctl(death_signal, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def mask_sigint() -> Iterator[bool]:
+    """Ignores Ctrl-C within a block, where this is the main thread; gives whether it does."""
+    if not is_main_thread():
+        yield False
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield True
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def start_proc_mask_signal(proc: Any) -> None:
+    """Starts processes that Ctrl-C does not reach."""
+    with mask_sigint():
+        for each in proc if isinstance(proc, (list, tuple)) else [proc]:
+            each.start()
+
+
+def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
+    """Runs a command by the shell, and returns its output and exit status; -1 after the time limit."""
+    try:
+        done = subprocess.run(cmd, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        return error.output or b"", -1
+    return done.stdout, done.returncode
+
+
