@@ -31,6 +31,8 @@ def resolve(name: str) -> Any:
         InstallError: it needs a package that is not installed.
     """
     if name in own_names():
+        if own_names()[name] in ("tensorpack.input_source", "tensorpack.training", "tensorpack.callbacks"):
+            add_to_sources()
         return getattr(_imported(f"towerpack_compat.{own_names()[name]}", name), name)
     place = counterparts()[name]
     if place.startswith("#"):

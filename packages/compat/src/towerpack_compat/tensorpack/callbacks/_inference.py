@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 from towerpack_callbacks.metrics import BinaryStatistics, RatioCounter
-from towerpack_inputsource import FeedInput, InputSource
+from towerpack_inputsource import InputSource
 
 from ..._dry_run import EVALUATION_BATCHES, dry_run_steps
+from ..input_source import FeedInput
 from ..utils import logger
 from ._base import Callback
 

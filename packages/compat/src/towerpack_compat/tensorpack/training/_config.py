@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
-from towerpack_inputsource import FeedInput, InputSource, QueueInput, StagingInput
+from towerpack_inputsource import InputSource, StagingInput
 
 from ..callbacks import JSONWriter
+from ..input_source import FeedInput, QueueInput
 from ..tfutils.session import NewSessionCreator, SaverRestore
 from ..utils import logger
 from ._single_cost import SimpleTrainer, SingleCostTrainer

@@ -100,7 +100,7 @@ class Trainer(trainers.Trainer):
             callbacks=list(callbacks),
             extra_callbacks=[],
             monitors=list(monitors),
-            session_config=getattr(session_creator, "config", None),
+            session_config=self._options(session_creator),
             session_init=session_init,
             steps_per_epoch=steps_per_epoch,
             starting_epoch=starting_epoch,
@@ -114,6 +114,16 @@ class Trainer(trainers.Trainer):
         with self.graph.as_default():
             session_init._setup_graph()
         super().train()
+
+    def _options(self, creator: Any) -> tf.ConfigProto | None:
+        """Returns the options that a program has chosen for the session, with a device for each tower."""
+        if not getattr(creator, "user_provided_config", True):
+            return None
+        config = getattr(creator, "config", None)
+        towers = [name for name in self.devices if name.startswith("/cpu")]
+        if config is not None and len(towers) > 1:
+            config.device_count["CPU"] = len(towers)
+        return config
 
     def train_with_defaults(
         self,

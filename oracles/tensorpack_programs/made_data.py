@@ -1,0 +1,203 @@
+"""Small data in the formats that Tensorpack's examples read, made of scikit-learn's digits and random numbers."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import struct
+import tarfile
+import zipfile
+from pathlib import Path
+
+import cv2
+import numpy as np
+import scipy.io
+from sklearn.datasets import load_digits
+
+__all__ = ["make"]
+
+
+def make(folder: Path) -> None:
+    """Makes all data in a folder, unless they are there.
+
+    Args:
+        folder: `$TENSORPACK_DATASET` of the programs; further data are beside it.
+    """
+    if (folder / "complete").exists():
+        return
+    rng = np.random.default_rng(0)
+    _mnist(folder / "mnist_data")
+    _cifar(folder, rng)
+    _svhn(folder / "svhn_data", rng)
+    _imagenet(folder, rng)
+    _photographs(folder / "photographs", rng, 12, 200, 200)
+    _photographs(folder / "pairs", rng, 4, 256, 512)
+    for part in ("trainA", "trainB", "testA", "testB"):
+        _photographs(folder / "two_styles" / part, rng, 4, 256, 256)
+    _celeba(folder / "celeba", rng)
+    _edges(folder / "bsds500_data" / "BSR" / "BSDS500" / "data", rng)
+    _words(folder / "ptb_data", rng)
+    _speech(folder / "speech", rng)
+    _zip(folder / "coco.zip", rng)
+    _balloons(folder / "balloon", rng)
+    (folder / "corpus.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 2000)
+    (folder / "complete").touch()
+
+
+def _digits() -> tuple[np.ndarray, np.ndarray]:
+    digits = load_digits()
+    images = np.pad((np.kron(digits.images, np.ones((3, 3))) * 15.9).astype(np.uint8), ((0, 0), (2, 2), (2, 2)))
+    return images, digits.target.astype(np.uint8)
+
+
+def _mnist(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    images, labels = _digits()
+    for name, part in (("train", slice(1500)), ("t10k", slice(1500, None))):
+        _idx(folder / f"{name}-images-idx3-ubyte.gz", images[part], 2051)
+        _idx(folder / f"{name}-labels-idx1-ubyte.gz", labels[part], 2049)
+
+
+def _idx(path: Path, array: np.ndarray, magic: int) -> None:
+    header = struct.pack(">" + "I" * (1 + array.ndim), magic, *array.shape)
+    path.write_bytes(gzip.compress(header + array.tobytes()))
+
+
+def _cifar(root: Path, rng: np.random.Generator) -> None:
+    for count, inside, label_bytes in ((10, "cifar-10-batches-bin", 1), (100, "cifar-100-binary", 2)):
+        folder = root / f"cifar{count}_data"
+        (folder / inside).mkdir(parents=True)
+        names = [f"data_batch_{k}.bin" for k in range(1, 6)] + ["test_batch.bin"] if count == 10 else ["train.bin", "test.bin"]
+        for name in names:
+            records = rng.integers(0, 256, (200, label_bytes + 3072), dtype=np.uint8)
+            records[:, :label_bytes] = rng.integers(0, 10, (200, label_bytes))
+            (folder / inside / name).write_bytes(records.tobytes())
+        meta = "batches.meta.txt" if count == 10 else "fine_label_names.txt"
+        (folder / inside / meta).write_text("\n".join(f"class{k}" for k in range(count)) + "\n")
+        archive = "cifar-10-binary.tar.gz" if count == 10 else "cifar-100-binary.tar.gz"
+        with tarfile.open(folder / archive, "w:gz") as file:
+            file.add(folder / inside, inside)
+
+
+def _svhn(folder: Path, rng: np.random.Generator) -> None:
+    folder.mkdir(parents=True)
+    for part in ("train", "test", "extra"):
+        images = rng.integers(0, 256, (32, 32, 3, 300), dtype=np.uint8)
+        labels = rng.integers(1, 11, (300, 1), dtype=np.uint8)
+        scipy.io.savemat(folder / f"{part}_32x32.mat", {"X": images, "y": labels})
+
+
+def _imagenet(root: Path, rng: np.random.Generator) -> None:
+    meta = root / "ilsvrc_metadata"
+    meta.mkdir(parents=True)
+    synsets = [f"n{k:08d}" for k in range(1000)]
+    (meta / "synsets.txt").write_text("\n".join(synsets) + "\n")
+    (meta / "synset_words.txt").write_text("\n".join(f"{s} word{k}" for k, s in enumerate(synsets)) + "\n")
+    mean = rng.uniform(100, 130, (3, 256, 256)).astype(np.float32)
+    (meta / "imagenet_mean.binaryproto").write_bytes(_blob(mean))
+    train = [(f"{synsets[k % 4]}/{synsets[k % 4]}_{k}.JPEG", k % 4) for k in range(48)]
+    val = [(f"ILSVRC2012_val_{k + 1:08d}.JPEG", k % 4) for k in range(16)]
+    for part, files in (("train", train), ("val", val)):
+        (meta / f"{part}.txt").write_text("".join(f"{name} {label}\n" for name, label in files))
+        for name, _ in files:
+            path = root / "imagenet" / part / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            cv2.imwrite(str(path), _photograph(rng, 260, 300))
+    (meta / "test.txt").write_text("")
+
+
+def _blob(mean: np.ndarray) -> bytes:
+    """Returns Caffe's BlobProto of one image: its sizes and its data."""
+
+    def varint(value: int) -> bytes:
+        out = b""
+        while value > 127:
+            out, value = out + bytes([value & 127 | 128]), value >> 7
+        return out + bytes([value])
+
+    sizes = b"".join(bytes([number << 3]) + varint(size) for number, size in zip((1, 2, 3, 4), (1, *mean.shape)))
+    data = mean.astype("<f4").tobytes()
+    return sizes + b"\x2a" + varint(len(data)) + data
+
+
+def _photograph(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
+    small = rng.integers(0, 256, (height // 16 + 1, width // 16 + 1, 3), dtype=np.uint8)
+    return cv2.resize(small, (width, height), interpolation=cv2.INTER_CUBIC)
+
+
+def _photographs(folder: Path, rng: np.random.Generator, count: int, height: int, width: int) -> None:
+    folder.mkdir(parents=True)
+    for k in range(count):
+        cv2.imwrite(str(folder / f"{k:06d}.jpg"), _photograph(rng, height, width))
+
+
+def _celeba(folder: Path, rng: np.random.Generator) -> None:
+    _photographs(folder, rng, 80, 218, 178)
+    for path in sorted(folder.glob("*.jpg"), reverse=True):
+        path.rename(folder / f"{int(path.stem) + 1:06d}.jpg")
+    rows = [f"{k + 1:06d}.jpg {1 if k % 2 else -1} 1" for k in range(80)]
+    (folder / "list_attr_celeba.txt").write_text("80\nMale Young\n" + "\n".join(rows) + "\n")
+
+
+def _edges(folder: Path, rng: np.random.Generator) -> None:
+    for part in ("train", "test", "val"):
+        (folder / "groundTruth" / part).mkdir(parents=True)
+        _photographs(folder / "images" / part, rng, 8, 321, 481)
+        for path in (folder / "images" / part).glob("*.jpg"):
+            truths = np.empty((1, 3), object)
+            for k in range(3):
+                edges = (rng.random((321, 481)) > 0.98).astype(np.uint8)
+                truths[0, k] = {"Boundaries": edges, "Segmentation": edges}
+            scipy.io.savemat(folder / "groundTruth" / part / f"{path.stem}.mat", {"groundTruth": truths})
+
+
+def _words(folder: Path, rng: np.random.Generator) -> None:
+    folder.mkdir(parents=True)
+    for part in ("train", "valid", "test"):
+        words = rng.integers(0, 200, (400, 30))
+        text = "\n".join(" ".join(f"w{k}" for k in row) for row in words)
+        (folder / f"ptb.{part}.txt").write_text(text + "\n")
+
+
+def _speech(folder: Path, rng: np.random.Generator) -> None:
+    import lmdb
+    import msgpack
+    import msgpack_numpy
+
+    folder.mkdir(parents=True)
+    for part in ("train", "test"):
+        environment = lmdb.open(str(folder / f"{part}.lmdb"), subdir=False, map_size=2**26)
+        with environment.begin(write=True) as transaction:
+            keys = [f"{k:08d}".encode() for k in range(80)]
+            for key in keys:
+                point = [rng.normal(size=(60, 39)).astype(np.float32), rng.integers(0, 60, 8)]
+                transaction.put(key, msgpack.packb(point, use_bin_type=True, default=msgpack_numpy.encode))
+            transaction.put(b"__keys__", msgpack.packb(keys, use_bin_type=True))
+        environment.close()
+    with open(folder / "stats.data", "wb") as file:
+        pickle.dump((np.zeros(39, np.float32), np.ones(39, np.float32)), file)
+
+
+def _zip(path: Path, rng: np.random.Generator) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for k in range(40):
+            done, data = cv2.imencode(".jpg", _photograph(rng, 400, 420))
+            assert done
+            archive.writestr(f"train2017/{k:012d}.jpg", io.BytesIO(data.tobytes()).getvalue())
+
+
+def _balloons(folder: Path, rng: np.random.Generator) -> None:
+    import json
+
+    for part in ("train", "val"):
+        _photographs(folder / part, rng, 4, 300, 400)
+        regions = {}
+        for path in (folder / part).glob("*.jpg"):
+            shape = {"name": "polygon", "all_points_x": [50, 250, 250, 50], "all_points_y": [40, 40, 200, 200]}
+            regions[path.name] = {
+                "filename": path.name,
+                "size": path.stat().st_size,
+                "regions": {"0": {"shape_attributes": shape, "region_attributes": {}}},
+            }
+        (folder / part / "via_region_data.json").write_text(json.dumps(regions))

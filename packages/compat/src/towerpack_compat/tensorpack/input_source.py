@@ -1,0 +1,90 @@
+"""`tensorpack.input_source`: sources that cast components to the declared dtypes, as a fed session does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+import towerpack_inputsource as sources
+from towerpack_dataflow import DataFlow, MapData
+
+__all__ = ["BatchQueueInput", "FeedInput", "QueueInput"]
+
+
+class _Cast:
+    """Casts the components of a datapoint, once the inputs of the model are known."""
+
+    def __init__(self) -> None:
+        self._dtypes: list[np.dtype[Any]] | None = None
+
+    def declare(self, specs: Sequence[tf.TensorSpec]) -> None:
+        """Takes the dtypes of the model's inputs."""
+        self._dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in specs]
+
+    def __call__(self, datapoint: Any) -> Any:
+        if self._dtypes is None or len(datapoint) != len(self._dtypes) or isinstance(datapoint, dict):
+            return datapoint
+        return [_as(component, dtype) for component, dtype in zip(datapoint, self._dtypes)]
+
+
+def _as(component: Any, dtype: np.dtype[Any]) -> Any:
+    return component if dtype.kind == "O" else np.asarray(component, dtype)
+
+
+def _casting(flow: Any) -> tuple[Any, _Cast]:
+    cast = _Cast()
+    return (MapData(flow, cast) if isinstance(flow, DataFlow) else flow), cast
+
+
+class FeedInput(sources.FeedInput):  # type: ignore[misc]
+    """Feeds a datapoint with each run.
+
+    Args:
+        ds: the flow.
+        infinite: whether it starts over at the end.
+    """
+
+    def __init__(self, ds: Any, infinite: bool = True) -> None:
+        flow, self._cast = _casting(ds)
+        super().__init__(flow, infinite=infinite)
+
+    def setup(self, specs: Any) -> Any:
+        self._cast.declare(specs)
+        return super().setup(specs)
+
+
+class QueueInput(sources.QueueInput):  # type: ignore[misc]
+    """Prefetches datapoints into a queue.
+
+    Args:
+        ds: the flow.
+        queue: a queue of the program's own.
+    """
+
+    def __init__(self, ds: Any, queue: Any = None) -> None:
+        flow, self._cast = _casting(ds)
+        super().__init__(flow, queue=queue)
+
+    def setup(self, specs: Any) -> Any:
+        self._cast.declare(specs)
+        return super().setup(specs)
+
+
+class BatchQueueInput(sources.BatchQueueInput):  # type: ignore[misc]
+    """Prefetches single datapoints into a queue, and batches them as they are taken.
+
+    Args:
+        ds: the flow.
+        batch_size: the number of datapoints in a batch.
+        queue: of no effect: the queue is this source's own.
+    """
+
+    def __init__(self, ds: Any, batch_size: int, queue: Any = None) -> None:
+        flow, self._cast = _casting(ds)
+        super().__init__(flow, batch_size)
+
+    def setup(self, specs: Any) -> Any:
+        self._cast.declare(specs)
+        return super().setup(specs)
