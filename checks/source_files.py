@@ -10,7 +10,7 @@ from pathlib import Path
 __all__ = ["ROOT", "WHEELS", "Module", "modules", "report", "test_files"]
 
 ROOT = Path(__file__).resolve().parent.parent
-WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers")
+WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers", "compat")
 
 
 class Module:

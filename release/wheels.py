@@ -8,7 +8,7 @@ __all__ = ["PUBLIC_MODULES", "ROOT", "WHEELS", "package_of"]
 
 ROOT = Path(__file__).resolve().parent.parent
 # The first ones need none of the others.
-WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers")
+WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers", "compat")
 
 # Beside the root of each wheel. What a page tells users to import stands here.
 PUBLIC_MODULES = {

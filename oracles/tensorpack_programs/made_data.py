@@ -1,4 +1,4 @@
-"""Small data in the formats that Tensorpack's examples read, made of scikit-learn's digits and random numbers."""
+"""Small data in the formats that Tensorpack's examples read: digits and random numbers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def make(folder: Path) -> None:
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
     digits = load_digits()
-    images = np.pad((np.kron(digits.images, np.ones((3, 3))) * 15.9).astype(np.uint8), ((0, 0), (2, 2), (2, 2)))
+    images = np.pad(
+        (np.kron(digits.images, np.ones((3, 3))) * 15.9).astype(np.uint8), ((0, 0), (2, 2), (2, 2))
+    )
     return images, digits.target.astype(np.uint8)
 
 
@@ -68,7 +70,11 @@ def _cifar(root: Path, rng: np.random.Generator) -> None:
     for count, inside, label_bytes in ((10, "cifar-10-batches-bin", 1), (100, "cifar-100-binary", 2)):
         folder = root / f"cifar{count}_data"
         (folder / inside).mkdir(parents=True)
-        names = [f"data_batch_{k}.bin" for k in range(1, 6)] + ["test_batch.bin"] if count == 10 else ["train.bin", "test.bin"]
+        names = (
+            [f"data_batch_{k}.bin" for k in range(1, 6)] + ["test_batch.bin"]
+            if count == 10
+            else ["train.bin", "test.bin"]
+        )
         for name in names:
             records = rng.integers(0, 256, (200, label_bytes + 3072), dtype=np.uint8)
             records[:, :label_bytes] = rng.integers(0, 10, (200, label_bytes))
@@ -116,7 +122,9 @@ def _blob(mean: np.ndarray) -> bytes:
             out, value = out + bytes([value & 127 | 128]), value >> 7
         return out + bytes([value])
 
-    sizes = b"".join(bytes([number << 3]) + varint(size) for number, size in zip((1, 2, 3, 4), (1, *mean.shape)))
+    sizes = b"".join(
+        bytes([number << 3]) + varint(size) for number, size in zip((1, 2, 3, 4), (1, *mean.shape))
+    )
     data = mean.astype("<f4").tobytes()
     return sizes + b"\x2a" + varint(len(data)) + data
 
@@ -194,7 +202,11 @@ def _balloons(folder: Path, rng: np.random.Generator) -> None:
         _photographs(folder / part, rng, 4, 300, 400)
         regions = {}
         for path in (folder / part).glob("*.jpg"):
-            shape = {"name": "polygon", "all_points_x": [50, 250, 250, 50], "all_points_y": [40, 40, 200, 200]}
+            shape = {
+                "name": "polygon",
+                "all_points_x": [50, 250, 250, 50],
+                "all_points_y": [40, 40, 200, 200],
+            }
             regions[path.name] = {
                 "filename": path.name,
                 "size": path.stat().st_size,

@@ -1,4 +1,4 @@
-"""Runs Tensorpack's example programs as they are, by towerpack-compat, on small made data, and prints a table.
+"""Runs Tensorpack's examples as they are, by towerpack-compat, on small made data, and prints a table.
 
 Run it with the path of a checkout of Tensorpack's examples; it downloads nothing:
 
@@ -52,7 +52,9 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("examples", help="the folder of Tensorpack's examples")
     parser.add_argument("--only", default="", help="a regular expression of the programs to run")
     parser.add_argument("--steps", type=int, default=3, help="the steps of each training")
@@ -82,7 +84,9 @@ def _run(examples: Path, name: str, arguments: list[str], folder: Path, steps: i
     if done.returncode == 0:
         return ""
     lines = (place / "output.txt").read_text(errors="replace").strip().splitlines()
-    return next((line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b", line)), lines[-1])[:160]
+    return next(
+        (line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b", line)), lines[-1]
+    )[:160]
 
 
 def _figure(place: Path, name: str | None) -> str:

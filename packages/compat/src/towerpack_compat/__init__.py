@@ -1,4 +1,4 @@
-"""Run programs that were written for Tensorpack. Nothing changes in a process that does not call `install`."""
+"""Run programs that were written for Tensorpack, in a process that calls `install`."""
 
 from ._errors import CompatError, InstallError, NoCounterpartError
 from ._install import install

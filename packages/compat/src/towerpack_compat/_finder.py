@@ -14,7 +14,7 @@ from ._errors import InstallError
 from ._resolve import resolve
 from .names import module_names, own_names, star_names
 
-__all__ = ["TensorpackFinder", "VERSION"]
+__all__ = ["VERSION", "TensorpackFinder"]
 
 # Scripts compare it; the names and meanings are those of this release.
 VERSION = "0.11"
@@ -86,7 +86,9 @@ def available(names: Sequence[str]) -> list[str]:
     """Returns the names that can be had with what is installed: without TensorFlow, those of flows alone."""
     if importlib.util.find_spec("towerpack_trainers") is not None:
         return list(dict.fromkeys(names))
-    flows = [name for module, inside in module_names().items() if module.startswith("dataflow") for name in inside]
+    flows = [
+        name for module, inside in module_names().items() if module.startswith("dataflow") for name in inside
+    ]
     return [name for name in dict.fromkeys(names) if name in {*flows, "dataset", "imgaug", "logger"}]
 
 
@@ -123,8 +125,8 @@ def refuse_the_real_one() -> None:
     loaded = sys.modules.get(_ROOT)
     if loaded is not None and not isinstance(loaded, _Module):
         raise InstallError(
-            f"tensorpack is imported already, from {loaded.__file__}. Call towerpack_compat.install() first, in "
-            "an environment without tensorpack."
+            f"tensorpack is imported already, from {loaded.__file__}. Call towerpack_compat.install() first, "
+            "in an environment without tensorpack."
         )
     spec = importlib.machinery.PathFinder.find_spec(_ROOT)
     if spec is not None and spec.origin is not None:

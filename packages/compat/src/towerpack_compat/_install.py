@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ._old_methods import add_to_flows
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
+from ._old_methods import add_to_flows
 
 __all__ = ["install"]
 
@@ -54,8 +54,8 @@ def install(*, report: bool = True) -> None:
     """Puts Tensorpack's modules, TensorFlow 1's interface and NumPy's old names in place, for this process.
 
     Afterwards `import tensorpack` gives the modules of this package. `import tensorflow as tf`, in a file
-    outside of the installed packages, gives TensorFlow 1's interface. NumPy has `np.bool` and `np.int` again. Processes that this
-    one starts are prepared in the same way. A second call does nothing.
+    outside of the installed packages, gives TensorFlow 1's interface. NumPy has `np.bool` and `np.int` again.
+    Processes that this one starts are prepared in the same way. A second call does nothing.
 
     Args:
         report: print one line for each of these.
@@ -83,7 +83,7 @@ def install(*, report: bool = True) -> None:
     _prepare_children()
     if report:
         print(f"towerpack-compat: `tensorpack` is Tensorpack {VERSION}'s interface over Towerpack")
-        print("towerpack-compat: `tensorflow` is TensorFlow 1's interface, in files outside of installed packages")
+        print("towerpack-compat: `tensorflow` is TensorFlow 1's interface, except in installed packages")
         if missing:
             print(f"towerpack-compat: NumPy has {', '.join(missing)} again")
 
@@ -105,7 +105,7 @@ def _import_for_users(
     """Imports a module; TensorFlow as its first version, where a user's file imports it."""
     if level or name.partition(".")[0] != "tensorflow" or not _is_of_user(globals):
         return _import(name, globals, locals, fromlist or (), level)
-    from .tensorflow1 import import_for_user  # noqa: PLC0415  # TensorFlow, only where it is asked for
+    from .tensorflow1 import import_for_user  # TensorFlow, only where it is asked for
 
     return import_for_user(name, fromlist or ())
 

@@ -1,4 +1,4 @@
-"""The methods that Tensorpack's flows and input sources have, and Towerpack's do not."""
+"""The methods that Tensorpack's flows have, and Towerpack's do not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import towerpack_dataflow
 
-__all__ = ["add_to_flows", "add_to_sources"]
+__all__ = ["add_to_flows"]
 
 
 @functools.cache
@@ -22,26 +22,7 @@ def add_to_flows() -> None:
                 setattr(cls, new, vars(cls)[old])
         before(cls, **arguments)
 
-    kind.__init_subclass__ = classmethod(__init_subclass__)
+    wrapped: Any = __init_subclass__
+    kind.__init_subclass__ = classmethod(wrapped)
     kind.get_data = lambda self: iter(self)
     kind.size = lambda self: len(self)
-
-
-@functools.cache
-def add_to_sources() -> None:
-    """Makes `InputSource.setup` return callbacks, and adds `get_callbacks`."""
-    import towerpack_inputsource
-
-    from .tensorpack.training._trainer import InputCallback
-
-    kind: Any = towerpack_inputsource.InputSource
-    before = kind.setup
-
-    @functools.wraps(before)
-    def setup(self: Any, specs: Any) -> list[Any]:
-        before(self, specs)
-        return [InputCallback(self)]
-
-    kind.setup = setup
-    kind.get_callbacks = lambda self: [InputCallback(self)]
-    kind.setup_done = lambda self: self._specs is not None

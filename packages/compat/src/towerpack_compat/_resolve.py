@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, final
 
 from ._errors import InstallError, NoCounterpartError, page
-from ._old_methods import add_to_sources
 from .names import call_rules, counterparts, own_names
 
 __all__ = ["ADAPTED", "resolve"]
@@ -31,15 +30,13 @@ def resolve(name: str) -> Any:
         InstallError: it needs a package that is not installed.
     """
     if name in own_names():
-        if own_names()[name] in ("tensorpack.input_source", "tensorpack.training", "tensorpack.callbacks"):
-            add_to_sources()
         return getattr(_imported(f"towerpack_compat.{own_names()[name]}", name), name)
     place = counterparts()[name]
     if place.startswith("#"):
         return _Gone(name, place)
     module, _, attribute = place.partition(":")
     if module == "towerpack_inputsource":
-        add_to_sources()
+        _imported("towerpack_compat.tensorpack.input_source", name)  # adds Tensorpack's methods
     target = getattr(_imported(module, name), attribute)
     rule = _rule(name)
     return target if rule is None else _adapted(name, target, rule)

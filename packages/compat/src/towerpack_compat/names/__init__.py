@@ -63,4 +63,7 @@ def star_names(package: str) -> list[str]:
         return [*packages["modules"], *(name for part in packages["packages"] for name in star_names(part))]
     inside = [entry for entry in table if entry.startswith(f"{package}.")]
     wanted = packages.get(package, inside)
-    return [*packages["modules_of"].get(package, ()), *(name for part in wanted for name in table[part]["all"])]
+    return [
+        *packages["modules_of"].get(package, ()),
+        *(name for part in wanted for name in table[part]["all"]),
+    ]

@@ -1,4 +1,4 @@
-"""TensorFlow 1's interface over TensorFlow 2: `tf.compat.v1`, with `tf.layers`, `tf.contrib` and `tf.keras`."""
+"""TensorFlow 1's interface over TensorFlow 2: `tf.compat.v1` with `layers`, `contrib` and `keras`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def tensorflow() -> types.ModuleType:
         real = importlib.import_module("tensorflow")
     except ModuleNotFoundError as error:
         raise InstallError(
-            'The program imports tensorflow, which is not installed. Run `pip install "towerpack-compat[full]"`.'
+            "The program imports tensorflow, which is not installed. Run "
+            '`pip install "towerpack-compat[full]"`.'
         ) from error
     real.compat.v1.disable_eager_execution()
     return importlib.import_module("towerpack_compat.tensorflow1.api")

@@ -24,17 +24,27 @@ def _rnn() -> types.SimpleNamespace:
 
 def _layers() -> types.SimpleNamespace:
     slim = importlib.import_module("tf_slim")
-    return types.SimpleNamespace(
-        **{name: getattr(slim, name) for name in dir(slim) if not name.startswith("_")},
-        xavier_initializer=lambda uniform=True, seed=None, dtype=tf.float32: tf.variance_scaling_initializer(
-            1.0, "fan_avg", "uniform" if uniform else "truncated_normal", seed, dtype
-        ),
-        variance_scaling_initializer=lambda factor=2.0, mode="FAN_IN", uniform=False, seed=None, dtype=tf.float32: (
-            tf.variance_scaling_initializer(
-                factor, mode.lower(), "uniform" if uniform else "truncated_normal", seed, dtype
-            )
-        ),
-    )
+    names = {name: getattr(slim, name) for name in dir(slim) if not name.startswith("_")}
+    names |= {"xavier_initializer": _xavier, "variance_scaling_initializer": _variance_scaling}
+    return types.SimpleNamespace(**names)
+
+
+def _xavier(uniform: bool = True, seed: int | None = None, dtype: Any = tf.float32) -> Any:
+    return tf.variance_scaling_initializer(1.0, "fan_avg", _distribution(uniform), seed, dtype)
+
+
+def _variance_scaling(
+    factor: float = 2.0,
+    mode: str = "FAN_IN",
+    uniform: bool = False,
+    seed: int | None = None,
+    dtype: Any = tf.float32,
+) -> Any:
+    return tf.variance_scaling_initializer(factor, mode.lower(), _distribution(uniform), seed, dtype)
+
+
+def _distribution(uniform: bool) -> str:
+    return "uniform" if uniform else "truncated_normal"
 
 
 _MADE = {

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from towerpack_dataflow import datasets
 
 from .utils.functions import get_dataset_path
 
 __all__ = [
     "BSDS500",
+    "ILSVRC12",
     "Caltech101Silhouettes",
     "Cifar10",
     "Cifar100",
     "CifarBase",
     "FashionMnist",
-    "ILSVRC12",
     "ILSVRCMeta",
     "Mnist",
     "Places365Standard",
@@ -47,23 +48,41 @@ class FashionMnist(datasets.FashionMnist):
         super().__init__(train_or_test, shuffle, dir or get_dataset_path("fashion_mnist_data"))
 
 
-class Cifar10(datasets.Cifar10):
+class _MeanOfParts:
+    """Gives the mean image of several parts of a data set, by default of training and test together."""
+
+    _folder_of_all: Any
+
+    def get_per_pixel_mean(self, names: Any = ("train", "test")) -> Any:
+        """Returns the mean of all images of the parts, an array of an image's shape."""
+        parts = [type(self)(name, False, self._folder_of_all) for name in names]  # type: ignore[call-arg]
+        means = [super(_MeanOfParts, part).get_per_pixel_mean() for part in parts]  # type: ignore[misc]
+        return np.average(means, axis=0, weights=[len(part) for part in parts])  # type: ignore[arg-type]
+
+    def get_per_channel_mean(self, names: Any = ("train", "test")) -> Any:
+        """Returns the mean of each channel over all images of the parts, an array of 3 numbers."""
+        return self.get_per_pixel_mean(names).mean(axis=(0, 1))
+
+
+class Cifar10(_MeanOfParts, datasets.Cifar10):
     """See `towerpack_dataflow.datasets.Cifar10`."""
 
     def __init__(self, train_or_test: Any, shuffle: bool | None = None, dir: Any = None) -> None:
+        self._folder_of_all = dir
         super().__init__(train_or_test, shuffle, dir or get_dataset_path("cifar10_data"))
 
 
-class Cifar100(datasets.Cifar100):
+class Cifar100(_MeanOfParts, datasets.Cifar100):
     """See `towerpack_dataflow.datasets.Cifar100`."""
 
     def __init__(self, train_or_test: Any, shuffle: bool | None = None, dir: Any = None) -> None:
+        self._folder_of_all = dir
         super().__init__(train_or_test, shuffle, dir or get_dataset_path("cifar100_data"))
 
 
 def CifarBase(
     train_or_test: Any, shuffle: bool | None = None, dir: Any = None, cifar_classnum: int = 10
-) -> Cifar10 | Cifar100:
+) -> Any:
     """Returns `Cifar10` or `Cifar100`."""
     return {10: Cifar10, 100: Cifar100}[cifar_classnum](train_or_test, shuffle, dir)
 
@@ -73,6 +92,14 @@ class SVHNDigit(datasets.SVHNDigit):
 
     def __init__(self, name: Any, data_dir: Any = None, shuffle: bool = True) -> None:
         super().__init__(name, shuffle, data_dir or get_dataset_path("svhn_data"))
+
+    @staticmethod
+    def get_per_pixel_mean(names: Any = ("train", "test", "extra")) -> Any:
+        """Returns the mean of all images of the parts, an array [32, 32, 3]."""
+        parts = [datasets.SVHNDigit(name, False, get_dataset_path("svhn_data")) for name in names]
+        return np.average(
+            [part.get_per_pixel_mean() for part in parts], axis=0, weights=list(map(len, parts))
+        )
 
 
 class Caltech101Silhouettes(datasets.Caltech101Silhouettes):
@@ -105,7 +132,12 @@ class ILSVRC12(_BlueFirst, datasets.ILSVRC12):
     """See `towerpack_dataflow.datasets.ILSVRC12`; BGR."""
 
     def __init__(
-        self, dir: Any, name: Any, meta_dir: Any = None, shuffle: bool | None = None, dir_structure: Any = None
+        self,
+        dir: Any,
+        name: Any,
+        meta_dir: Any = None,
+        shuffle: bool | None = None,
+        dir_structure: Any = None,
     ) -> None:
         super().__init__(dir, name, meta_dir or get_dataset_path("ilsvrc_metadata"), shuffle, dir_structure)
 

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
+import towerpack_callbacks as callbacks
 import towerpack_inputsource as sources
 from towerpack_dataflow import DataFlow, MapData
 
-__all__ = ["BatchQueueInput", "FeedInput", "QueueInput"]
+__all__ = ["BatchQueueInput", "FeedInput", "InputCallback", "QueueInput"]
+
+
+class InputCallback(callbacks.Callback):
+    """Stands for the callbacks that `InputSource.setup` returned; a trainer takes the source from it.
+
+    Args:
+        source: the source.
+    """
+
+    chief_only = False
+
+    def __init__(self, source: sources.InputSource) -> None:
+        self.source = source
+
+
+def _add_old_methods() -> None:
+    """Makes `InputSource.setup` return callbacks, and adds `get_callbacks` and `setup_done`."""
+    kind: Any = sources.InputSource
+    before = kind.setup
+
+    @functools.wraps(before)
+    def setup(self: Any, specs: Any) -> list[Any]:
+        before(self, specs)
+        return [InputCallback(self)]
+
+    kind.setup = setup
+    kind.get_callbacks = lambda self: [InputCallback(self)]
+    kind.setup_done = lambda self: self._specs is not None
+
+
+_add_old_methods()
 
 
 class _Cast:

@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 from towerpack_dataflow import DataFlow
 
 from .._dry_run import EVALUATION_BATCHES, dry_run_steps
+from .tfutils.session import JustCurrentSession, NewSessionCreator
+from .training import PredictTowerContext, TowerFunc
+from .training._online_predictor import OnlinePredictor, PredictorBase
 
 __all__ = [
     "DatasetPredictorBase",
@@ -19,52 +23,6 @@ __all__ = [
     "PredictorBase",
     "SimpleDatasetPredictor",
 ]
-
-
-class PredictorBase(abc.ABC):
-    """A function from inputs to outputs."""
-
-    return_input = False
-
-    def __call__(self, *dp: Any) -> Any:
-        """Predicts for one batch, and returns the outputs; with `return_input`, the inputs, too."""
-        outputs = self._do_call(dp)
-        return (dp, outputs) if self.return_input else outputs
-
-    @abc.abstractmethod
-    def _do_call(self, dp: Sequence[Any]) -> list[Any]:
-        """Predicts for one batch."""
-
-
-class OnlinePredictor(PredictorBase):
-    """Predicts in a session that is there, by default the default one of the first call.
-
-    Args:
-        input_tensors: tensors to feed.
-        output_tensors: tensors to fetch.
-        return_input: whether a call returns its inputs, too.
-        sess: the session.
-    """
-
-    ACCEPT_OPTIONS = False
-
-    def __init__(
-        self,
-        input_tensors: Sequence[tf.Tensor],
-        output_tensors: Sequence[tf.Tensor],
-        return_input: bool = False,
-        sess: tf.Session | None = None,
-    ) -> None:
-        self.return_input, self.input_tensors, self.output_tensors = return_input, input_tensors, output_tensors
-        self.sess = sess
-        self._call: Callable[..., list[Any]] | None = None
-
-    def _do_call(self, dp: Sequence[Any]) -> list[Any]:
-        assert len(dp) == len(self.input_tensors), f"{len(dp)} != {len(self.input_tensors)}"
-        if self._call is None:
-            self.sess = self.sess or tf.get_default_session()
-            self._call = self.sess.make_callable(self.output_tensors, self.input_tensors)
-        return list(self._call(*dp))
 
 
 class PredictConfig:
@@ -94,9 +52,6 @@ class PredictConfig:
         return_input: bool = False,
         create_graph: bool = True,
     ) -> None:
-        from .tfutils.session import JustCurrentSession, NewSessionCreator
-        from .training._towers import TowerFunc
-
         if model is not None:
             assert input_signature is None and tower_func is None
             input_signature, tower_func = model.get_input_signature(), model.build_graph
@@ -119,8 +74,6 @@ class OfflinePredictor(OnlinePredictor):
     """
 
     def __init__(self, config: PredictConfig) -> None:
-        from .training._towers import PredictTowerContext
-
         self.graph = tf.Graph() if config.create_graph else tf.get_default_graph()
         with self.graph.as_default():
             inputs = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in config.input_signature]
@@ -168,5 +121,3 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
             if dry_run_steps() is not None and number == EVALUATION_BATCHES:
                 return
             yield self.predictor(*datapoint)
-
-

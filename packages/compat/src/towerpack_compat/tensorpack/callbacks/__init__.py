@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..._resolve import resolve
-from ._base import Callback
+from ._checkpoint_files import MaxSaver, MinSaver, ModelSaver
 from ._inference import (
     BinaryClassificationStats,
     ClassificationError,
@@ -15,7 +15,8 @@ from ._inference import (
     InferenceRunnerBase,
     ScalarStats,
 )
-from ._monitors import JSONWriter, MonitorBase, NoOpMonitor, ScalarPrinter, TFEventWriter
+from ._json_monitors import JSONWriter, MonitorBase, NoOpMonitor, ScalarPrinter, TFEventWriter
+from ._old_callback import Callback
 from ._params import (
     GraphVarParam,
     HumanHyperParamSetter,
@@ -26,7 +27,6 @@ from ._params import (
     ScheduledHyperParamSetter,
     StatMonitorParamSetter,
 )
-from ._savers import MaxSaver, MinSaver, ModelSaver
 
 __all__ = [
     "DEFAULT_CALLBACKS",

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
 from towerpack_callbacks.metrics import BinaryStatistics, RatioCounter
 from towerpack_inputsource import InputSource
 
 from ..._dry_run import EVALUATION_BATCHES, dry_run_steps
 from ..input_source import FeedInput
 from ..utils import logger
-from ._base import Callback
+from ._old_callback import Callback
 
 __all__ = [
     "BinaryClassificationStats",
@@ -135,7 +136,11 @@ class BinaryClassificationStats(Inferencer):
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
-        self.pred_tensor_name, self.label_tensor_name, self.prefix = pred_tensor_name, label_tensor_name, prefix
+        self.pred_tensor_name, self.label_tensor_name, self.prefix = (
+            pred_tensor_name,
+            label_tensor_name,
+            prefix,
+        )
 
     def _before_inference(self) -> None:
         self.stat = BinaryStatistics()
@@ -234,12 +239,13 @@ class InferenceRunner(InferenceRunnerBase):
             inferencer.setup_graph(self.trainer)
 
     def _build(self, name: str, device: int, source: InputSource) -> Any:
-        function = self._tower_func or self.trainer.tower_func
+        trainer: Any = self.trainer
+        function = self._tower_func or trainer.tower_func
         assert function is not None, "You must set tower_func of the trainer to use InferenceRunner!"
         with tf.name_scope(None):
             source.setup(function.input_signature)
             self._hooks.extend(source.hooks())
-            return self.trainer.build_prediction_tower(function, name, device, source.get_input_tensors)
+            return trainer.build_prediction_tower(function, name, device, source.get_input_tensors)
 
     def _trigger(self) -> None:
         for inferencer in self.infs:

@@ -1,4 +1,4 @@
-"""Hyperparameters, and the callbacks that set them: before training and after each epoch, as Tensorpack does."""
+"""Hyperparameters, and the callbacks that set them: before training and after each epoch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..utils import logger
-from ._base import Callback
+from ._old_callback import Callback
 
 __all__ = [
     "GraphVarParam",
@@ -119,7 +119,13 @@ class HyperParamSetter(Callback, abc.ABC):
             if self.epoch_num != self._last_epoch_set:
                 name, before = self.param.readable_name, self._last_value
                 change = "is set" if before is None else f"changes from {before:.6f}"
-                logger.info("[HyperParamSetter] At global_step=%d, %s %s to %.6f", self.global_step, name, change, value)
+                logger.info(
+                    "[HyperParamSetter] At global_step=%d, %s %s to %.6f",
+                    self.global_step,
+                    name,
+                    change,
+                    value,
+                )
             self._last_epoch_set, self._last_value = self.epoch_num, value
         return value
 
@@ -207,7 +213,9 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         if value is None or np.isclose(value, actual):
             return
         name = self.param.readable_name
-        logger.warn("According to scheduler %s, '%s' should become %.7g; it is %.7g.", self, name, value, actual)
+        logger.warn(
+            "According to scheduler %s, '%s' should become %.7g; it is %.7g.", self, name, value, actual
+        )
         if self._set_at_beginning:
             self.param.set_value(value)
 
@@ -291,7 +299,9 @@ class StatMonitorParamSetter(HyperParamSetter):
             return None
         last = self.trainer.monitors.get_history(self.stat_name)[-1]
         if self.history and last[0] == self.history[-1][0]:
-            logger.warn("StatMonitorParamSetter is triggered, but no new data has been added since last time.")
+            logger.warn(
+                "StatMonitorParamSetter is triggered, but no new data has been added since last time."
+            )
             return None
         self.history.append(last)
         if self.history.maxlen is None or len(self.history) < self.history.maxlen:

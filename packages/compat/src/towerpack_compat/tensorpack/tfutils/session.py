@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
 import towerpack_trainers as trainers
 from towerpack_callbacks.checkpoint import load_variables
 
 from ..utils import logger
+from .variables import get_checkpoint_path, is_training_name
 
 __all__ = [
     "ChainInit",
@@ -58,7 +60,9 @@ class NewSessionCreator(tf.train.SessionCreator):
     def create_session(self) -> tf.Session:
         """Makes the session, and initializes the graph's variables in it."""
         sess = tf.Session(target=self.target, config=self.config)
-        sess.run([tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()])
+        sess.run(
+            [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
+        )
         return sess
 
 
@@ -146,8 +150,6 @@ class SaverRestore(SessionInit):
     _relaxed = False
 
     def __init__(self, model_path: str, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
-        from .variables import get_checkpoint_path
-
         self.path = get_checkpoint_path(model_path)
         self.prefix, self.ignore = prefix, [name.removesuffix(":0") for name in ignore]
 
@@ -181,25 +183,28 @@ class DictRestore(SessionInit):
         _assign(sess, self._prms, "dict", self._ignore_mismatch)
 
 
-# What optimizers and trainers make besides the model; that it is missing is nothing to log.
-_OF_TRAINING = ("/Adam", "/Adam_1", "/Momentum", "/AccumGrad", "/RMSProp", "/RMSProp_1", "beta1_power", "beta2_power")
-_OF_TRAINING_TOO = ("EMA_summary/", "global_step", "learning_rate", "queue_size", "apply_gradients/")
-
-
 def _assign(sess: tf.Session, values: Mapping[str, Any], source: str, relaxed: bool) -> None:
-    variables = {variable.op.name: variable for variable in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)}
+    variables = {
+        variable.op.name: variable for variable in sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+    }
     found = [name for name in variables if name in values]
-    missing = [name for name in variables if name not in values and not _is_of_training(name)]
-    unused = [name for name in values if name not in variables and not _is_of_training(name)]
+    missing = [name for name in variables if name not in values and not is_training_name(name)]
+    unused = [name for name in values if name not in variables and not is_training_name(name)]
     if missing:
-        logger.warn("The following variables are in the graph, but not found in the %s: %s", source, ", ".join(sorted(missing)))
+        logger.warn(
+            "The following variables are in the graph, but not found in the %s: %s",
+            source,
+            ", ".join(sorted(missing)),
+        )
     if unused:
-        logger.warn("The following variables are in the %s, but not found in the graph: %s", source, ", ".join(sorted(unused)))
-    SessionUpdate(sess, [variables[name] for name in found], relaxed).update({name: values[name] for name in found})
-
-
-def _is_of_training(name: str) -> bool:
-    return name.endswith(_OF_TRAINING) or any(part in name for part in _OF_TRAINING_TOO)
+        logger.warn(
+            "The following variables are in the %s, but not found in the graph: %s",
+            source,
+            ", ".join(sorted(unused)),
+        )
+    SessionUpdate(sess, [variables[name] for name in found], relaxed).update(
+        {name: values[name] for name in found}
+    )
 
 
 class SessionUpdate:
@@ -211,7 +216,9 @@ class SessionUpdate:
         ignore_mismatch: leave out values of another shape, with a warning.
     """
 
-    def __init__(self, sess: tf.Session, vars_to_update: Sequence[Any], ignore_mismatch: bool = False) -> None:
+    def __init__(
+        self, sess: tf.Session, vars_to_update: Sequence[Any], ignore_mismatch: bool = False
+    ) -> None:
         self.sess, self.name_map = sess, {variable.op.name: variable for variable in vars_to_update}
         self.ignore_mismatch = ignore_mismatch
 
@@ -247,14 +254,16 @@ class SessionUpdate:
         if array.dtype != wanted:
             kinds = (array.dtype.kind, wanted.kind)
             if kinds not in {("f", "f"), ("i", "i"), ("u", "u"), ("i", "u"), ("u", "i"), ("V", "f")}:
-                raise ValueError(f"Variable {name} is of {wanted}, and the value of {array.dtype}: cannot load it.")
+                raise ValueError(
+                    f"Variable {name} is of {wanted}, and the value of {array.dtype}: cannot load it."
+                )
             logger.warn("Variable %s is of %s: the value of %s is cast.", name, wanted, array.dtype)
             array = array.astype(wanted)
         return array
 
 
 def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
-    """Returns the `SessionInit` that fits: of a checkpoint, an `.npz` or `.npy` file, a dict, a list, or nothing.
+    """Returns the `SessionInit` that fits a checkpoint, an `.npz` or `.npy` file, a dict, a list, or nothing.
 
     Args:
         obj: one of these.

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+
 from towerpack_callbacks.checkpoint import load_variables
 
 from ..utils import logger
@@ -26,6 +27,20 @@ __all__ = [
 ]
 
 
+# What optimizers and trainers make besides the model; that it is missing is nothing to log.
+_OF_TRAINING = (
+    "/Adam",
+    "/Adam_1",
+    "/Momentum",
+    "/AccumGrad",
+    "/RMSProp",
+    "/RMSProp_1",
+    "beta1_power",
+    "beta2_power",
+)
+_OF_TRAINING_TOO = ("EMA_summary/", "global_step", "learning_rate", "queue_size", "apply_gradients/")
+
+
 def get_savename_from_varname(
     varname: str, varname_prefix: str | None = None, savename_prefix: str | None = None
 ) -> str:
@@ -36,9 +51,8 @@ def get_savename_from_varname(
 
 def is_training_name(name: str) -> bool:
     """Returns whether a variable is of the training alone, such as an optimizer's."""
-    from .session import _is_of_training
-
-    return _is_of_training(name.removesuffix(":0"))
+    plain = name.removesuffix(":0")
+    return plain.endswith(_OF_TRAINING) or any(part in plain for part in _OF_TRAINING_TOO)
 
 
 def get_checkpoint_path(path: Any) -> str:
@@ -74,7 +88,10 @@ def get_all_checkpoints(dir: str, prefix: str = "model") -> list[tuple[str, int]
 
 def dump_session_params(path: str) -> None:
     """Writes the model's variables of the default session to an `.npz` file."""
-    variables = [*tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES), *tf.get_collection(tf.GraphKeys.MODEL_VARIABLES)]
+    variables = [
+        *tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES),
+        *tf.get_collection(tf.GraphKeys.MODEL_VARIABLES),
+    ]
     chosen = {variable.name: variable for variable in variables}
     save_checkpoint_vars(tf.get_default_session().run(chosen), path)
 

@@ -8,8 +8,7 @@ from ._config import (
     apply_default_prefetch,
     launch_train_with_config,
 )
-from ._graph_builder import DataParallelBuilder, GraphBuilder, LeastLoadedDeviceSetter
-from ._single_cost import (
+from ._cost_trainers import (
     AsyncMultiGPUTrainer,
     BytePSTrainer,
     DistributedTrainerParameterServer,
@@ -23,6 +22,8 @@ from ._single_cost import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
+from ._empty_trainers import TowerTrainer, Trainer
+from ._graph_builder import DataParallelBuilder, GraphBuilder, LeastLoadedDeviceSetter
 from ._towers import (
     BaseTowerContext,
     PredictTowerContext,
@@ -34,7 +35,6 @@ from ._towers import (
     TrainTowerContext,
     get_current_tower_context,
 )
-from ._trainer import TowerTrainer, Trainer
 
 __all__ = [
     "AsyncMultiGPUTrainer",

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 from towerpack_inputsource import InputSource, StagingInput
 
 from ..callbacks import JSONWriter
 from ..input_source import FeedInput, QueueInput
 from ..tfutils.session import NewSessionCreator, SaverRestore
 from ..utils import logger
-from ._single_cost import SimpleTrainer, SingleCostTrainer
+from ._cost_trainers import SimpleTrainer, SingleCostTrainer
 from ._towers import get_current_tower_context
 
 __all__ = [
@@ -66,7 +67,9 @@ class ModelDesc(ModelDescBase):
     @functools.cached_property
     def _optimizer(self) -> tf.train.Optimizer:
         made = self.optimizer()
-        assert isinstance(made, tf.train.Optimizer), f"optimizer() must return a tf.train.Optimizer, not {made!r}"
+        assert isinstance(made, tf.train.Optimizer), (
+            f"optimizer() must return a tf.train.Optimizer, not {made!r}"
+        )
         return made
 
     def get_optimizer(self) -> tf.train.Optimizer:
@@ -123,7 +126,9 @@ class TrainConfig:
         self.session_init = session_init
         self.session_creator = session_creator or NewSessionCreator(config=session_config)
         if steps_per_epoch is None:
-            steps_per_epoch = len(dataflow) if dataflow is not None else data.size() if data is not None else None
+            steps_per_epoch = (
+                len(dataflow) if dataflow is not None else data.size() if data is not None else None
+            )
         assert steps_per_epoch is not None, (
             "You must set `TrainConfig(steps_per_epoch)` if the size of your input is not available."
         )
@@ -185,7 +190,7 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     assert isinstance(config, TrainConfig), config
     assert config.model is not None
     assert config.dataflow is not None or config.data is not None
-    model = config.model
+    model: Any = config.model
     source = apply_default_prefetch(config.data or config.dataflow, trainer)
     trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
     trainer.train_with_defaults(

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 import towerpack_trainers as trainers
 from towerpack_trainers.replicate import LeastLoaded
 
-from ._devices import device_names
+from ._tower_devices import device_names
 from ._towers import TrainTowerContext
 
 __all__ = ["DataParallelBuilder", "GraphBuilder", "LeastLoadedDeviceSetter"]
@@ -62,7 +63,7 @@ class DataParallelBuilder(GraphBuilder):
 
 
 class LeastLoadedDeviceSetter:
-    """A device function: variables go to the device that has the fewest bytes of them, other ops to one device.
+    """A device function: variables go to the device that has the fewest bytes of them, others to one.
 
     Args:
         worker_device: where other ops go.

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 import towerpack_layers as layers
 import towerpack_trainers as trainers
 from towerpack_callbacks import MOVING_SUMMARIES
@@ -84,9 +85,7 @@ class BaseTowerContext:
             del tf.get_collection_ref(key)[length:]
 
 
-def TrainTowerContext(
-    ns_name: str, vs_name: str = "", index: int = 0, total: int = 1
-) -> BaseTowerContext:
+def TrainTowerContext(ns_name: str, vs_name: str = "", index: int = 0, total: int = 1) -> BaseTowerContext:
     """Returns the context of a training tower."""
     inner = layers.TowerContext(
         ns_name, is_training=True, variable_scope=vs_name, index=index, num_towers=max(total, index + 1)

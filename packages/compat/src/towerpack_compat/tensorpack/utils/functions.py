@@ -105,7 +105,9 @@ def call_only_once(function: Any) -> Any:
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        assert name not in vars(self), f"Method {type(self).__name__}.{function.__name__} can only be called once!"
+        assert name not in vars(self), (
+            f"Method {type(self).__name__}.{function.__name__} can only be called once!"
+        )
         vars(self)[name] = True
         return function(self, *args, **kwargs)
 
@@ -243,7 +245,8 @@ class Timer:
 
     def reset(self) -> None:
         """Begins anew at zero."""
-        self._start, self._paused, self._pause_began = time.perf_counter(), 0.0, None
+        self._start, self._paused = time.perf_counter(), 0.0
+        self._pause_began: float | None = None
 
     def seconds(self) -> float:
         """Returns the time in seconds."""
@@ -254,7 +257,7 @@ class Timer:
         """Stops the time."""
         if self._pause_began is not None:
             raise ValueError("Trying to pause a Timer that is already paused!")
-        self._pause_began: float | None = time.perf_counter()
+        self._pause_began = time.perf_counter()
 
     def resume(self) -> None:
         """Lets the time run on."""

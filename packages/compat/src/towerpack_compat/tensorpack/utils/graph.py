@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 import towerpack_trainers as trainers
 
 from . import logger
@@ -140,5 +141,3 @@ def create_image_summary(name: str, val: Any) -> tf.Summary:
     from towerpack_callbacks.monitors._media_summaries import image_summary  # noqa: PLC2701
 
     return image_summary(name, val)
-
-

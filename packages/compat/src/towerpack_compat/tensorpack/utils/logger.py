@@ -12,10 +12,12 @@ from typing import Any
 
 __all__ = ["auto_set_dir", "directory", "get_logger_dir", "set_logger_dir"]
 
-_log = logging.getLogger("tensorpack")
+_log = logging.getLogger("towerpack_compat")
 if not _log.handlers:
     _console = logging.StreamHandler(sys.stdout)
-    _console.setFormatter(logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s"))
+    _console.setFormatter(
+        logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s")
+    )
     _log.addHandler(_console)
     _log.setLevel(logging.INFO)
     _log.propagate = False
@@ -36,7 +38,9 @@ def _log_to(path: Path) -> None:
     if path.is_file():
         path.rename(path.with_name(f"{path.name}.{datetime.now():%m%d-%H%M%S}"))
     handler = logging.FileHandler(path)
-    handler.setFormatter(logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s"))
+    handler.setFormatter(
+        logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s")
+    )
     _log.addHandler(handler)
     _log.info("Argv: %s", " ".join(sys.argv))
 

@@ -52,7 +52,8 @@ class StoppableThread(threading.Thread):
         """Puts an object into a queue; gives up when the thread is told to stop."""
         while not self.stopped():
             with contextlib.suppress(queue.Full):
-                return q.put(obj, timeout=_POLL_SECONDS)
+                q.put(obj, timeout=_POLL_SECONDS)
+                return
 
     def queue_get_stoppable(self, q: queue.Queue[Any]) -> Any:
         """Takes an object from a queue; gives up, with None, when the thread is told to stop."""
@@ -119,9 +120,7 @@ class ShareSessionThread(threading.Thread):
 
     def run(self) -> None:
         assert self._th is not None
-        if self._sess is None:
-            return self._th.run()
-        with self._sess.as_default():
+        with contextlib.nullcontext() if self._sess is None else self._sess.as_default():
             self._th.run()
 
 
@@ -173,9 +172,9 @@ def start_proc_mask_signal(proc: Any) -> None:
 def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
     """Runs a command by the shell, and returns its output and exit status; -1 after the time limit."""
     try:
-        done = subprocess.run(cmd, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout)
+        done = subprocess.run(
+            cmd, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout
+        )
     except subprocess.TimeoutExpired as error:
         return error.output or b"", -1
     return done.stdout, done.returncode
-
-

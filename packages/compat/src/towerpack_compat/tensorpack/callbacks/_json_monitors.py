@@ -13,7 +13,7 @@ import towerpack_callbacks as callbacks
 from towerpack_callbacks.monitors import TFEventWriter as EventWriter
 
 from ..utils import logger
-from ._base import Callback
+from ._old_callback import Callback
 
 __all__ = ["JSONWriter", "MonitorBase", "NoOpMonitor", "ScalarPrinter", "TFEventWriter"]
 

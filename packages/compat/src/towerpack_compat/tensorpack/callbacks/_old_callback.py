@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 import towerpack_callbacks as callbacks
 
 __all__ = ["Callback", "tensor_in_graph"]

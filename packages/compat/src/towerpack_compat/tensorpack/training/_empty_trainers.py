@@ -7,29 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
+
 import towerpack_trainers as trainers
 from towerpack_callbacks import Callbacks, LoopState, Monitors
-from towerpack_inputsource import InputSource
 from towerpack_trainers.config import RunPlan
 
 from ..._dry_run import limits
-from ..callbacks import Callback, DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from ..callbacks import DEFAULT_CALLBACKS, DEFAULT_MONITORS, Callback
+from ..input_source import InputCallback
 from ..tfutils.session import JustCurrentSession, NewSessionCreator
 from ..utils import logger
-from ..predict import OnlinePredictor
-from ._devices import device_name
+from ._online_predictor import OnlinePredictor
+from ._tower_devices import device_name
 from ._towers import PredictTowerContext, TowerFunc, TowerTensorHandle, TowerTensorHandles
 
-__all__ = ["InputCallback", "TowerTrainer", "Trainer"]
-
-
-class InputCallback(Callback):
-    """Stands for the callbacks that `InputSource.setup` returned; a trainer takes the source from it."""
-
-    _chief_only = False
-
-    def __init__(self, source: InputSource) -> None:
-        self.source = source
+__all__ = ["TowerTrainer", "Trainer"]
 
 
 class Trainer(trainers.Trainer):
@@ -47,7 +39,9 @@ class Trainer(trainers.Trainer):
         super().__init__()
 
     def _start(self, config: trainers.TrainConfig | None, arguments: Mapping[str, Any]) -> None:
-        self.source, self.log_dir, self.seed = None, None, None
+        self.source, self.log_dir = None, None
+        unseeded: Any = None
+        self.seed = unseeded
         self.loop = LoopState(steps_per_epoch=0, max_epoch=1, starting_epoch=1)
         self.monitors, self.callbacks = Monitors([], self.loop), Callbacks([])
 
@@ -58,7 +52,8 @@ class Trainer(trainers.Trainer):
             Whether this process runs it: one that is for the chief alone is left out elsewhere.
         """
         if isinstance(callback, (list, tuple)):
-            return all([self.register_callback(each) for each in callback])
+            registered = [self.register_callback(each) for each in callback]
+            return all(registered)
         if isinstance(callback, InputCallback):
             if self.source is None:
                 self.source = callback.source

@@ -9,7 +9,7 @@ from datetime import datetime
 import tensorflow.compat.v1 as tf
 
 from ..utils import logger
-from ._base import Callback
+from ._old_callback import Callback
 
 __all__ = ["MaxSaver", "MinSaver", "ModelSaver"]
 
@@ -111,11 +111,13 @@ class MinSaver(Callback):
         name = os.path.join(self.checkpoint_dir, self.filename or f"{kind}-{self.monitor_stat}")
         for file in tf.gfile.Glob(f"{path}.*"):
             tf.gfile.Copy(file, file.replace(path, name), overwrite=True)
-        logger.info("Model at global_step=%d with %simum %s=%.5g saved.", step, kind, self.monitor_stat, value)
+        logger.info(
+            "Model at global_step=%d with %simum %s=%.5g saved.", step, kind, self.monitor_stat, value
+        )
 
 
 class MaxSaver(MinSaver):
-    """Copies the newest checkpoint of a `ModelSaver` where a statistic is the highest so far; see `MinSaver`."""
+    """Copies the newest checkpoint where a statistic is the highest so far; see `MinSaver`."""
 
     def __init__(
         self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None

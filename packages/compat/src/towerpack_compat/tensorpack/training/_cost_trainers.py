@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import tensorflow.compat.v1 as tf
+
 import towerpack_trainers as trainers
 from towerpack_inputsource import InputSource
 
 from ..._errors import NoCounterpartError, page
-from ._devices import device_names
+from ._empty_trainers import TowerTrainer
+from ._tower_devices import device_names
 from ._towers import TowerFunc
-from ._trainer import TowerTrainer
 
 __all__ = [
     "AsyncMultiGPUTrainer",
@@ -50,10 +51,13 @@ class SingleCostTrainer(TowerTrainer, abc.ABC):
             get_opt_fn: makes the optimizer.
         """
         self.tower_func = TowerFunc(get_cost_fn, input_signature)
-        self.register_callback(input.setup(input_signature))
+        source: Any = input  # whose `setup` returns callbacks here
+        self.register_callback(source.setup(input_signature))
         self.register_callback(self._setup_graph(input, self.tower_func, get_opt_fn) or [])
 
-    def _setup_graph(self, input: InputSource, get_cost_fn: TowerFunc, get_opt_fn: Callable[[], Any]) -> list[Any]:
+    def _setup_graph(
+        self, input: InputSource, get_cost_fn: TowerFunc, get_opt_fn: Callable[[], Any]
+    ) -> list[Any]:
         builder = self._make_builder()
         self.train_op = builder.build(get_cost_fn.inner, input.get_input_tensors, get_opt_fn)
         return list(builder.callbacks())

@@ -1,0 +1,146 @@
+"""Trainings in Tensorpack's style: made without a configuration, in the default graph."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+MODEL = """
+import numpy as np
+import tensorflow as tf
+from tensorpack import *
+from tensorpack.tfutils.summary import add_moving_summary
+
+
+class Model(ModelDesc):
+    def inputs(self):
+        return [tf.placeholder(tf.float32, [None, 2], 'x'), tf.TensorSpec([None], tf.float32, 'y')]
+
+    def build_graph(self, x, y):
+        w = tf.get_variable('w', [2], initializer=tf.ones_initializer())
+        error = tf.reduce_sum(x * w, 1) - y
+        cost = tf.reduce_mean(error ** 2, name='cost')
+        tf.identity(cost, name='twice')
+        add_moving_summary(cost)
+        return cost
+
+    def optimizer(self):
+        rate = tf.get_variable('learning_rate', initializer=0.1, trainable=False)
+        return tf.train.GradientDescentOptimizer(rate)
+
+
+def flow(number=8):
+    points = [[np.array([k, 1], 'uint8'), 2. * k] for k in range(number)]
+    return BatchData(DataFromList(points, shuffle=False), 4)
+"""
+
+
+def run(python, tmp_path: Path, program: str) -> str:
+    (tmp_path / "train.py").write_text(MODEL + program)
+    return python("-m", "towerpack_compat", "run", "train.py")
+
+
+@pytest.mark.slow
+def test_a_configuration_that_changes_trains_with_files_where_they_were(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+logger.auto_set_dir()
+config = TrainConfig(
+    model=Model(), dataflow=flow(), max_epoch=2, steps_per_epoch=3,
+    callbacks=[ModelSaver(), InferenceRunner(flow(), [ScalarStats('twice')]), MinSaver('validation_twice'),
+               ScheduledHyperParamSetter('learning_rate', [(1, 0.01)])],
+)
+config.callbacks.append(PeriodicTrigger(ModelSaver(), every_k_steps=100))
+config.session_init = SmartInit({'w': np.array([1., 2.], 'float32')})
+launch_train_with_config(config, SimpleTrainer())
+""",
+    )
+    folder = tmp_path / "train_log" / "train"
+    stats = json.loads((folder / "stats.json").read_text())
+    assert [row["epoch_num"] for row in stats if "validation_twice" in row] == [1, 2]
+    assert stats[-1]["global_step"] == 6
+    assert (folder / "model-6.index").exists() and (folder / "checkpoint").exists()
+    assert (folder / "min-validation_twice.index").exists()
+    assert list(folder.glob("events.out.tfevents.*")) and (folder / "log.log").exists()
+    assert "learning_rate changes from" in printed or "learning_rate is set to 0.010000" in printed
+
+
+@pytest.mark.slow
+def test_gradients_are_summed_where_average_is_false(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+for average in (True, False):
+    with tf.Graph().as_default():
+        trainer = SyncMultiGPUTrainerReplicated(2, average=average)
+        one = BatchData(DataFromList([[[1., 0.], 3.]] * 8, shuffle=False), 4)
+        trainer.setup_graph(Model().get_input_signature(), QueueInput(one), Model().build_graph,
+                            lambda: tf.train.GradientDescentOptimizer(0.1))
+        class Print(Callback):
+            def _after_train(self):
+                print('average', average, self.trainer.sess.run(tf.trainable_variables()[0])[0])
+        trainer.train_with_defaults(callbacks=[Print()], steps_per_epoch=1, max_epoch=1, monitors=[])
+""",
+    )
+    # The gradient of each tower is 2 * (1 - 3) * 1 = -4.
+    assert "average True 1.4" in printed
+    assert "average False 1.8" in printed
+
+
+@pytest.mark.slow
+def test_a_trainer_of_the_program_builds_its_towers_itself(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+from tensorpack.tfutils.tower import TowerContext, TowerFunc
+
+
+class Alternate(TowerTrainer):
+    def __init__(self, input, model):
+        super(Alternate, self).__init__()
+        self.register_callback(input.setup(model.get_input_signature()))
+        self.tower_func = TowerFunc(model.build_graph, model.get_input_signature())
+        with TowerContext('', is_training=True):
+            cost = self.tower_func(*input.get_input_tensors())
+        self.train_op = model.get_optimizer().minimize(cost)
+        self.counts = 0
+
+    def run_step(self):
+        if self.global_step % 2 == 0:
+            self.counts += 1
+        self.hooked_sess.run(self.train_op)
+
+
+class Predict(Callback):
+    def _setup_graph(self):
+        self.predict = self.trainer.get_predictor(['x', 'y'], ['twice'])
+
+    def _trigger(self):
+        print('predicted', self.predict([[1., 1.]], [0.])[0].shape, self.trainer.counts)
+
+
+Alternate(QueueInput(flow()), Model()).train_with_defaults(
+    callbacks=[Predict()], steps_per_epoch=4, max_epoch=1, monitors=[])
+""",
+    )
+    assert "predicted () 2" in printed
+
+
+@pytest.mark.slow
+def test_a_dry_run_cuts_the_training(python, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        MODEL
+        + """
+logger.set_logger_dir('log')
+launch_train_with_config(
+    TrainConfig(model=Model(), dataflow=flow(), max_epoch=50, steps_per_epoch=1000), SimpleTrainer())
+"""
+    )
+    python("-m", "towerpack_compat", "run", "--dry-run", "2", "train.py")
+    assert json.loads((tmp_path / "log" / "stats.json").read_text())[-1]["global_step"] == 2

@@ -1,0 +1,81 @@
+"""`install` changes the process that asks for it, and the processes that this one starts; no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from towerpack_compat import install  # noqa: F401  # importing it changes nothing
+
+INSTALLED = "import towerpack_compat; towerpack_compat.install(report=False)\n"
+
+
+def test_importing_the_package_changes_nothing(python) -> None:
+    code = """
+import builtins, sys, numpy
+before = builtins.__import__, list(sys.meta_path), dir(numpy)
+import towerpack_compat
+assert before == (builtins.__import__, list(sys.meta_path), dir(numpy))
+assert "tensorflow" not in sys.modules
+try:
+    import tensorpack
+except ModuleNotFoundError:
+    print("not there")
+"""
+    assert "not there" in python(code=code)
+
+
+def test_it_prints_a_line_for_each_stand_in_once(python) -> None:
+    printed = python(code="import towerpack_compat; towerpack_compat.install(); towerpack_compat.install()")
+    lines = printed.strip().splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("towerpack-compat: ") for line in lines)
+
+
+def test_tensorflow_is_its_first_version_in_files_of_users_alone(python, tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("import tensorflow as tf\nfrom tensorflow import placeholder\n")
+    code = INSTALLED + (
+        "import sys; sys.path.insert(0, '.')\n"
+        "import model\n"
+        "import towerpack_layers\n"
+        "assert not model.tf.executing_eagerly()\n"
+        "print(model.tf.get_variable('a', [2]).name, model.tf.layers.dense, sys.modules['tensorflow'].__name__)\n"
+    )
+    printed = python(code=code)
+    assert "a:0" in printed and "dense" in printed and printed.rstrip().endswith("tensorflow")
+
+
+def test_names_that_numpy_has_removed_are_back(python) -> None:
+    code = (
+        INSTALLED
+        + "import numpy as np; print(np.zeros(2, np.float).dtype, np.int(3), np.bool(1), np.product([2, 3]))"
+    )
+    assert python(code=code).split() == ["float64", "3", "True", "6"]
+
+
+def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:
+    (tmp_path / "tensorpack").mkdir()
+    (tmp_path / "tensorpack" / "__init__.py").write_text("")
+    code = "import sys; sys.path.insert(0, '.')\n" + INSTALLED
+    assert "is installed, and towerpack-compat stands in for it. Uninstall it" in python(code=code, status=1)
+
+
+def test_workers_of_flows_have_it_too(python, tmp_path: Path) -> None:
+    (tmp_path / "my_flow.py").write_text(
+        "import numpy as np\n"
+        "from tensorpack.dataflow import DataFlow\n"
+        "class Old(DataFlow):\n"
+        "    def get_data(self):\n"
+        "        for k in range(6):\n"
+        "            yield [np.int(k)]\n"
+        "    def size(self):\n"
+        "        return 6\n"
+    )
+    (tmp_path / "program.py").write_text(
+        "from tensorpack import *\n"
+        "from my_flow import Old\n"
+        "flow = MultiProcessRunnerZMQ(MapData(Old(), lambda dp: [dp[0] + 1]), 2)\n"
+        "flow.reset_state()\n"
+        "print(flow.size(), [dp[0] for dp in flow.get_data()])\n"
+    )
+    printed = python("-m", "towerpack_compat", "run", "program.py")
+    assert "6 [1, 2, 3, 4, 5, 6]" in printed
