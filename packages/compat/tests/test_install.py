@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from towerpack_compat import install  # noqa: F401  # importing it changes nothing
+import pytest
 
 INSTALLED = "import towerpack_compat; towerpack_compat.install(report=False)\n"
 
@@ -31,6 +31,7 @@ def test_it_prints_a_line_for_each_stand_in_once(python) -> None:
     assert all(line.startswith("towerpack-compat: ") for line in lines)
 
 
+@pytest.mark.slow
 def test_tensorflow_is_its_first_version_in_files_of_users_alone(python, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import tensorflow as tf\nfrom tensorflow import placeholder\n")
     code = INSTALLED + (
@@ -38,18 +39,17 @@ def test_tensorflow_is_its_first_version_in_files_of_users_alone(python, tmp_pat
         "import model\n"
         "import towerpack_layers\n"
         "assert not model.tf.executing_eagerly()\n"
-        "print(model.tf.get_variable('a', [2]).name, model.tf.layers.dense, sys.modules['tensorflow'].__name__)\n"
+        "names = sys.modules['tensorflow'].__name__, model.tf.get_variable('a', [2]).name\n"
+        "print(model.tf.layers.dense, *names)\n"
     )
     printed = python(code=code)
-    assert "a:0" in printed and "dense" in printed and printed.rstrip().endswith("tensorflow")
+    assert "dense" in printed
+    assert printed.rstrip().endswith("tensorflow a:0")
 
 
 def test_names_that_numpy_has_removed_are_back(python) -> None:
-    code = (
-        INSTALLED
-        + "import numpy as np; print(np.zeros(2, np.float).dtype, np.int(3), np.bool(1), np.product([2, 3]))"
-    )
-    assert python(code=code).split() == ["float64", "3", "True", "6"]
+    code = INSTALLED + "import numpy as np; print(np.zeros(2, np.float).dtype, np.int(3), np.bool(1))"
+    assert python(code=code).split() == ["float64", "3", "True"]
 
 
 def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:
@@ -59,6 +59,7 @@ def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:
     assert "is installed, and towerpack-compat stands in for it. Uninstall it" in python(code=code, status=1)
 
 
+@pytest.mark.slow
 def test_workers_of_flows_have_it_too(python, tmp_path: Path) -> None:
     (tmp_path / "my_flow.py").write_text(
         "import numpy as np\n"

@@ -10,10 +10,11 @@ from importlib import import_module
 __all__: list[str] = []
 
 # The environment may have a sitecustomize of its own, behind this one on the path.
-sys.path[:] = [place for place in sys.path if not os.path.samefile(place or ".", os.path.dirname(__file__))]
-del sys.modules["sitecustomize"]
+_here, _this = os.path.dirname(os.path.realpath(__file__)), sys.modules.pop("sitecustomize")
+sys.path[:] = [place for place in sys.path if os.path.realpath(place) != _here]
 with contextlib.suppress(ImportError):
     import_module("sitecustomize")
+sys.modules.setdefault("sitecustomize", _this)
 
 if os.environ.get("TOWERPACK_COMPAT"):
     import_module("towerpack_compat").install(report=False)
