@@ -38,6 +38,7 @@ PUBLIC_MODULES = {
         "testing",
     ),
     "trainers": ("distributed", "gan", "optimize", "predict", "replicate", "rl", "testing"),
+    "compat": (),
 }
 
 
