@@ -38,7 +38,7 @@ _SMALL = {
     "_container_copies.py": "serves flows and operators; cuts a circle between them",
     "_errors.py": "compat raises few errors",
     "_old_methods.py": "two methods of flows; what installs them knows no TensorFlow",
-    "_dry_run.py": "trainings, evaluations and predictions of old programs ask it; none of them knows another one",
+    "_dry_run.py": "trainings, evaluations and predictions ask it, and do not know each other",
     "_tower_devices.py": "trainers and builders of old programs ask it, and do not know each other",
     "_run_command.py": "one command",
     "adapted.py": "the place that pickles of adapted classes name",
