@@ -19,7 +19,8 @@ LAZY = "def _planted():\n    import {}\n"
 # For each contract: the file that gets an import, in which form, of what. A list, where one contract holds
 # several wheels.
 PLANTS = {
-    "trainers stand on the others; inputsource on dataflow; nothing else": [
+    "trainers stand on the others; inputsource on dataflow; compat on all; nothing else": [
+        ("trainers/_errors", LAZY, "compat"),
         ("inputsource/_errors", FOR_TYPES, "callbacks"),
     ],
     "layers and callbacks know no sibling": [("layers/_errors", LAZY, "dataflow")],
@@ -39,6 +40,7 @@ PLANTS = {
         ("layers/arguments/_layer_arguments", LAZY, "layers.nn.convolution._conv"),
         ("callbacks/checkpoint/_retention", LAZY, "callbacks.checkpoint._model_saver"),
         ("trainers/towers/_tower", FOR_TYPES, "trainers.towers._evaluation_tower"),
+        ("compat/names/__init__", LAZY, "compat._resolve"),
     ],
 }
 CASES = [(name, *plant) for name, plants in PLANTS.items() for plant in plants]
