@@ -30,8 +30,8 @@ WITH_EXTRAS = {
     "layers": "layers[slim]",
     "inputsource": "inputsource[remote]",
     "callbacks": "callbacks[optuna,plot]",
-    "trainers": "trainers[migrate,rl]",
-    "compat": "compat[full]",
+    "trainers": "trainers[rl]",
+    "compat": "compat[full,migrate]",
 }
 
 # The flows that documentation and benchmarks have.
@@ -109,7 +109,7 @@ COMBINATIONS = {
         ],
     ),
     "full": (
-        ["dataflow[datasets]", "layers[slim]", "trainers[migrate,rl]"],
+        ["dataflow[datasets]", "layers[slim]", "trainers[rl]", "compat[full,migrate]"],
         [
             "test_libraries_in_towers.py",
             "test_own_graph.py",
@@ -472,7 +472,7 @@ def kills(session: nox.Session) -> None:
 @nox.session
 def migrated(session: nox.Session) -> None:
     """Trains what `migrate` makes of scripts for Tensorpack. Not among the usual sessions: minutes."""
-    install(session, ["dataflow[datasets,image]", "trainers[migrate]"], *pinned("test"))
+    install(session, ["dataflow[datasets,image]", "compat[full,migrate]"], *pinned("test"))
     files = ["test_migrated_scripts.py", "test_migrated_trainings.py"]
     run_copied_tests(session, ROOT / "integration_tests", files)
 
@@ -488,7 +488,7 @@ def soak(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every block of the READMEs and the documentation, their tests, and docstrings' examples."""
-    install(session, [DATA, "layers[slim]", *WHEELS[2:4], "trainers[migrate]"], *pinned("docs"))
+    install(session, [DATA, "layers[slim]", *WHEELS[2:5], "compat[full,migrate]"], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
@@ -516,7 +516,7 @@ def site(session: nox.Session) -> None:
     if "--external" in session.posargs:
         session.run("python", "checks/external_links.py")
         return
-    install(session, [DATA, "layers[slim]", *WHEELS[2:4], "trainers[migrate]"], *pinned("site"))
+    install(session, [DATA, "layers[slim]", *WHEELS[2:5], "compat[full,migrate]"], *pinned("site"))
     pages = Path(session.create_tmp()) / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site", "tests"))

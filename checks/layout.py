@@ -40,6 +40,7 @@ _SMALL = {
     "_old_methods.py": "two methods of flows; what installs them knows no TensorFlow",
     "_dry_run.py": "trainings, evaluations and predictions ask it, and do not know each other",
     "_tower_devices.py": "trainers and builders of old programs ask it, and do not know each other",
+    "_old_migrate_command.py": "one command, until its old name goes",
     "_run_command.py": "one command",
     "adapted.py": "the place that pickles of adapted classes name",
     "compat.py": "a module of Tensorpack",

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from towerpack_trainers.__main__ import main
-from towerpack_trainers.cli.migrate import migrate_file, migrate_source
+from towerpack_compat.__main__ import main
+from towerpack_compat.cli.migrate import migrate_file, migrate_source
 
 NAMES = [
     "augmentation",
@@ -20,7 +20,7 @@ NAMES = [
     "resnet",
     "rnn",
 ]
-# To write the rewritten forms anew: `python -m towerpack_trainers migrate --write` of copies, and look.
+# To write the rewritten forms anew: `python -m towerpack_compat migrate --write` of copies, and look.
 
 
 def test_all_scripts_are_tested(migration):

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from ._errors import CompatError
+from .cli._migrate_command import add_migrate_command
 from .cli._run_command import add_run_command
 
 __all__ = ["main"]
@@ -16,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m towerpack_compat", description="Programs of Tensorpack.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_run_command(commands)
+    add_migrate_command(commands)
     options = parser.parse_args(arguments)
     try:
         return int(options.run(options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["CompatError", "InstallError", "NoCounterpartError", "page"]
+__all__ = ["CompatError", "InstallError", "MigrationError", "NoCounterpartError", "page"]
 
 
 class CompatError(Exception):
@@ -12,12 +12,17 @@ class CompatError(Exception):
 
         CompatError
         ├── InstallError        (ImportError)          Tensorpack's names cannot be put in place
+        ├── MigrationError      (ValueError)           a script to migrate is no script of Python 3
         └── NoCounterpartError  (NotImplementedError)  a name or an argument that does not work any more
     """
 
 
 class InstallError(CompatError, ImportError):
     """Tensorpack's names cannot be put in place, or a part of them needs a package that is not installed."""
+
+
+class MigrationError(CompatError, ValueError):
+    """A script cannot be migrated, as it does not parse; the message names file, line and column."""
 
 
 class NoCounterpartError(CompatError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""`python -m towerpack_trainers`: trains in several processes, predicts, exports models, migrates scripts."""
+"""`python -m towerpack_trainers`: trains in several processes, predicts, exports models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
-from ._errors import ConfigError, ExportError, MigrationError, ModelError, RestoreError, TraceError
+from ._errors import ConfigError, ExportError, ModelError, RestoreError, TraceError
 from .cli import (
     CommandError,
     add_describe,
@@ -29,7 +29,6 @@ _OF_THE_USER = (
     ModelError,
     RestoreError,
     ExportError,
-    MigrationError,
     TraceError,
     CheckpointError,
     TensorNotFoundError,

@@ -15,7 +15,6 @@ ValueError
 ├── ModelError            the model description breaks a rule
 │   └── TowerRuleError    … of tower functions
 ├── RestoreError          values to restore do not fit the graph's variables
-├── MigrationError        a script to migrate is no script of Python 3
 ├── TraceError            a file is no trace, or traces are of different clocks
 └── PredictorInputError   … and a TypeError: a predictor does not take what it is given
 ```
@@ -30,7 +29,6 @@ __all__ = [
     "ExportError",
     "FrozenConfigError",
     "LogDirTakenError",
-    "MigrationError",
     "ModelError",
     "PredictorInputError",
     "PredictorProcessError",
@@ -92,10 +90,6 @@ class RestoreError(ValueError):
 
 class TraceError(ValueError):
     """A file is no trace that can be put together with others; the message names it, and what is wrong."""
-
-
-class MigrationError(ValueError):
-    """A script cannot be migrated, as it does not parse; the message names file, line and column."""
 
 
 class PredictorInputError(ValueError, TypeError):

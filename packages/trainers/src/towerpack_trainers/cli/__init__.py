@@ -4,8 +4,8 @@ from ._describe_command import add_describe
 from ._env_command import add_env
 from ._export_command import add_export
 from ._launch_command import add_launch
-from ._migrate_command import add_migrate
 from ._model_arguments import CommandError
+from ._old_migrate_command import add_migrate
 from ._predict_command import add_predict
 from ._trace_command import add_trace
 

@@ -1,4 +1,4 @@
-"""Scripts that were written for Tensorpack, rewritten for the five wheels; needs the extra `[migrate]`."""
+"""Scripts that were written for Tensorpack, rewritten for Towerpack; needs the extra `[migrate]`."""
 
 from ._migrate_script import Migration, migrate_file, migrate_source
 from ._name_table import (

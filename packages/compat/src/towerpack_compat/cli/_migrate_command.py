@@ -5,25 +5,24 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from ..distributed import MissingExtraError
+from .._errors import CompatError, InstallError
 
-__all__ = ["add_migrate"]
+__all__ = ["add_migrate_command"]
 
 _LEFT_TO_A_PERSON = 3
 
 _EPILOG = """\
 examples:
-  python -m towerpack_trainers migrate train.py
-  python -m towerpack_trainers migrate --write *.py
+  python -m towerpack_compat migrate train.py
+  python -m towerpack_compat migrate --write *.py
 
 exit status: 0 where nothing is left to do by hand; 3 where a comment `# TODO(towerpack)` marks work;
 1 with one line that says what could not be done; 2 for wrong arguments; 130 after Ctrl-C"""
 
 
-def add_migrate(commands: Any) -> None:
-    """Adds the command to `ArgumentParser.add_subparsers()`."""
+def add_migrate_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to those of the program."""
     parser = commands.add_parser(
         "migrate",
         help="rewrite scripts that were written for Tensorpack (needs the extra [migrate])",
@@ -42,10 +41,17 @@ def _migrate(options: argparse.Namespace) -> int:
     try:
         from .migrate import migrate_file
     except ImportError as error:
-        raise MissingExtraError.of("migrate", error) from error
+        raise InstallError(
+            f"migrate needs {error.name}, which is not installed. "
+            'Run `pip install "towerpack-compat[migrate]"`.',
+            name=error.name,
+        ) from error
     left = 0
     for path in options.scripts:
-        migration = migrate_file(path, options.write)
+        try:
+            migration = migrate_file(path, options.write)
+        except OSError as error:
+            raise CompatError(str(error)) from error
         left += len(migration.by_hand)
         if not options.write:
             print(migration.diff(str(path)), end="")

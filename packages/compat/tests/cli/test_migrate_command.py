@@ -1,4 +1,4 @@
-"""`python -m towerpack_trainers migrate`: what is rewritten, what is marked, what is left alone."""
+"""`python -m towerpack_compat migrate`: what is rewritten, what is marked, what is left alone."""
 
 import builtins
 import inspect
@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import towerpack_trainers
-from towerpack_trainers import MigrationError
-from towerpack_trainers.__main__ import main
+from towerpack_compat import MigrationError
+from towerpack_compat.__main__ import main
 
 pytest.importorskip("libcst")  # comes with the extra [migrate]
-from towerpack_trainers.cli.migrate import migrate_file, migrate_source, read_calls, read_names
+from towerpack_compat.cli.migrate import migrate_file, migrate_source, read_calls, read_names
 
 MARK = "# TODO(towerpack): "
 
@@ -341,7 +340,7 @@ def test_without_libcst_it_says_what_to_install(monkeypatch, capsys):
 
     monkeypatch.setattr(builtins, "__import__", without)
     assert main(["migrate", os.devnull]) == 1
-    assert 'pip install "towerpack-trainers[migrate]"' in capsys.readouterr().err
+    assert 'pip install "towerpack-compat[migrate]"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -371,7 +370,6 @@ def test_each_changed_call_is_one_that_ours_takes():
                 assert {*named, *change.add} <= set(takes), name
             if not counterpart.module.startswith("towerpack_layers"):
                 assert list(takes)[: len(order)] == order, name
-    assert towerpack_trainers.MigrationError is MigrationError
 
 
 def test_a_keras_model_is_renamed_and_its_function_and_data_are_marked():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import difflib
 import io
-import stat
 import tokenize
 import warnings
 from collections.abc import Collection, Iterator, Mapping
@@ -25,7 +24,7 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from towerpack_callbacks.writing import atomic_write
+from towerpack_dataflow.storage import create_file
 
 from ..._errors import MigrationError
 from ._chosen_names import NameChooser
@@ -88,11 +87,8 @@ def migrate_file(path: Path, write: bool = False) -> Migration:
     """
     migration = migrate_source(path.read_bytes(), str(path))
     if write and migration.after != migration.before:
-        target = path.resolve()
-        mode = target.stat().st_mode
-        with atomic_write(target) as new:
-            new.write_bytes(migration.after)
-            new.chmod(stat.S_IMODE(mode))
+        with create_file(str(path)) as file:
+            file.write(migration.after)
     return migration
 
 

@@ -1,4 +1,4 @@
-"""What became of each public name of Tensorpack, as the data files beside this module say it."""
+"""What became of each public name of Tensorpack, as the tables of `names` say it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from importlib.resources import files
 from typing import Any, final
 
 import attrs
+
+from ... import names
 
 __all__ = [
     "CallChange",
@@ -140,4 +142,4 @@ def read_tensorflow_names() -> Mapping[str, Counterpart | str]:
 
 
 def _read(file: str) -> dict[str, Any]:
-    return tomllib.loads(files(__package__).joinpath(file).read_text(encoding="utf-8"))
+    return tomllib.loads(files(names).joinpath(file).read_text(encoding="utf-8"))
