@@ -129,6 +129,20 @@ COMBINATIONS = {
     ),
 }
 
+# The tests of exact data whose number of examples TOWERPACK_EXAMPLES raises.
+PROPERTIES = {
+    "dataflow": [
+        "augment/test_exact_masks.py",
+        "batch/test_exact_batches.py",
+        "batch/test_foreign_arrays.py",
+        "formats",
+        "remote/test_remote_data.py",
+        "replay/test_kept_values.py",
+        "runtime/test_exact_transport.py",
+    ],
+    "trainers": ["base/test_keras_differences.py", "rl/test_spaces.py"],
+}
+
 # The tests that run each script of examples/ with small settings.
 EXAMPLE_TESTS = (
     "test_examples.py",
@@ -483,6 +497,21 @@ def soak(session: nox.Session) -> None:
     install(session, [WITH_EXTRAS["dataflow"]], *pinned("test"))
     session.env["SOAK"] = "1000000"
     run_copied_tests(session, ROOT / "packages" / "dataflow" / "tests", ["runtime/test_soak.py"])
+
+
+@nox.session
+def exact(session: nox.Session) -> None:
+    """Tries with many examples that data come back exactly, or are refused; `-- 2000` that many. Not usual.
+
+    The properties of readers, writers, batches, memories and workers, damage of each format, and the
+    differences from pyarrow, h5py, gymnasium and Keras. Those from PyTorch are in the session `torch`.
+    """
+    install(session, [DATA, "trainers[rl]"], *pinned("test", "stores"))
+    session.env["TOWERPACK_EXAMPLES"] = session.posargs.pop(0) if session.posargs else "300"
+    for wheel, files in PROPERTIES.items():
+        # A property with many examples takes longer than a test may elsewhere.
+        session.posargs[:] = ["--timeout", "3000"]
+        run_copied_tests(session, ROOT / "packages" / wheel / "tests", files, spread="worksteal")
 
 
 @nox.session

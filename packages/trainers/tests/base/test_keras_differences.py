@@ -11,7 +11,7 @@ from towerpack_trainers import KerasModel
 from towerpack_trainers.testing import FinalVariables
 
 layers, losses = keras.layers, keras.losses
-STEPS = int(os.environ.get("TOWERPACK_EXAMPLES", 5))
+STEPS = min(20, int(os.environ.get("TOWERPACK_EXAMPLES", 5)))
 BATCH, TIMES, WORDS = 6, 5, 7
 pytestmark = pytest.mark.slow
 
