@@ -6,8 +6,10 @@ Its names are those of `tf.compat.v1`, and `contrib`, `keras` and `layers` as Te
 from __future__ import annotations
 
 import importlib
+import types
 from typing import Any
 
+from .._dry_run import dry_run_steps
 from .._errors import NoCounterpartError, page
 
 __all__: list[str] = []
@@ -23,6 +25,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("towerpack_compat.tensorflow1.contrib")
     if name in ("keras", "layers"):
         return _legacy_keras(name)
+    if name == "test" and dry_run_steps() is not None:
+        return _test_with_gpu(real.compat.v1.test)
     try:
         return getattr(real.compat.v1, name)
     except AttributeError:
@@ -31,6 +35,12 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return [*dir(importlib.import_module("tensorflow").compat.v1), "contrib", "keras", "layers"]
+
+
+def _test_with_gpu(module: types.ModuleType) -> types.SimpleNamespace:
+    """Returns `tf.test` for a program that refuses hosts without a GPU: a dry run tries it on any host."""
+    names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    return types.SimpleNamespace(**names | {"is_gpu_available": lambda *_args, **_options: True})
 
 
 def _legacy_keras(name: str) -> Any:

@@ -15,8 +15,24 @@ __all__: list[str] = []
 
 def _rnn() -> types.SimpleNamespace:
     cells = importlib.import_module("tf_keras.api._v1.keras.__internal__.legacy.rnn_cell")
+
+    def LSTMBlockCell(
+        num_units: int,
+        forget_bias: float = 1.0,
+        cell_clip: float | None = None,
+        use_peephole: bool = False,
+        dtype: Any = None,
+        reuse: bool | None = None,
+        name: str = "lstm_cell",
+    ) -> Any:
+        """Makes an `LSTMCell`, which has the same variables and computes the same in more ops."""
+        return cells.LSTMCell(
+            num_units, use_peephole, cell_clip, forget_bias=forget_bias, reuse=reuse, name=name, dtype=dtype
+        )
+
     return types.SimpleNamespace(
         **{name: getattr(cells, name) for name in dir(cells) if not name.startswith("_")},
+        LSTMBlockCell=LSTMBlockCell,
         static_rnn=tf.nn.static_rnn,
         static_bidirectional_rnn=tf.nn.static_bidirectional_rnn,
     )

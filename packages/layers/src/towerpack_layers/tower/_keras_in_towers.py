@@ -24,6 +24,7 @@ from .._errors import KerasLayerError
 
 __all__ = [
     "adapting_keras",
+    "adapts_keras",
     "check_learning_phase",
     "check_no_lost_updates",
     "create_no_lost_state",
@@ -44,12 +45,20 @@ _adapting: ContextVar[bool] = ContextVar("towerpack_layers_adapting_keras", defa
 
 @contextlib.contextmanager
 def adapting_keras() -> Iterator[None]:
-    """Lets Keras make any variable in this block, whose caller sees to costs and updates."""
+    """Lets Keras make any variable in this block, whose caller sees to costs and updates.
+
+    Around a whole tower, it leaves out all checks of Keras layers.
+    """
     token = _adapting.set(True)
     try:
         yield
     finally:
         _adapting.reset(token)
+
+
+def adapts_keras() -> bool:
+    """Returns whether the caller of this block sees to costs and updates."""
+    return _adapting.get()
 
 
 def create_no_lost_state(next_creator: Callable[..., Any], **arguments: Any) -> Any:
@@ -58,7 +67,7 @@ def create_no_lost_state(next_creator: Callable[..., Any], **arguments: Any) -> 
     Raises:
         KerasLayerError: the variable is the state of a Keras layer, or the layer has a regularizer.
     """
-    if not _adapting.get() and not _PACKAGES.isdisjoint(sys.modules):
+    if not adapts_keras() and not _PACKAGES.isdisjoint(sys.modules):
         owner = _owner(sys._getframe(1))
         if owner is not None and getattr(owner, "trainable", True) and not _keeps_to_collections(owner):
             _check(owner, arguments.get("trainable"))

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import GraphRequiredError, SharedVariableError, TowerError, TowerNameError
 from ._graph_notes import graph_notes, outermost_graph
 from ._keras_in_towers import (
+    adapts_keras,
     check_learning_phase,
     check_no_lost_updates,
     create_no_lost_state,
@@ -165,7 +166,7 @@ class TowerContext:
         entered, _current.entered = _current.entered, None
         assert entered is not None and entered.context is self
         entered.scopes.__exit__(kind, error, trace)
-        if kind is None and self.is_training:
+        if kind is None and self.is_training and not adapts_keras():
             check_learning_phase(
                 self.name, uses_of_learning_phase(outermost_graph()) - entered.learning_phases
             )

@@ -16,7 +16,7 @@ from ._inference import (
     ScalarStats,
 )
 from ._json_monitors import JSONWriter, MonitorBase, NoOpMonitor, ScalarPrinter, TFEventWriter
-from ._old_callback import Callback
+from ._old_callback import Callback, CallbackToHook
 from ._params import (
     GraphVarParam,
     HumanHyperParamSetter,
@@ -33,6 +33,7 @@ __all__ = [
     "DEFAULT_MONITORS",
     "BinaryClassificationStats",
     "Callback",
+    "CallbackToHook",
     "ClassificationError",
     "DataParallelInferenceRunner",
     "GraphVarParam",

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks.metrics import BinaryStatistics, RatioCounter
 from towerpack_inputsource import InputSource
 
 from ..._dry_run import EVALUATION_BATCHES, dry_run_steps
 from ..input_source import FeedInput
 from ..utils import logger
+from ..utils.stats import BinaryStatistics, RatioCounter
 from ._old_callback import Callback
 
 __all__ = [

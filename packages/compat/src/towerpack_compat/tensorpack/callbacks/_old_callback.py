@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_callbacks as callbacks
 
-__all__ = ["Callback", "tensor_in_graph"]
+__all__ = ["Callback", "CallbackToHook", "tensor_in_graph"]
 
 
 class Callback(callbacks.Callback):
@@ -83,6 +83,23 @@ class Callback(callbacks.Callback):
             if towers is None:
                 raise
             return towers.training()[0].get_tensor(name)
+
+
+class CallbackToHook(tf.train.SessionRunHook):
+    """Makes a hook of a callback's `before_run` and `after_run`.
+
+    Args:
+        cb: the callback.
+    """
+
+    def __init__(self, cb: Callback) -> None:
+        self._callback = cb
+
+    def before_run(self, run_context: Any) -> Any:
+        return self._callback.before_run(run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._callback.after_run(run_context, run_values)
 
 
 def tensor_in_graph(name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 import towerpack_trainers as trainers
 from towerpack_callbacks.checkpoint import load_variables
@@ -27,6 +28,7 @@ __all__ = [
     "SessionInit",
     "SessionUpdate",
     "SmartInit",
+    "fit_to_host",
     "get_default_sess_config",
     "get_model_loader",
 ]
@@ -45,6 +47,14 @@ def get_default_sess_config(mem_fraction: float | None = None) -> tf.ConfigProto
     return config
 
 
+def fit_to_host(config: tf.ConfigProto) -> tf.ConfigProto:
+    """Lets a host without GPUs compute what is in the layout NCHW, for which its ops have no kernels."""
+    if not trainers.get_num_gpu():
+        rewriting = config.graph_options.rewrite_options
+        rewriting.cpu_layout_conversion = RewriterConfig.NCHW_TO_NHWC
+    return config
+
+
 class NewSessionCreator(tf.train.SessionCreator):
     """Makes a session.
 
@@ -59,7 +69,7 @@ class NewSessionCreator(tf.train.SessionCreator):
 
     def create_session(self) -> tf.Session:
         """Makes the session, and initializes the graph's variables in it."""
-        sess = tf.Session(target=self.target, config=self.config)
+        sess = tf.Session(target=self.target, config=fit_to_host(self.config))
         sess.run(
             [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
         )

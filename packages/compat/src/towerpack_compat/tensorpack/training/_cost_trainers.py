@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_trainers as trainers
 from towerpack_inputsource import InputSource
+from towerpack_layers.tower import adapting_keras
 
 from ..._errors import NoCounterpartError, page
 from ._empty_trainers import TowerTrainer
@@ -59,7 +60,8 @@ class SingleCostTrainer(TowerTrainer, abc.ABC):
         self, input: InputSource, get_cost_fn: TowerFunc, get_opt_fn: Callable[[], Any]
     ) -> list[Any]:
         builder = self._make_builder()
-        self.train_op = builder.build(get_cost_fn.inner, input.get_input_tensors, get_opt_fn)
+        with adapting_keras():
+            self.train_op = builder.build(get_cost_fn.inner, input.get_input_tensors, get_opt_fn)
         return list(builder.callbacks())
 
     @abc.abstractmethod

@@ -15,7 +15,7 @@ from towerpack_trainers.config import RunPlan
 from ..._dry_run import limits
 from ..callbacks import DEFAULT_CALLBACKS, DEFAULT_MONITORS, Callback
 from ..input_source import InputCallback
-from ..tfutils.session import JustCurrentSession, NewSessionCreator
+from ..tfutils.session import JustCurrentSession, NewSessionCreator, fit_to_host
 from ..utils import logger
 from ._online_predictor import OnlinePredictor
 from ._tower_devices import device_name
@@ -119,6 +119,9 @@ class Trainer(trainers.Trainer):
         if config is not None and len(towers) > 1:
             config.device_count["CPU"] = len(towers)
         return config
+
+    def _session_config(self) -> tf.ConfigProto:
+        return fit_to_host(super()._session_config())
 
     def train_with_defaults(
         self,

@@ -108,8 +108,8 @@ class ShareSessionThread(threading.Thread):
 
     @contextlib.contextmanager
     def default_sess(self) -> Iterator[Any]:
-        """Makes that session the default one within a block."""
-        with self._sess.as_default():
+        """Makes that session, if there was one, the default one within a block."""
+        with contextlib.nullcontext() if self._sess is None else self._sess.as_default():
             yield self._sess
 
     def start(self) -> None:
@@ -120,7 +120,7 @@ class ShareSessionThread(threading.Thread):
 
     def run(self) -> None:
         assert self._th is not None
-        with contextlib.nullcontext() if self._sess is None else self._sess.as_default():
+        with self.default_sess():
             self._th.run()
 
 

@@ -1,0 +1,1 @@
+"""`tensorpack.contrib`: parts that connect to other libraries."""

@@ -1,0 +1,286 @@
+"""`tensorpack.utils.viz`: pictures as OpenCV has them: blue, green, red."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from towerpack_dataflow import DataFlow, viz
+
+__all__ = [
+    "draw_boxes",
+    "draw_text",
+    "dump_dataflow_images",
+    "gen_stack_patches",
+    "interactive_imshow",
+    "stack_patches",
+]
+
+Color = int | tuple[int, int, int]
+
+
+def _opencv() -> Any:
+    import cv2
+
+    return cv2
+
+
+def interactive_imshow(img: Any, lclick_cb: Any = None, rclick_cb: Any = None, **kwargs: Any) -> None:
+    """Shows an image until a key is pressed: x exits, s writes `out.png`, + and - change the size.
+
+    Args:
+        img: the image, BGR.
+        lclick_cb: called with the image, x and y at a left click.
+        rclick_cb: called with them at a right click.
+        kwargs: functions of the image by `key_cb_<key>`, such as `key_cb_a`.
+    """
+    array = np.asarray(img)
+    has_colors = array.ndim == 3 and array.shape[2] == 3
+
+    def at(function: Any) -> Any:
+        return None if function is None else lambda _shown, x, y: function(img, x, y)
+
+    key = viz.interactive_imshow(array[..., ::-1] if has_colors else array, at(lclick_cb), at(rclick_cb))
+    if f"key_cb_{key}" in kwargs:
+        kwargs[f"key_cb_{key}"](img)
+    elif key == "x":
+        sys.exit()
+    elif key == "s":
+        _opencv().imwrite("out.png", img)
+    elif key in {"+", "=", "-"}:
+        factor = 0.7 if key == "-" else 1.3
+        larger = _opencv().resize(img, None, fx=factor, fy=factor, interpolation=_opencv().INTER_CUBIC)
+        interactive_imshow(larger, lclick_cb, rclick_cb, **kwargs)
+
+
+def _as_patches(patches: Any) -> np.ndarray:
+    array = np.asarray(patches)
+    assert array.dtype != object, "the patches have different shapes: give pad=True"
+    array = array[..., np.newaxis] if array.ndim == 3 else array
+    assert array.ndim == 4 and array.shape[3] in (1, 3), array.shape
+    return array
+
+
+def _padded(patches: Sequence[Any], color: Color) -> np.ndarray:
+    arrays = [patch[..., np.newaxis] if patch.ndim == 2 else patch for patch in patches]
+    height, width = (max(sizes) for sizes in zip(*(array.shape[:2] for array in arrays)))
+    result = np.empty((len(arrays), height, width, 3), arrays[0].dtype)
+    result[...] = color
+    for cell, array in zip(result, arrays):
+        top, left = (height - array.shape[0]) // 2, (width - array.shape[1]) // 2
+        cell[top : top + array.shape[0], left : left + array.shape[1]] = array
+    return result
+
+
+class _Grid:
+    """The geometry of a picture of many patches."""
+
+    def __init__(
+        self, patches: np.ndarray, rows: int, columns: int, border: int | None, color: Color
+    ) -> None:
+        self._height, self._width, channels = patches.shape[1:]
+        self._border = int(0.05 * min(self._height, self._width)) if border is None else border
+        self._rows, self._columns, self._color = rows, columns, color
+        self._channels = max(channels, 1 if isinstance(color, int) else 3)
+
+    def draw(self, patches: np.ndarray) -> np.ndarray:
+        """Returns the picture of the patches."""
+        assert self._rows * self._columns >= len(patches), f"{self._rows}*{self._columns} < {len(patches)}"
+        high, wide = self._height + self._border, self._width + self._border
+        size = (self._rows * high - self._border, self._columns * wide - self._border, self._channels)
+        canvas = np.empty(size, np.uint8)
+        canvas[...] = self._color
+        for number, patch in enumerate(patches):
+            top, left = (number // self._columns) * high, (number % self._columns) * wide
+            canvas[top : top + self._height, left : left + self._width] = patch
+        return canvas
+
+    def show(self, canvas: np.ndarray, patches: np.ndarray, first: int, on_click: Any) -> None:
+        """Shows a picture, and calls a function with each patch that is clicked, and its number."""
+
+        def click(_image: Any, x: int, y: int) -> None:
+            number = (
+                y // (self._height + self._border) * self._columns + x // (self._width + self._border) + first
+            )
+            if number < len(patches):
+                on_click(patches[number], number)
+
+        interactive_imshow(canvas, lclick_cb=None if on_click is None else click)
+
+
+def stack_patches(
+    patch_list: Any,
+    nr_row: int,
+    nr_col: int,
+    border: int | None = None,
+    pad: bool = False,
+    bgcolor: Color = 255,
+    viz: bool = False,
+    lclick_cb: Callable[[Any, int], Any] | None = None,
+) -> np.ndarray:
+    """Returns one picture of several images, in rows from the top left.
+
+    Args:
+        patch_list: images of one shape, [height, width] or [height, width, 1 or 3], of 0 to 255.
+        nr_row: the number of rows.
+        nr_col: the number of columns.
+        border: pixels between two images; None: 0.05 of an image's shorter side.
+        pad: whether shapes may differ.
+        bgcolor: between and around the images; a grey level, or blue, green and red.
+        viz: whether to show the picture.
+        lclick_cb: called with an image that is clicked, and its number.
+    """
+    patches = _as_patches(_padded(patch_list, bgcolor) if pad else patch_list)
+    grid = _Grid(patches, nr_row, nr_col, border, bgcolor)
+    canvas = grid.draw(patches)
+    if viz or lclick_cb is not None:
+        grid.show(canvas, patches, 0, lclick_cb)
+    return canvas
+
+
+def gen_stack_patches(
+    patch_list: Any,
+    nr_row: int | None = None,
+    nr_col: int | None = None,
+    border: int | None = None,
+    max_width: int = 1000,
+    max_height: int = 1000,
+    bgcolor: Color = 255,
+    viz: bool = False,
+    lclick_cb: Callable[[Any, int], Any] | None = None,
+) -> Iterator[np.ndarray]:
+    """Yields pictures of `nr_row * nr_col` images each, until all are shown; see `stack_patches`.
+
+    Args:
+        patch_list: the images.
+        nr_row: the number of rows; None: as many as `max_height` has room for.
+        nr_col: the number of columns; None: as many as `max_width` has room for.
+        border: pixels between two images.
+        max_width: of a picture.
+        max_height: of a picture.
+        bgcolor: between the images.
+        viz: whether to show the pictures.
+        lclick_cb: called with an image that is clicked, and its number.
+    """
+    patches = _as_patches(patch_list)
+    height, width = patches.shape[1:3]
+    gap = int(0.05 * min(height, width)) if border is None else border
+    rows = int(max_height / (height + gap)) if nr_row is None else nr_row
+    columns = int(max_width / (width + gap)) if nr_col is None else nr_col
+    grid = _Grid(patches, rows, columns, gap, bgcolor)
+    for first in range(0, len(patches), rows * columns):
+        canvas = grid.draw(patches[first : first + rows * columns])
+        if viz or lclick_cb is not None:
+            grid.show(canvas, patches, first, lclick_cb)
+        yield canvas
+
+
+def dump_dataflow_images(
+    df: DataFlow,
+    index: int = 0,
+    batched: bool = True,
+    number: int = 1000,
+    output_dir: str | None = None,
+    scale: float = 1,
+    resize: Any = None,
+    viz: Any = None,
+    flipRGB: bool = False,
+) -> None:
+    """Writes or shows the images of a flow.
+
+    Args:
+        df: the flow.
+        index: which component the image is.
+        batched: whether the component is a batch of images.
+        number: stop at this image.
+        output_dir: where to write `001.jpg`, ...; None: nowhere.
+        scale: what the values are multiplied with.
+        resize: the size of the images, an int or a pair.
+        viz: the rows and columns of pictures to show; None: none.
+        flipRGB: whether to reverse the order of the colours.
+    """
+    if output_dir:
+        os.makedirs(output_dir, exist_ok=True)
+    shown: list[np.ndarray] = []
+    rows, columns = _pair(viz or 1)
+    for count, image in enumerate(_images(df, index, batched), start=1):
+        if count == number:
+            return
+        picture = image * scale if scale != 1 else image
+        picture = picture if resize is None else _opencv().resize(picture, _pair(resize))
+        picture = picture[:, :, ::-1] if flipRGB else picture
+        if output_dir:
+            _opencv().imwrite(os.path.join(output_dir, f"{count:03d}.jpg"), picture)
+        shown += [picture] if viz is not None else []
+        if len(shown) == rows * columns:
+            stack_patches(shown, rows, columns, viz=True)
+            shown = []
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (size[0], size[1])
+
+
+def _images(df: DataFlow, index: int, batched: bool) -> Iterator[np.ndarray]:
+    df.reset_state()
+    while True:
+        for datapoint in df:
+            yield from datapoint[index] if batched else [datapoint[index]]
+
+
+def draw_text(
+    img: np.ndarray, pos: tuple[float, float], text: str, color: tuple[int, int, int], font_scale: float = 0.4
+) -> np.ndarray:
+    """Writes a text on an image, and returns it as uint8.
+
+    Args:
+        img: the image, BGR.
+        pos: x and y of the text's lower left corner; it is moved so that the text is inside.
+        text: the text.
+        color: of the plate behind it, BGR.
+        font_scale: the size.
+    """
+    cv2 = _opencv()
+    picture = img.astype(np.uint8)
+    font = cv2.FONT_HERSHEY_SIMPLEX
+    (width, height), _ = cv2.getTextSize(text, font, font_scale, 1)
+    left, bottom = min(int(pos[0]), picture.shape[1] - width), max(int(pos[1]), int(1.15 * height))
+    cv2.rectangle(picture, (left, bottom - int(1.3 * height)), (left + width, bottom), color, -1)
+    place = (left, bottom - int(0.25 * height))
+    cv2.putText(picture, text, place, font, font_scale, (222, 222, 222), lineType=cv2.LINE_AA)
+    return picture
+
+
+def draw_boxes(
+    im: np.ndarray,
+    boxes: Any,
+    labels: Sequence[str] | None = None,
+    color: tuple[int, int, int] | None = None,
+) -> np.ndarray:
+    """Returns a copy of an image with boxes, the largest drawn first.
+
+    Args:
+        im: the image, BGR.
+        boxes: an array of shape [n, 4], each row left, top, right and bottom.
+        labels: a text for each box.
+        color: of the lines, BGR; None: a green.
+    """
+    corners = np.asarray(boxes, np.int32)
+    assert labels is None or len(labels) == len(corners), f"{len(labels or ())} != {len(corners)}"
+    areas = (corners[:, 2] - corners[:, 0] + 1) * (corners[:, 3] - corners[:, 1] + 1)
+    assert areas.min() > 0, areas.min()
+    inside = corners[:, :2].min() >= 0 and (corners[:, 2:].max(axis=0) <= (im.shape[1], im.shape[0])).all()
+    assert inside, f"Image shape: {im.shape}\n Boxes:\n{corners}"
+    cv2, chosen, picture = _opencv(), color or (15, 128, 15), im.copy()
+    if picture.ndim == 2 or picture.shape[2] == 1:
+        picture = cv2.cvtColor(picture, cv2.COLOR_GRAY2BGR)
+    for number in np.argsort(-areas):
+        left, top, right, bottom = map(int, corners[number])
+        if labels is not None:
+            picture = draw_text(picture, (left, top), labels[number], chosen)
+        cv2.rectangle(picture, (left, top), (right, bottom), color=chosen, thickness=1)
+    return picture

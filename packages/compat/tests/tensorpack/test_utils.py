@@ -1,0 +1,72 @@
+"""Helpers of `tensorpack.utils` without TensorFlow."""
+
+from __future__ import annotations
+
+import queue
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from towerpack_compat.tensorpack.dataflow import DataFromQueue
+from towerpack_compat.tensorpack.utils import viz
+from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
+
+
+def test_patches_are_stacked_with_the_border_and_the_channels_of_tensorpack() -> None:
+    grey = viz.stack_patches(np.zeros((3, 40, 60)), nr_row=2, nr_col=2)
+    assert grey.shape == (82, 122, 1) and grey[0, 0] == 0 and grey[41, 0] == 255 and grey[60, 100] == 255
+    blue = viz.stack_patches(
+        [np.full((4, 4, 3), 7), np.full((2, 6), 9)], 1, 2, border=1, pad=True, bgcolor=(255, 0, 0)
+    )
+    assert blue.shape == (4, 13, 3)
+    assert blue[0, 6].tolist() == [255, 0, 0] and blue[1, 8].tolist() == [9, 9, 9]
+    with pytest.raises(AssertionError):
+        viz.stack_patches(np.zeros((5, 4, 4)), 2, 2)
+
+
+def test_pages_of_patches_follow_the_largest_size() -> None:
+    pages = list(viz.gen_stack_patches(np.zeros((5, 20, 20, 3)), max_width=63, max_height=21))
+    assert [page.shape for page in pages] == [(20, 62, 3)] * 2
+
+
+def test_boxes_are_drawn_in_blue_green_red_on_a_copy() -> None:
+    image = np.zeros((20, 20, 3), np.uint8)
+    drawn = viz.draw_boxes(image, [[2, 3, 10, 12]], color=(255, 0, 0))
+    assert drawn[3, 5].tolist() == [255, 0, 0] and not image.any()
+    assert viz.draw_boxes(image, [[2, 3, 10, 12]], ["a"]).any()
+
+
+def test_images_of_a_flow_are_written_up_to_a_number(tmp_path) -> None:
+    flow = DataFromQueue(_Endless())
+    viz.dump_dataflow_images(flow, batched=False, number=3, output_dir=str(tmp_path), scale=255, resize=8)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["001.jpg", "002.jpg"]
+
+
+class _Endless:
+    def get(self) -> list[np.ndarray]:
+        return [np.ones((4, 4, 3), np.float32)]
+
+
+def test_a_flow_of_a_queue_gives_its_datapoints() -> None:
+    source: queue.Queue[list[int]] = queue.Queue()
+    for number in range(3):
+        source.put([number])
+    flow = DataFromQueue(source)
+    flow.reset_state()
+    assert list(islice(flow, 3)) == [[0], [1], [2]]
+
+
+def test_counters_take_the_sums_of_arrays_of_floats() -> None:
+    ratio = RatioCounter()
+    assert ratio.ratio == 0
+    ratio.feed(np.float32(1.5), 2)
+    assert (ratio.ratio, ratio.count, ratio.total) == (0.75, 1.5, 2)
+    binary = BinaryStatistics()
+    binary.feed(np.array([1, 1, 0, 1]), np.array([1, 0, 1, 1]))
+    assert binary.precision == binary.recall == pytest.approx(2 / 3)
+    assert binary.false_positive == pytest.approx(1 / 3)
+    moments = OnlineMoments()
+    for value in (1.0, 3.0, 8.0):
+        moments.feed(np.full(2, value))
+    assert moments.mean.tolist() == [4, 4] and moments.variance.tolist() == [13, 13]
