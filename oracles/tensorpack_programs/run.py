@@ -40,12 +40,18 @@ def main() -> int:
         places = {"data": data, "weights": weights, "examples": options.examples}
         arguments = [text.format(**places) for text in program.get("arguments", [])]
         start = time.monotonic()
-        result = _run(Path(options.examples), name, arguments, folder, options.steps)
+        place = folder / "runs" / name.replace("/", "-")
+        place.mkdir(parents=True, exist_ok=True)
+        script = str(Path(options.examples) / name)
+        made = [text.format(**places) for text in program.get("weights", [])]
+        result = _make_weights(made, script, arguments, place, data)
+        run = ["-m", "towerpack_compat", "run", "--dry-run", str(options.steps), script, *arguments]
+        result = result or _run(run, place, data)
         said = "yes" if result == "" else f"no: {result}"
         if result and "broken" in program:
             said = f"no; nor by Tensorpack: {program['broken']}"
         failed += said.startswith("no: ")
-        figure = _figure(folder / "runs" / name.replace("/", "-"), program.get("figure"))
+        figure = _figure(place, program.get("figure"))
         print(f"| {name} | {said} | {figure} | {time.monotonic() - start:.0f} |", flush=True)
     print(f"\n{failed} failed")
     return min(failed, 1)
@@ -62,16 +68,27 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(examples: Path, name: str, arguments: list[str], folder: Path, steps: int) -> str:
-    """Runs a program in a folder of its own, and returns its last line if it fails, else ""."""
-    place = folder / "runs" / name.replace("/", "-")
-    place.mkdir(parents=True, exist_ok=True)
-    settings = {"TENSORPACK_DATASET": str(folder / "data"), "TF_CPP_MIN_LOG_LEVEL": "2", "MPLBACKEND": "agg"}
-    command = [sys.executable, "-m", "towerpack_compat", "run", "--dry-run", str(steps), str(examples / name)]
+def _make_weights(made: list[str], script: str, arguments: list[str], place: Path, data: Path) -> str:
+    """Makes the weights that a program loads, a path and the kind of their names, unless they are there."""
+    if not made or any(place.glob(f"{made[0]}*")) or Path(made[0]).exists():
+        return ""
+    said = _run([str(HERE / "made_weights.py"), *made, script, *arguments], place, data)
+    return f"its weights: {said}" if said else ""
+
+
+def _run(command: list[str], place: Path, data: Path) -> str:
+    """Runs a command of Python in a folder, and returns its last line if it fails, else ""."""
+    modules = os.pathsep.join(filter(None, [str(HERE / "modules"), os.environ.get("PYTHONPATH")]))
+    settings = {
+        "TENSORPACK_DATASET": str(data),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "MPLBACKEND": "agg",
+        "PYTHONPATH": modules,
+    }
     with open(place / "output.txt", "w") as output:
         try:
             done = subprocess.run(
-                [*command, *arguments],
+                [sys.executable, *command],
                 cwd=place,
                 env={**os.environ, **settings},
                 stdin=subprocess.DEVNULL,

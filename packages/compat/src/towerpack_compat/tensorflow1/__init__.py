@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import os
@@ -49,7 +50,17 @@ def import_for_user(name: str, fromlist: Sequence[str]) -> Any:
         importlib.import_module(name)
     for part in name.split(".")[1:]:
         try:
-            found = getattr(found, part)
-        except AttributeError:
+            found = _part(found, part)
+        except (AttributeError, ModuleNotFoundError):
             raise ImportError(f"TensorFlow has no module {name!r}.", name=name) from None
+    for part in fromlist if isinstance(found, types.ModuleType) else ():
+        with contextlib.suppress(AttributeError, ModuleNotFoundError):
+            _part(found, part)
     return found if fromlist else tensorflow()
+
+
+def _part(found: Any, name: str) -> Any:
+    """Returns a name of a module, or a module inside of it that is not imported yet."""
+    if not hasattr(found, name) and isinstance(found, types.ModuleType):
+        return importlib.import_module(f"{found.__name__}.{name}")
+    return getattr(found, name)
