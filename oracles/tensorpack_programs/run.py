@@ -70,10 +70,12 @@ def _options() -> argparse.Namespace:
 
 def _make_weights(made: list[str], script: str, arguments: list[str], place: Path, data: Path) -> str:
     """Makes the weights that a program loads, a path and the kind of their names, unless they are there."""
-    if not made or any(place.glob(f"{made[0]}*")) or Path(made[0]).exists():
+    if not made or (place / made[0]).exists():
         return ""
     said = _run([str(HERE / "made_weights.py"), *made, script, *arguments], place, data)
-    return f"its weights: {said}" if said else ""
+    if said:
+        (place / made[0]).unlink(missing_ok=True)
+    return said and f"its weights: {said}"
 
 
 def _run(command: list[str], place: Path, data: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from ._errors import InstallError
 from ._resolve import resolve
-from .names import module_names, own_names, star_names
+from .names import counterparts, module_names, own_names, star_names
 
 __all__ = ["VERSION", "TensorpackFinder"]
 
@@ -34,6 +34,12 @@ class _Module(types.ModuleType):
         value = self._found(inside, name)
         setattr(self, name, value)
         return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # `tensorpack.tfutils.argscope` is a function, though a module has this name, too.
+        if isinstance(value, _Module) and name in {*counterparts(), *own_names()}:
+            return
+        super().__setattr__(name, value)
 
     def _found(self, inside: str, name: str) -> Any:
         module = f"{inside}.{name}".removeprefix(".")

@@ -8,7 +8,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from towerpack_compat.tensorpack.dataflow import DataFromQueue
+from towerpack_compat.tensorpack.datasets import DataFromQueue
 from towerpack_compat.tensorpack.utils import viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
 

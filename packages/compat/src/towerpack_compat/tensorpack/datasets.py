@@ -1,12 +1,13 @@
-"""`tensorpack.dataflow.dataset`: folders, shuffling and the order of colours as Tensorpack has them."""
+"""`tensorpack.dataflow`: data sets with Tensorpack's folders, shuffling and colours, and flows of queues."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from towerpack_dataflow import datasets
+from towerpack_dataflow import DataFlow, datasets
 
 from .utils.functions import get_dataset_path
 
@@ -17,6 +18,7 @@ __all__ = [
     "Cifar10",
     "Cifar100",
     "CifarBase",
+    "DataFromQueue",
     "FashionMnist",
     "ILSVRCMeta",
     "Mnist",
@@ -148,3 +150,19 @@ class TinyImageNet(_BlueFirst, datasets.TinyImageNet):
 
 class Places365Standard(_BlueFirst, datasets.Places365Standard):
     """See `towerpack_dataflow.datasets.Places365Standard`; BGR."""
+
+
+class DataFromQueue(DataFlow):
+    """Yields what a queue gives, without end.
+
+    Args:
+        queue: anything with a method `get`.
+    """
+
+    def __init__(self, queue: Any) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            yield self.queue.get()
