@@ -3,6 +3,7 @@
 import inspect
 import threading
 
+import numpy as np
 import optuna
 import pytest
 import tensorflow.compat.v1 as tf
@@ -267,12 +268,29 @@ def test_a_memory_of_an_earlier_training_is_found(tmp_path):
 
 
 def test_a_state_that_is_no_json_is_found(tmp_path):
-    class Binary(Callback):
+    class Array(Callback):
         def state_dict(self):
-            return {"data": b"x"}
+            return {"data": np.zeros(2)}
 
-    with pytest.raises(AssertionError, match="not made of JSON values"):
-        check_callback(Binary, tmp_path)
+    with pytest.raises(
+        AssertionError, match=r"of Array is not exact in a checkpoint: state\['data'\] is array"
+    ):
+        check_callback(Array, tmp_path)
+
+
+def test_a_state_of_tuples_and_numpy_numbers_is_kept(tmp_path):
+    class Exact(Callback):
+        best = (np.float64(0.5), {3: b"x"})
+
+        def state_dict(self):
+            return {"best": self.best}
+
+        def load_state_dict(self, state):
+            assert type(state["best"]) is tuple
+            assert type(state["best"][0]) is np.float64
+            self.best = state["best"]
+
+    check_callback(Exact, tmp_path)
 
 
 def test_an_undeclared_statistic_is_found(tmp_path):

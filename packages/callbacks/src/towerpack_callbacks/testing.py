@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
 from .callback import EVERY_STEP, Callback
+from .checkpoint import state_from_json, state_to_json
 from .loop import Callbacks, PlainLoop
 from .monitors import Monitor
 
@@ -70,7 +70,7 @@ def check_callback(
     variable "weight"; an evaluation may run over any iterable. Checked are:
 
     - the callback sets up and runs, and no op is added after `_setup_graph`;
-    - its state is JSON and survives a round trip into a new callback, as do its files, if it has any;
+    - its state and its files, if it has any, survive a round trip through a checkpoint into a new callback;
     - set up once more, for another training, it begins with the state of a new callback;
     - it puts no statistic that it does not declare;
     - when a training fails, before it had a turn or in the middle of a step or an epoch, its `_after_train`
@@ -127,9 +127,9 @@ def _check_state(
 ) -> None:
     callback, state = make_callback(), used.state_dict()
     try:
-        copied = json.loads(json.dumps(state))
-    except (TypeError, ValueError) as error:
-        raise AssertionError(f"state_dict() of {callback} is not made of JSON values: {error}") from error
+        copied = state_from_json(state_to_json(state))
+    except TypeError as error:
+        raise AssertionError(f"state_dict() of {callback} is not exact in a checkpoint: {error}") from error
     files = log_dir / "files"
     files.mkdir(parents=True)
     used.save_files(files)

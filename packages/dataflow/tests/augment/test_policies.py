@@ -6,7 +6,14 @@ import pytest
 from PIL import Image, ImageEnhance, ImageOps
 
 from towerpack_dataflow import BatchData, DataFromList, ImageError, MapData
-from towerpack_dataflow.augment import CutMix, MixUp, RandAugment, TrivialAugment, drawing_from
+from towerpack_dataflow.augment import (
+    CutMix,
+    MixUp,
+    RandAugment,
+    RandomMapImage,
+    TrivialAugment,
+    drawing_from,
+)
 
 NOISE = np.random.RandomState(1).randint(0, 256, (20, 30, 3)).astype(np.uint8)
 IMAGE = np.clip(cv2.resize(NOISE, (60, 48), interpolation=cv2.INTER_CUBIC), 30, 210)
@@ -66,3 +73,39 @@ def test_labels_are_mixed_as_images_are(mixing):
     np.testing.assert_allclose(images.mean((1, 2, 3)), labels @ (60 * np.arange(4)), rtol=1e-4)
     with pytest.raises(ImageError, match="labels are 2 integers below 4"):
         mixing([np.zeros((2, 8, 8, 1)), np.array([0, 4])], np.random.default_rng(0))
+
+
+MASKED = np.ma.masked_equal(np.arange(16, dtype=np.float32).reshape(4, 2, 2), 3)
+
+
+@pytest.mark.parametrize("mixing", [MixUp(4), CutMix(4)], ids=["mixup", "cutmix"])
+@pytest.mark.parametrize(
+    ("images", "labels"),
+    [
+        (MASKED, np.arange(4)),
+        (list(MASKED), np.arange(4)),
+        (MASKED.filled(0), np.ma.masked_equal(np.arange(4), 2)),
+        (MASKED.filled(0), np.ma.masked_equal(np.eye(4, dtype=np.float32), 0)),
+    ],
+    ids=["images", "a list of images", "labels", "shares"],
+)
+def test_mixing_refuses_masks(mixing, images, labels):
+    name = type(mixing).__name__
+    with pytest.raises(ImageError, match=rf"^{name}: received a masked array, .* by x\.filled\(0\)"):
+        mixing([images, labels], np.random.default_rng(0))
+
+
+def test_mixing_takes_masked_arrays_without_a_masked_value():
+    images, labels = np.zeros((4, 2, 2), np.uint8), np.arange(4)
+    plain, unmasked = (
+        MixUp(4)([make(images), make(labels)], np.random.default_rng(0))
+        for make in (np.asarray, np.ma.asarray)
+    )
+    for one, other in zip(plain, unmasked):
+        np.testing.assert_array_equal(one, other, strict=True)
+
+
+def test_a_function_that_returns_a_masked_image_is_refused():
+    masking = RandomMapImage(lambda image, rng: np.ma.masked_equal(image, 0))
+    with pytest.raises(ImageError, match=r"RandomMapImage\(.*received a masked array"):
+        masking.augment(np.zeros((2, 2), np.uint8))

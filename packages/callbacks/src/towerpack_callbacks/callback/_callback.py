@@ -159,7 +159,11 @@ class Callback:
         return ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that must survive a restart, as JSON values; empty: there is none.
+        """Returns the state that must survive a restart; empty: there is none.
+
+        It is made of None, truth values, numbers, strings, bytes, lists, tuples and dicts, of Python's own
+        types or NumPy's scalars, and comes back exactly. What a checkpoint cannot hold exactly, such as an
+        array, is a `CheckpointWriteError`.
 
         It is called after `_setup_graph`, too, for the state that a run begins with.
 

@@ -11,6 +11,8 @@ from .format import (
     latest_checkpoint,
     load_variables,
     read_checkpoint,
+    state_from_json,
+    state_to_json,
     write_checkpoint,
 )
 from .variables import (
@@ -40,5 +42,7 @@ __all__ = [
     "save_now",
     "set_random_state",
     "snapshot_variables",
+    "state_from_json",
+    "state_to_json",
     "write_checkpoint",
 ]

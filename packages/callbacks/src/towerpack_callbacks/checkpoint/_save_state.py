@@ -15,7 +15,7 @@ class _HasState(Protocol):
     """An object with a state that can be saved."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state, as JSON values."""
+        """Returns the state, of values that `Callback.state_dict` may return."""
 
     def load_state_dict(self, state: dict[str, Any], /) -> object:
         """Takes back what `state_dict` returned."""
@@ -30,8 +30,8 @@ class SaveState(Callback):
     fit.
 
     Args:
-        objects: the objects by names of your choice. Each has `state_dict()`, which returns JSON values, and
-            `load_state_dict(state)`.
+        objects: the objects by names of your choice. Each has `state_dict()`, which returns values as
+            `Callback.state_dict` does, and `load_state_dict(state)`.
 
     Raises:
         TypeError: an object lacks one of the two methods, or there is no object.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import filecmp
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..checkpoint import Checkpoint, read_checkpoint
-from ..checkpoint.format import files_below, target_of
+from ..checkpoint import Checkpoint, read_checkpoint, state_to_json
+from ..checkpoint.format import files_below, shown_value, target_of
 from ..monitors import ScalarHistory
 from ._command_line import CommandError, align
 
@@ -112,7 +111,8 @@ def _flat(value: Any, where: str = "") -> dict[str, Any]:
         return {where: value}
     entries: dict[str, Any] = {}
     for key, part in value.items():
-        entries |= _flat(part, f"{where} / {key}" if where else str(key))
+        name = key if isinstance(key, str) else repr(key)
+        entries |= _flat(part, f"{where} / {name}" if where else name)
     return entries
 
 
@@ -130,10 +130,10 @@ def _states(a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterator[list[str]]:
             yield [where, f"only in A: {_shown(a[where])}"]
         elif where not in a:
             yield [where, f"only in B: {_shown(b[where])}"]
-        elif json.dumps(a[where]) != json.dumps(b[where]):  # NaN is equal to NaN here
+        elif state_to_json({where: a[where]}) != state_to_json({where: b[where]}):  # NaN is equal to NaN here
             yield [where, f"{_shown(a[where])} -> {_shown(b[where])}"]
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = shown_value(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}… ({len(text)} characters)"

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._errors import ArgumentTypeError, ImageError
 from ._augmentor import ImageAugmentor
-from ._image_checks import Array
+from ._image_checks import Array, check_unmasked
 from ._random_source import drawing_from
 from ._transform import Transform, TransformFactory
 
@@ -46,7 +46,9 @@ class RandomMapImage(ImageAugmentor):
 
         def apply_image(image: Array) -> Array:
             with drawing_from(np.random.RandomState(seed)) as rng:
-                return np.asarray(self.func(image, rng))
+                result = self.func(image, rng)
+            check_unmasked(self, result)
+            return np.asarray(result)
 
         return TransformFactory(self, apply_image=apply_image)
 

@@ -12,6 +12,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, CheckpointError, LoopState, StopTraining
+from towerpack_callbacks.checkpoint import state_from_json, state_to_json
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError
@@ -152,8 +153,9 @@ class SynchronousProcesses(ProcessStrategy):
             sess.run(self._broadcast)
         everywhere = Callbacks([cb for cb in run.callbacks if not cb.chief_only])
         mine = {"callbacks": everywhere.state_dict(), "begins": _first_step(run.loop)}
-        shared = self._group.share(start.state and {**start.state, **mine})
-        if shared is not None and not self.is_chief:
+        text = self._group.share(start.state and state_to_json({**start.state, **mine}))
+        if text is not None and not self.is_chief:
+            shared = state_from_json(text)
             begins = shared.pop("begins")
             state = self._translate(shared, run)
             if run.source is not None and state.get("input"):

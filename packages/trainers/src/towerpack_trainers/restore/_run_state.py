@@ -45,7 +45,7 @@ class RunState:
     inputs: Sequence[tf.Tensor] = ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint holds, as JSON values."""
+        """Returns what a checkpoint holds."""
         state = {
             "loop": self.loop.state_dict(),
             "seed": self.seed,

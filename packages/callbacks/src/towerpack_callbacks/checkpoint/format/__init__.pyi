@@ -11,6 +11,7 @@ from ._checkpoint_layout import (
     remove_unfinished,
     step_of,
 )
+from ._exact_json import shown_value, state_from_json, state_to_json
 from ._files_on_disk import disk_usage, files_below, readable_size
 from ._manifest import read_json, wrong_file
 from ._pointers import latest_checkpoint, linked, point_to, pointers_in, target_of
@@ -52,6 +53,9 @@ __all__ = [
     "readable_size",
     "remove_unfinished",
     "removed_after_error",
+    "shown_value",
+    "state_from_json",
+    "state_to_json",
     "step_of",
     "target_of",
     "write_checkpoint",

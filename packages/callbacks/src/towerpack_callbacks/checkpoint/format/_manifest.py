@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._errors import CheckpointError
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES
+from ._exact_json import state_from_json
 from ._files_on_disk import files_below, is_shared
 
 __all__ = ["check_files", "make_manifest", "read_json", "read_manifest", "wrong_file"]
@@ -145,13 +146,13 @@ def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Reads a file that holds a JSON object.
+    """Reads a file that holds a JSON object, in which types that JSON lacks may be.
 
     Raises:
         CheckpointError: the file is damaged.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = state_from_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file} cannot be read: {error}.") from error
     if not isinstance(content, dict):

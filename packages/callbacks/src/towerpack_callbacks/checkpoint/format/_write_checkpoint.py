@@ -15,6 +15,7 @@ import tensorflow.compat.v1 as tf
 from ..._errors import CheckpointWriteError
 from ...writing import replace_directory, sync
 from ._checkpoint_layout import MANIFEST, STATE, VARIABLES, hidden_name
+from ._exact_json import state_to_json
 from ._files_on_disk import files_below, is_shared
 from ._manifest import make_manifest
 from ._tensor_file import TensorFile
@@ -29,25 +30,21 @@ __all__ = [
 ]
 
 
-# Also whole numbers of too many digits, and what contains itself.
-_NO_JSON = (TypeError, ValueError, RecursionError)
-_DEEPEST = 100
-
-
 def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Mapping[str, Any]) -> Path:
     """Writes a checkpoint directory.
 
     Args:
         path: the directory to make. If it is there already, it is replaced.
         variables: arrays by variable name.
-        state: whatever else must be kept, as JSON values.
+        state: whatever else must be kept: numbers, strings, bytes, lists, tuples and dicts, as
+            `state_to_json` takes them.
 
     Returns:
         `path`.
 
     Raises:
         CheckpointWriteError: the disk is full, read-only, not permitted, …, or `state` holds something that
-            JSON cannot express; nothing was changed.
+            `state_to_json` refuses; nothing was changed.
     """
     encoded = encode_state(path, state)
     try:
@@ -90,12 +87,9 @@ def encode_state(path: Path, state: Mapping[str, Any]) -> str:
         CheckpointWriteError: JSON cannot express it; the message names the part.
     """
     try:
-        return json.dumps(state)
-    except _NO_JSON as error:
-        raise CheckpointWriteError(
-            f"The checkpoint {path} could not be written: {_find_culprit(state)}, which JSON cannot express. "
-            "Let state_dict() return numbers, strings, lists and dicts of Python's own."
-        ) from error
+        return state_to_json(state)
+    except TypeError as error:
+        raise CheckpointWriteError(f"The checkpoint {path} could not be written: {error}") from error
 
 
 def write_files(
@@ -154,20 +148,3 @@ def _reason(error: Exception, aside: Path) -> str:
     """Returns the text of an error; of TensorFlow's many lines, the one that names the file."""
     text = str(error)
     return next((line for line in text.splitlines() if line.startswith(str(aside))), text)
-
-
-def _find_culprit(value: Any, where: str = "state", depth: int = 0) -> str:
-    """Names the first part of a state that JSON cannot express."""
-    if depth > _DEEPEST:
-        return f"{where:.60}… is nested too deeply or contains itself"
-    parts: Any = value.items() if isinstance(value, Mapping) else ()
-    if isinstance(value, (list, tuple)):
-        parts = enumerate(value)
-    for key, part in parts:
-        try:
-            json.dumps(part)
-        except _NO_JSON:
-            return _find_culprit(part, f"{where}[{key!r}]", depth + 1)
-    if isinstance(value, int):  # Python writes no more than some thousand digits
-        return f"{where} is a whole number of {value.bit_length()} bits"
-    return f"{where} is {value!r} of type {type(value).__name__}"

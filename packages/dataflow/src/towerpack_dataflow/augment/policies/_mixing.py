@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ImageError
-from .._image_checks import Array
+from .._image_checks import Array, check_unmasked
 
 __all__ = ["CutMix", "MixUp"]
 
@@ -26,10 +26,17 @@ class _Mixing:
     def __call__(self, batch: Any, rng: np.random.Generator) -> list[Any]:
         """Returns the batch with mixed images, and labels as shares of classes: float32, [batch, classes]."""
         images, labels, *others = batch
-        one_hot = self._one_hot(np.asarray(labels), len(images))
+        images, labels = self._unmasked(images), self._unmasked(labels)
+        one_hot = self._one_hot(labels, len(images))
         order = rng.permutation(len(images))
-        mixed, share = self._mix(np.asarray(images), order, float(rng.beta(self.alpha, self.alpha)), rng)
+        mixed, share = self._mix(images, order, float(rng.beta(self.alpha, self.alpha)), rng)
         return [mixed, one_hot * np.float32(share) + one_hot[order] * np.float32(1 - share), *others]
+
+    def _unmasked(self, values: Any) -> Array:
+        """Returns images or labels as one array; those of a list may be masked one by one."""
+        for part in values if isinstance(values, (list, tuple)) else [values]:
+            check_unmasked(type(self).__name__, part)
+        return np.asarray(values)
 
     def _mix(
         self, images: Array, order: Array, share: float, rng: np.random.Generator
@@ -60,7 +67,8 @@ class MixUp(_Mixing):
 
     Raises:
         ArgumentError: an argument is outside of its range.
-        ImageError: labels are neither classes nor shares of them; raised when called.
+        ImageError: labels are neither classes nor shares of them, or something is masked; raised when
+            called.
 
     Example:
         >>> from towerpack_dataflow import BatchData, MapData
@@ -94,7 +102,8 @@ class CutMix(_Mixing):
 
     Raises:
         ArgumentError: an argument is outside of its range.
-        ImageError: labels are neither classes nor shares of them; raised when called.
+        ImageError: labels are neither classes nor shares of them, or something is masked; raised when
+            called.
     """
 
     def __init__(self, num_classes: int, alpha: float = 1.0) -> None:
