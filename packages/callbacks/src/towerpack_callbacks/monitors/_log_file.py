@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import final
 
-from ..writing import LOG, LineFile
+from ..writing import LOG, LineFile, cut_lines_after, prepare_lines
 from ._epoch_line import EpochLine
 from ._monitor import Monitor
 
@@ -79,6 +79,9 @@ class LogFile(Monitor):
 class _FileHandler(logging.Handler):
     def __init__(self, path: Path) -> None:
         super().__init__()
+        prepare_lines(path)
+        if path.exists():
+            cut_lines_after(path, lambda line: True)  # a torn one gets its end
         self._file: LineFile[str] = LineFile(path, _with_time)
 
     def say(self, text: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
-from ..writing import RUN_RECORD, RUN_RECORD_FORMAT, LineFile, atomic_write, cut_lines_after
+from ..writing import RUN_RECORD, RUN_RECORD_FORMAT, LineFile, atomic_write, cut_lines_after, prepare_lines
 from ._monitor import Monitor
 
 __all__ = ["RunRecord"]
@@ -50,6 +50,7 @@ class RunRecord(Monitor):
 
     def _before_train(self) -> None:
         path = self._directory() / RUN_RECORD
+        prepare_lines(path)
         if path.exists():
             cut_lines_after(path, _is_whole)
         self._file = LineFile(path, json.dumps)
@@ -99,7 +100,7 @@ def _reason(ended_by: BaseException | None) -> dict[str, str]:
 
 
 def _is_whole(line: bytes) -> bool:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         return isinstance(json.loads(line), dict)
     return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import re
@@ -94,7 +95,10 @@ def _read_run(path: Path, name: str) -> Run:
         raise RunError(
             f"{what}; expected the log directory of a run with a JSONWriter, or the file it writes"
         )
-    content = file.read_bytes()
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise RunError(f"{file} cannot be read: {error}") from error
     lines = content.split(b"\n")
     unfinished = lines.pop()
     run = _parse(lines, name)
@@ -126,8 +130,8 @@ def _parse(lines: Iterable[bytes], name: str) -> Run:
 def _row(line: bytes) -> dict[str, Any] | None:
     try:
         row = json.loads(line)
-        row["global_step"] = int(row["global_step"])
-    except (ValueError, TypeError, KeyError):
+        row["global_step"] = int(np.int64(int(row["global_step"])))
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return None
     return row  # type: ignore[no-any-return]
 
@@ -135,7 +139,8 @@ def _row(line: bytes) -> dict[str, Any] | None:
 def _number(value: Any) -> float | None:
     # "NaN", "Infinity" and "-Infinity" are strings, as JSON has no such numbers.
     if isinstance(value, (int, float)) or value in ("NaN", "Infinity", "-Infinity"):
-        return float(value)
+        with contextlib.suppress(OverflowError):  # an integer that no float holds
+            return float(value)
     return None
 
 

@@ -3,7 +3,7 @@
 from ._archive import write_archive
 from ._atomic_write import atomic_write, sync
 from ._background_writer import BackgroundJob, BackgroundWriter, Batches
-from ._line_file import LineFile, cut_lines_after
+from ._line_file import LineFile, cut_lines_after, free_name, prepare_lines
 from ._pictures import PNG_CHANNELS, cut_pictures_after, encode_png, find_pictures, write_picture
 from ._replace_directory import replace_directory
 from ._run_files import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, RUN_RECORD_FORMAT
@@ -24,6 +24,8 @@ __all__ = [
     "cut_pictures_after",
     "encode_png",
     "find_pictures",
+    "free_name",
+    "prepare_lines",
     "replace_directory",
     "sync",
     "write_archive",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Generic, TypeVar, final
 
-__all__ = ["LineFile", "cut_lines_after"]
+__all__ = ["LineFile", "cut_lines_after", "free_name", "prepare_lines"]
+
+_log = logging.getLogger("towerpack_callbacks")
 
 Item = TypeVar("Item")
 
@@ -64,6 +67,34 @@ class LineFile(Generic[Item]):
             if self._descriptor is not None:
                 descriptor, self._descriptor = self._descriptor, None
                 os.close(descriptor)
+
+
+def prepare_lines(path: Path) -> None:
+    """Prepares the path of a file of lines that an earlier run may have left.
+
+    A directory in its place gets another name. Of a last line without its end, which a killed process or a
+    full disk leaves, a warning is logged.
+
+    Raises:
+        OSError: the directory cannot be renamed, or the file cannot be read.
+    """
+    if path.is_dir():
+        aside = free_name(path)
+        _log.warning("%s is a directory, where a file was expected; it is now %s.", path, aside.name)
+        os.rename(path, aside)
+    elif path.exists() and path.stat().st_size:
+        with path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read() != b"\n":
+                _log.warning("%s ends within a line, as a killed run leaves it.", path)
+
+
+def free_name(path: Path) -> Path:
+    """Returns a path beside another one that is free: with the first number behind its name."""
+    number = 1
+    while os.path.lexists(candidate := path.with_name(f"{path.name}.{number}")):
+        number += 1
+    return candidate
 
 
 def cut_lines_after(path: Path, is_kept: Callable[[bytes], bool]) -> None:

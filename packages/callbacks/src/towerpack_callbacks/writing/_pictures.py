@@ -79,4 +79,4 @@ def _pictures_in(folder: Path) -> list[tuple[int, Path]]:
     if not folder.is_dir():
         return []
     matches = [(_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
-    return sorted((int(match[1]), path) for match, path in matches if match)
+    return sorted((int(match[1]), path) for match, path in matches if match and path.is_file())

@@ -27,11 +27,17 @@ def read_values(source: Any) -> dict[str, np.ndarray] | None:
 
     Raises:
         CheckpointError: a file cannot be read.
-        RestoreError: the variables of a `tf.train.Checkpoint` have no values here.
+        RestoreError: an array is masked, or the variables of a `tf.train.Checkpoint` have no values here.
     """
     if isinstance(source, (str, Path)):
         return load_variables(source)
     if isinstance(source, Mapping):
+        masked = [name for name, value in source.items() if isinstance(value, np.ma.MaskedArray)]
+        if masked:
+            raise RestoreError(
+                f"Values are plain arrays; received masked ones for {', '.join(sorted(masked))}. "
+                "Fill them first."
+            )
         return {name.removesuffix(":0"): np.asarray(value) for name, value in source.items()}
     if isinstance(source, _OBJECTS):
         return _read_objects(source)

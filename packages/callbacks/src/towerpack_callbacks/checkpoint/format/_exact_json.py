@@ -58,7 +58,7 @@ def state_from_json(text: str) -> Any:
 
 
 def shown_value(value: Any) -> str:
-    """Returns a value of a state for people: as JSON, or as Python writes it where JSON lacks a type in it."""
+    """Returns a value of a state for people: as JSON, or as Python writes it where JSON lacks a type."""
     if _TAG in state_to_json({"value": value}):
         return repr(value)
     return json.dumps(value, ensure_ascii=False)

@@ -14,7 +14,7 @@ import re
 from pathlib import Path
 
 from ..._errors import CheckpointError, CheckpointWriteError
-from ...writing import atomic_write, sync
+from ...writing import atomic_write, free_name, sync
 from ._checkpoint_layout import (
     LATEST,
     MANIFEST,
@@ -160,13 +160,6 @@ def _make_way(copy: Path) -> None:
     step = _step_in(copy) if complete else None
     own = copy.with_name(checkpoint_name(step or 0) if copy.name == LATEST else f"{copy.name}-{step}")
     if step is None or os.path.lexists(own):
-        own = _free_name(copy)
+        own = free_name(copy)
     _log.warning("%s is a directory, where a link was expected; it is now %s.", copy, own.name)
     os.rename(copy, own)
-
-
-def _free_name(path: Path) -> Path:
-    number = 1
-    while os.path.lexists(candidate := path.with_name(f"{path.name}.{number}")):
-        number += 1
-    return candidate

@@ -42,9 +42,11 @@ class TensorFile:
         """Writes arrays by name to `<prefix>.index` and `<prefix>.data-…`.
 
         Raises:
+            TypeError: TensorFlow's files cannot hold an array, or there is none; the message names it.
             tf.errors.OpError: the files cannot be written.
         """
         names = sorted(variables)
+        _check_arrays(variables)
         arrays = [np.asarray(variables[name]) for name in names]
         wanted = [(name, array.dtype) for name, array in zip(names, arrays)]
         if wanted != self._built_for:
@@ -81,6 +83,34 @@ class TensorFile:
             )
         self._sess = tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
         self._run = self._sess.make_callable(save, feed_list=[prefix, *tensors])
+
+
+def _check_arrays(variables: Mapping[str, np.ndarray]) -> None:
+    if not variables:
+        raise TypeError("there is no variable, and a file of TensorFlow holds at least one. Give one")
+    if not all(variables):  # TensorFlow ends the process
+        raise TypeError("a variable has the empty name. Give it another one")
+    for name, array in variables.items():
+        if isinstance(array, np.ma.MaskedArray):
+            raise TypeError(
+                f"the variable {name!r} is a masked array, whose mask would be lost. Fill it first"
+            )
+        dtype = np.asarray(array).dtype
+        if dtype.kind not in "OSU" and not _is_kept(dtype):
+            raise TypeError(
+                f"the variable {name!r} has type {dtype}, which files of TensorFlow do not keep. "
+                "Convert it first"
+            )
+
+
+def _is_kept(dtype: np.dtype[Any]) -> bool:
+    """Whether an array of this type comes back with this type, its byte order among it."""
+    try:
+        kind = tf.as_dtype(dtype)
+    except TypeError:
+        return False
+    # Those of qint8 and its like come back as integers.
+    return not kind.is_quantized and bool(np.dtype(kind.as_numpy_dtype) == dtype)
 
 
 def read_tensors(prefix: Path) -> dict[str, np.ndarray]:

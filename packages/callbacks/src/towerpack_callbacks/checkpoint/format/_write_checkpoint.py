@@ -35,7 +35,7 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
 
     Args:
         path: the directory to make. If it is there already, it is replaced.
-        variables: arrays by variable name.
+        variables: arrays by variable name, at least one, of types that TensorFlow has.
         state: whatever else must be kept: numbers, strings, bytes, lists, tuples and dicts, as
             `state_to_json` takes them.
 
@@ -43,8 +43,9 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
         `path`.
 
     Raises:
-        CheckpointWriteError: the disk is full, read-only, not permitted, …, or `state` holds something that
-            `state_to_json` refuses; nothing was changed.
+        CheckpointWriteError: the disk is full, read-only, not permitted, …, or there is no variable, or one
+            of a type that TensorFlow lacks, or `state` holds something that `state_to_json` refuses; nothing
+            was changed.
     """
     encoded = encode_state(path, state)
     try:
@@ -118,6 +119,8 @@ def write_files(
             replace_directory(aside, path)
     except (OSError, tf.errors.OpError) as error:
         raise not_written(path, _reason(error, aside)) from error
+    except TypeError as error:
+        raise CheckpointWriteError(f"The checkpoint {path} could not be written: {error}.") from error
 
 
 def _sync_all(directory: Path) -> None:

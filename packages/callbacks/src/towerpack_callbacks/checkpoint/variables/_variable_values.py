@@ -134,6 +134,8 @@ def _feeds(
         variable = variables[name]
         if not variable.shape.is_compatible_with(value.shape):
             raise ValueError(f"Variable {name!r} has shape {variable.shape}; received {value.shape}.")
+        if isinstance(value, np.ma.MaskedArray):
+            raise ValueError(f"The value for variable {name!r} is a masked array. Fill it first.")
         initials.append(_initial(variable))
         arrays.append(_converted(name, value, np.dtype(initials[-1].dtype.as_numpy_dtype)))
     # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable would
@@ -145,6 +147,8 @@ def _converted(name: str, value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray
     """Returns a value as the type of its variable, which rounds a float and changes nothing else."""
     if value.dtype == dtype or dtype.hasobject:
         return np.asarray(value, dtype)
+    if dtype.kind == "V" and dtype.names:  # qint8 and its like
+        raise ValueError(f"Variable {name!r} has type {dtype}; received values of type {value.dtype}.")
     with np.errstate(all="ignore"):
         converted = np.asarray(value).astype(dtype)
         back = converted.astype(value.dtype)

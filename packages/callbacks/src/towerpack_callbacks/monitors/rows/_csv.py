@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import final
 
-from ...writing import LineFile, atomic_write
+from ...writing import LineFile, atomic_write, prepare_lines
 from ._row_writer import RowFile, RowWriter
 from ._step_row import COUNTERS, Row
 
@@ -67,6 +67,7 @@ class _Table:
 
     def drop_after(self, last_step: int) -> None:
         """Keeps rows up to a step; leaves out lines that are no rows, such as one cut short by a crash."""
+        prepare_lines(self._path)
         if self._path.exists():
             columns, rows = self._read()
             self._replace(columns, [row for row in rows if int(row[1]) <= last_step])
@@ -74,26 +75,30 @@ class _Table:
     def _read(self) -> tuple[list[str], list[list[str]]]:
         if not self._path.exists():
             return [], []
-        with self._path.open(encoding="utf-8", newline="") as file:
-            # Only a line that has its end is whole.
-            lines = csv.reader(line for line in file if line.endswith("\n"))
+        with self._path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
+            # Only a line that has its end is whole. Python 3.10 refuses NUL, which a crash leaves.
+            lines = csv.reader(line for line in file if line.endswith("\n") and "\0" not in line)
             columns = next(lines, [])
             if columns and columns[:2] != _FIRST_COLUMNS:
                 raise ValueError(
                     f"{self._path} is no table of statistics: its first columns are {columns[:2]}, expected "
                     f"{_FIRST_COLUMNS}. Move it away, or give CSVWriter(filename=...) another name."
                 )
-            return columns, [row for row in lines if len(row) == len(columns) and row[1].isdecimal()]
+            return columns, [row for row in lines if len(row) == len(columns) and _is_row(row)]
 
     def _replace(self, columns: list[str], rows: Iterable[list[str]]) -> None:
         with (
             atomic_write(self._path, durable=True) as aside,
-            aside.open("w", encoding="utf-8", newline="") as file,
+            aside.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
         ):
             if columns:
                 file.write(_line(columns) + "\n")
             file.writelines(_line(row + [""] * (len(columns) - len(row))) + "\n" for row in rows)
         self._columns = columns
+
+
+def _is_row(cells: Sequence[str]) -> bool:
+    return cells[1].isdecimal() and all(map(str.isascii, cells))
 
 
 def _cell(value: float | int | None) -> str:

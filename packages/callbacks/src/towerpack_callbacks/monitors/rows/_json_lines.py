@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import final
 
-from ...writing import LineFile, cut_lines_after
+from ...writing import LineFile, cut_lines_after, prepare_lines
 from ._row_writer import RowFile, RowWriter
 from ._step_row import Row
 
@@ -33,6 +33,7 @@ class JSONWriter(RowWriter):
         super().__init__(filename)
 
     def _file_up_to(self, path: Path, last_step: int) -> RowFile:
+        prepare_lines(path)
         if path.exists():
             cut_lines_after(path, partial(_is_up_to, last_step))
         return LineFile(path, _encode)
@@ -49,5 +50,5 @@ def _spell(value: float) -> str:
 def _is_up_to(last_step: int, line: bytes) -> bool:
     try:
         return int(json.loads(line)["global_step"]) <= last_step
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return False  # cut short by a crash; its step runs again

@@ -58,7 +58,7 @@ def find_event_images(log_dir: Path) -> dict[str, list[tuple[int, EmbeddedImage]
         RunError: a file cannot be read.
     """
     found: dict[str, dict[int, EmbeddedImage]] = {}
-    for path in sorted(log_dir.glob("events.out.tfevents.*")):
+    for path in sorted(filter(Path.is_file, log_dir.glob("events.out.tfevents.*"))):
         try:
             _read(path, found)
         except OSError as error:

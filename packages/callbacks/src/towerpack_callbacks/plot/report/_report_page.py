@@ -52,6 +52,8 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
             f"{log_dir} holds no run: neither {RUN_RECORD} nor statistics nor a checkpoint; expected the log "
             "directory of a training"
         )
+    if (log_dir / RUN_RECORD).is_dir():
+        notes.append(f"{log_dir / RUN_RECORD} is a directory")
     if unreadable:
         notes.append(f"{log_dir / RUN_RECORD}: {unreadable} lines are no events")
     state = _state(checkpoint, notes)

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ...checkpoint.format import shown_value
 from ._goodput import Goodput, Stretch
 from ._read_record import Segment
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -116,5 +117,8 @@ class TrainingTrace:
 def _events_in(directory: Path) -> Iterator[dict[str, Any]]:
     """Yields the events of flows and workers; of a process that was killed, the last line may be cut off."""
     for file in sorted(directory.glob("*.jsonl")):
-        with file.open(encoding="utf-8") as lines:
-            yield from (json.loads(line) for line in lines if line.endswith("\n"))
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.endswith("\n"):
+                    with contextlib.suppress(ValueError):
+                        yield json.loads(line)

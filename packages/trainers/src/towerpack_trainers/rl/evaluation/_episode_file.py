@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import final
+
+from towerpack_callbacks.writing import prepare_lines
 
 from ..environments import Episode
 
@@ -30,6 +33,7 @@ class EpisodeFile:
 
     def __init__(self, path: Path, last_step: int) -> None:
         self._path, self._begun = path, time.time()
+        prepare_lines(path)
         rows = self._rows_up_to(last_step) if path.exists() else []
         aside = path.with_name(f"{path.name}.new")
         with aside.open("w", encoding="utf-8", newline="") as file:
@@ -57,9 +61,10 @@ class EpisodeFile:
         whole, _, _ = self._path.read_text(encoding="utf-8", errors="replace").rpartition("\n")
         first, _, others = whole.partition("\n")
         begun = first.removeprefix("#")
-        table = csv.reader(others.split("\n"))
+        table = csv.reader(line for line in others.split("\n") if "\0" not in line)
         rows = [row for row in table if len(row) == len(_COLUMNS) and row[-1].isdecimal()]
         kept = [row for row in rows if int(row[-1]) <= last_step]
         if kept:
-            self._begun = float(json.loads(begun)["t_start"])
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # of a damaged first line, now
+                self._begun = float(json.loads(begun)["t_start"])
         return kept
