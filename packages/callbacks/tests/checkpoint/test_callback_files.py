@@ -108,7 +108,7 @@ def test_the_manifest_lists_what_is_new_with_a_checksum_and_what_is_linked_witho
     assert sizes["callbacks/Memory/sealed-0"] == 3 * 10_000 * 8
     assert "crc32" not in manifest["files"]["callbacks/Memory/sealed-0"]
     assert "crc32" in manifest["files"]["callbacks/Memory/below/open.json"]
-    assert os.stat(line.log_dir / "latest/callbacks/Memory/sealed-0").st_nlink == 2
+    assert os.stat(line.log_dir / "latest/callbacks/Memory/sealed-0").st_nlink == 3  # of two checkpoints
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
@@ -326,3 +326,13 @@ def test_the_kit_checks_files(tmp_path):
     check_callback(lambda: Memory(tmp_path / "memory"), tmp_path / "good")
     with pytest.raises(AssertionError, match=r"does not take back the files of save_files\(directory\)"):
         check_callback(lambda: Another(lambda directory: (directory / "a").touch()), tmp_path / "bad")
+
+
+def test_a_checkpoint_without_its_folder_of_files_names_what_is_missing(line, memory):
+    line.run([memory, ModelSaver()], max_epoch=1)
+    path = latest_checkpoint(line.log_dir)
+    shutil.rmtree(path / "callbacks")
+    with pytest.raises(
+        CheckpointError, match=r"/callbacks/Memory/.* is missing or damaged: .* another checkpoint"
+    ):
+        read_checkpoint(path)

@@ -194,6 +194,18 @@ def test_several_steps_of_a_call_in_which_the_data_ends_are_counted(run, tmp_pat
     assert saved.state["loop"] == {"epoch_num": 1, "local_step": 6, "global_step": 7, "steps_per_epoch": 20}
 
 
+def test_a_call_in_which_the_data_has_ended_leaves_nothing_to_train(run, tmp_path, caplog):
+    ended = {"make_input": dataset, "steps_per_epoch": 20, "steps_per_run": 4, "datapoints": 28}
+    run(**ended)
+    again, _, _ = run(**ended)
+    assert again.loop.global_step == 7 and steps_in(tmp_path / "run") == [7]
+    said = "Nothing left to train after step 7: its input ended there, within a call of steps_per_run=4."
+    assert caplog.text.count(said) == 1
+    once_more, _, _ = run(**{**ended, "steps_per_run": 1})
+    assert once_more.loop.global_step == 7
+    assert caplog.text.count("Nothing left to train after step 7") == 2
+
+
 def test_a_checkpoint_that_cannot_be_written_at_the_end_fails_the_training(run, tmp_path):
     class TakeAway(Callback):
         def _trigger_step(self):

@@ -48,6 +48,7 @@ class LoopState:
         ended_by: what has ended the training, for `_after_train`: an error, or a `StopTraining` that says
             why. None at other times, if all epochs are done, and in a loop that does not say it.
         triggers_due: whether the triggers at the end of the running epoch are still to come.
+        data_ended: whether the data of the training ended after the last finished step. The trainer keeps it.
     """
 
     steps_per_epoch: int
@@ -65,6 +66,7 @@ class LoopState:
     spent: dict[str, float] = attrs.field(factory=dict, eq=False, repr=False)
     ended_by: BaseException | None = attrs.field(default=None, eq=False, repr=False)
     triggers_due: bool = attrs.field(default=False, eq=False, repr=False)
+    data_ended: bool = attrs.field(default=False, eq=False, repr=False)
 
     @property
     def is_last_step(self) -> bool:

@@ -202,7 +202,6 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
             sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
             with self._session.open(sess):
                 self.processes.restore(self._plan.start, sess, self._run_state())
-                check_position(steps.per_call, self.loop)
                 # What the loop of a resumed run has counted is known, whatever its graph wrote.
                 self.loop.global_step = self.loop.global_step or self._counter.value(sess)
                 self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
@@ -245,6 +244,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         requests = StopRequests(self.coord, self._signals, self.callbacks, self.is_chief)
         times, rehearses = self.config.steps_per_run or 1, self.config.rehearsal
         epochs = TrainingLoop(self.loop, self.callbacks, requests, times, rehearses)
+        check_position(times, self.loop)
         self.callbacks.before_train()
         self._plan.start.restore_random_numbers()
         self._signals.begin()

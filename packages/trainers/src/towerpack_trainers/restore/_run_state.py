@@ -51,6 +51,8 @@ class RunState:
             "seed": self.seed,
             "callbacks": self.callbacks.state_dict(),
         }
+        if self.loop.data_ended:
+            state["data_ended"] = True
         if self.source is not None:
             state["input"] = self.source.state_dict()
             state["data"] = self._data()
@@ -85,6 +87,7 @@ class RunState:
         """
         given = self.loop.starting_epoch
         self.loop.load_state_dict(state["loop"])
+        self.loop.data_ended = bool(state.get("data_ended", False))
         if given not in (1, self.loop.starting_epoch):
             level = logging.WARNING if given > self.loop.starting_epoch else logging.INFO
             goes_on = self.loop.starting_epoch

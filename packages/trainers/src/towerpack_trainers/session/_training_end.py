@@ -76,6 +76,7 @@ class TrainingEnd:
             return None
         if isinstance(failure, tf.errors.OpError):
             loop.local_step -= 1  # that step has found no data, and is not done
+            loop.data_ended = True
         try:
             save_now(self.callbacks)
         except BaseException as error:

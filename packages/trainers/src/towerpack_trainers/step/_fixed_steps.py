@@ -7,7 +7,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callbacks, LoopState
+from towerpack_callbacks import Callbacks, LoopState, StopTraining
 
 from .._errors import ConfigError
 from ._default_step import DefaultStep, compile_step
@@ -79,8 +79,16 @@ def check_position(per_call: int, loop: LoopState) -> None:
 
     Raises:
         ConfigError: they end elsewhere.
+        StopTraining: likewise, and the data ended there, within a call.
     """
+    data_ended, loop.data_ended = loop.data_ended, False
     if loop.global_step % per_call or loop.starting_step % per_call:
+        if data_ended:
+            loop.data_ended = True
+            raise StopTraining(
+                f"its input ended there, within a call of steps_per_run={per_call}. With more data, "
+                "steps_per_run=1 goes on"
+            )
         raise ConfigError(
             f"The checkpoint was written after {loop.global_step} steps, {loop.starting_step} of them in its "
             f"last epoch, which is not a multiple of steps_per_run={per_call}. Resume with a number that "
