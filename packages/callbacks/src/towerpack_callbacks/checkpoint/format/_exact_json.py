@@ -114,7 +114,7 @@ def _untagged(found: dict[str, Any]) -> Any:
     """Makes the value of an object with a tag; inner objects are values already."""
     if _TAG not in found:
         return found
-    name, content = found[_TAG], found.get(_OF)
+    name, content = found[_TAG], found[_OF]
     if name in _MAKERS:
         return _MAKERS[name](content)
     if isinstance(name, str) and _NUMPY.fullmatch(name):
