@@ -1,6 +1,7 @@
 """Processes in step, seen from one of them: the others are a stand-in that answers at once."""
 
 import contextlib
+import json
 
 import numpy as np
 import pytest
@@ -397,6 +398,18 @@ def test_the_others_get_counters_states_and_their_own_place_in_the_data():
     run = restore(processes(1, shared=told), FreshStart(), callback)
     assert (callback.count, run.loop.global_step, run.loop.starting_step) == (6, 2, 2)
     assert run.source.position == {"flow": {"seed": 8, "epoch": 0, "index": 2}}
+
+
+def test_the_others_get_states_of_the_same_types(tmp_path):
+    strategy, state = processes(), saved()
+    count = (6, {1: b"x"}, np.float64(0.5))
+    state["callbacks"] = {"Everywhere": {"count": count}}
+    path = write_checkpoint(tmp_path / "model-2", {"v": np.zeros(2, np.float32)}, state)
+    restore(strategy, find_starting_point(path, None), Everywhere())
+    _, told = strategy.communicator.group.calls[-1]
+    callback = Everywhere()
+    restore(processes(1, shared=json.loads(json.dumps(told))), FreshStart(), callback)
+    assert (callback.count, type(callback.count[2])) == (count, np.float64)
 
 
 def test_a_fresh_start_tells_nothing():

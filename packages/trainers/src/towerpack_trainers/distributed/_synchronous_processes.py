@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -153,9 +154,10 @@ class SynchronousProcesses(ProcessStrategy):
             sess.run(self._broadcast)
         everywhere = Callbacks([cb for cb in run.callbacks if not cb.chief_only])
         mine = {"callbacks": everywhere.state_dict(), "begins": _first_step(run.loop)}
-        text = self._group.share(start.state and state_to_json({**start.state, **mine}))
-        if text is not None and not self.is_chief:
-            shared = state_from_json(text)
+        # Messages are JSON, which lacks types that a state may have.
+        shared = self._group.share(start.state and json.loads(state_to_json({**start.state, **mine})))
+        if shared is not None and not self.is_chief:
+            shared = state_from_json(json.dumps(shared))
             begins = shared.pop("begins")
             state = self._translate(shared, run)
             if run.source is not None and state.get("input"):

@@ -67,7 +67,7 @@ def read_record(log_dir: Path) -> tuple[list[Segment], int]:
     path = log_dir / RUN_RECORD
     try:
         lines = path.read_bytes().split(b"\n")
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         return [], 0
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error}") from error

@@ -44,7 +44,8 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
     Raises:
         RunError: there is no run, or a file of it cannot be read.
     """
-    segments, unreadable = read_record(log_dir)
+    misplaced = (log_dir / RUN_RECORD).is_dir()
+    segments, unreadable = ([], 0) if misplaced else read_record(log_dir)
     run, notes = _statistics(log_dir)
     checkpoint = latest_checkpoint(log_dir)
     if not segments and not run.curves and checkpoint is None:
@@ -52,7 +53,7 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
             f"{log_dir} holds no run: neither {RUN_RECORD} nor statistics nor a checkpoint; expected the log "
             "directory of a training"
         )
-    if (log_dir / RUN_RECORD).is_dir():
+    if misplaced:
         notes.append(f"{log_dir / RUN_RECORD} is a directory")
     if unreadable:
         notes.append(f"{log_dir / RUN_RECORD}: {unreadable} lines are no events")
