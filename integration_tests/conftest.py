@@ -122,8 +122,8 @@ def golden():
 
 @pytest.fixture(scope="session")
 def migration():
-    """The module about the scripts in `migration/`."""
-    return load(HERE / "migration" / "by_hand.py")
+    """The folder of scripts in Tensorpack's style."""
+    return HERE / "migration"
 
 
 @pytest.fixture

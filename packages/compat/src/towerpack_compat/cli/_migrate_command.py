@@ -1,4 +1,4 @@
-"""`migrate`: rewrites scripts that were written for Tensorpack."""
+"""`python -m towerpack_compat migrate`: rewrites programs that were written for Tensorpack."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .._errors import CompatError, InstallError
+from .._errors import CompatError, InstallError, MigrationError
 
 __all__ = ["add_migrate_command"]
 
@@ -15,31 +15,32 @@ _LEFT_TO_A_PERSON = 3
 _EPILOG = """\
 examples:
   python -m towerpack_compat migrate train.py
-  python -m towerpack_compat migrate --write *.py
+  python -m towerpack_compat migrate --write my_program/
 
-exit status: 0 where nothing is left to do by hand; 3 where a comment `# TODO(towerpack)` marks work;
-1 with one line that says what could not be done; 2 for wrong arguments; 130 after Ctrl-C"""
+exit status: 0 where all files run as before; 3 where a comment `# TODO(towerpack)` marks what will not work,
+or a file was skipped; 1 with one line that says what could not be done; 2 for wrong arguments"""
 
 
 def add_migrate_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command to those of the program."""
     parser = commands.add_parser(
         "migrate",
-        help="rewrite scripts that were written for Tensorpack (needs the extra [migrate])",
-        description="Rewrites imports, names, arguments and old spellings, and prints the change as a diff.\n"
-        "What needs a hand is marked with a comment, which names a section of the page\n"
-        "docs/migrating-from-tensorpack.md. A script that does not import Tensorpack stays as it is.",
+        help="rewrite a program that was written for Tensorpack (needs the extra [migrate])",
+        description="Rewrites what Towerpack has an equal name for, and prints the change as a diff. All\n"
+        "other names stay imported from Tensorpack: `towerpack_compat.install()`, at the top of the\n"
+        "file, provides them. What will not work is marked with a comment, which names a section of\n"
+        "docs/migrating-from-tensorpack.md. Name all files of a program at once, or their folder.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT", help="a file of Python")
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a file, or a folder of files")
     parser.add_argument("--write", action="store_true", help="rewrite the files, instead of printing a diff")
     parser.set_defaults(run=_migrate)
 
 
 def _migrate(options: argparse.Namespace) -> int:
     try:
-        from .migrate import migrate_file
+        from .migrate import Migration, migrate_files, python_files, write_migration
     except ImportError as error:
         raise InstallError(
             f"migrate needs {error.name}, which is not installed. "
@@ -47,14 +48,22 @@ def _migrate(options: argparse.Namespace) -> int:
             name=error.name,
         ) from error
     left = 0
-    for path in options.scripts:
-        try:
-            migration = migrate_file(path, options.write)
-        except OSError as error:
-            raise CompatError(str(error)) from error
-        left += len(migration.by_hand)
-        if not options.write:
-            print(migration.diff(str(path)), end="")
-        for line, text in migration.by_hand:
-            print(f"{path}:{line}: {text}", file=sys.stderr)
+    try:
+        paths = dict.fromkeys(file for path in options.paths for file in python_files(path))
+        found = migrate_files({path: path.read_bytes() for path in paths})
+        for path, migration in found.items():
+            if isinstance(migration, MigrationError):
+                print(f"skipped: {migration}", file=sys.stderr)
+                left += 1
+                continue
+            assert isinstance(migration, Migration)
+            left += len(migration.by_hand)
+            if options.write:
+                write_migration(path, migration)
+            else:
+                print(migration.diff(str(path)), end="")
+            for line, text in migration.by_hand:
+                print(f"{path}:{line}: {text}", file=sys.stderr)
+    except OSError as error:
+        raise CompatError(str(error)) from error
     return _LEFT_TO_A_PERSON if left else 0

@@ -7,7 +7,15 @@ import tomllib
 from importlib import resources
 from typing import Any
 
-__all__ = ["call_rules", "counterparts", "module_names", "own_names", "star_names"]
+__all__ = [
+    "areas",
+    "call_rules",
+    "counterparts",
+    "module_names",
+    "own_names",
+    "star_modules",
+    "star_names",
+]
 
 
 @functools.cache
@@ -19,8 +27,17 @@ def _table(name: str) -> dict[str, Any]:
 @functools.cache
 def counterparts() -> dict[str, str]:
     """Returns, for each name of Tensorpack, its place in Towerpack, or "#section" where it has none."""
-    areas = _table("names")["names"]
-    return {name: place for area in areas.values() for name, place in area.items()}
+    return {name: place for area in areas().values() for name, place in area.items()}
+
+
+def areas() -> dict[str, dict[str, str]]:
+    """Returns the counterparts by the packages and modules of Tensorpack."""
+    return dict(_table("names")["names"])
+
+
+def star_modules() -> dict[str, str]:
+    """Returns the modules that `from tensorpack import *` brings, by the names that they have then."""
+    return dict(_table("names")["star_modules"])
 
 
 @functools.cache

@@ -1,15 +1,8 @@
 """Scripts that were written for Tensorpack, rewritten for Towerpack; needs the extra `[migrate]`."""
 
-from ._migrate_script import Migration, migrate_file, migrate_source
-from ._name_table import (
-    CallChange,
-    Counterpart,
-    Entry,
-    NameTable,
-    read_calls,
-    read_names,
-    read_tensorflow_names,
-)
+from ._migrate_script import Migration, Place, migrate_source
+from ._name_table import CallChange, Counterpart, Entry, NameTable, read_calls, read_names
+from ._program import migrate_files, python_files, write_migration
 
 __all__ = [
     "CallChange",
@@ -17,9 +10,11 @@ __all__ = [
     "Entry",
     "Migration",
     "NameTable",
-    "migrate_file",
+    "Place",
+    "migrate_files",
     "migrate_source",
+    "python_files",
     "read_calls",
     "read_names",
-    "read_tensorflow_names",
+    "write_migration",
 ]

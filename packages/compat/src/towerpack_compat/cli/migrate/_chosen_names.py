@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import final
 
 import attrs
 import libcst as cst
 
+from ._call_arguments import has_equal_call, hopeless_arguments
 from ._findings import Findings
 from ._imported_names import Imported, ImportedNames, is_of
-from ._name_table import Counterpart, Entry, NameTable, read_tensorflow_names
+from ._name_table import Counterpart, Entry, NameTable, read_calls
 
 __all__ = ["Choice", "NameChooser", "chain_of"]
 
 # What stays a prefix of its names: their names alone say too little.
-_PREFIXES = {
-    "tensorpack.dataflow.imgaug": ("towerpack_dataflow", "augment", "imgaug"),
-    "tensorpack.dataflow.dataset": ("towerpack_dataflow", "datasets", "dataset"),
-}
-_LOGGER = "tensorpack.utils.logger"
-_OF_LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical")
-_TENSORFLOW = ("tensorpack.compat.tfv1", "tensorpack.tfv1", "tensorflow.compat.v1", "tensorflow")
-_OF_HOROVOD = {"rank": "rank", "size": "size"}
-_HOROVOD = "horovod.tensorflow"
+_AUGMENT = "tensorpack.dataflow.imgaug"
+# What `tf.compat.v1` of TensorFlow 2.16 has not, or has of Keras 3.
+_OF_INSTALL = ("contrib", "estimator", "keras", "layers", "nn.rnn_cell")
+# What NumPy has removed, and Python has under the same name; and what `install` alone brings back.
+_BUILTINS = ("bool", "complex", "float", "int", "object", "str")
+_OF_NUMPY = ("Inf", "Infinity", "NaN", "alltrue", "complex_", "cumproduct", "float_", "in1d", "long")
+_ALSO_OF_NUMPY = ("product", "round_", "row_stack", "sometrue", "string_", "unicode", "unicode_")
+# They stand in for trainers of a library that `towerpack_compat` has not.
+_OVER_PROCESSES = "#training-over-processes"
 
 
 @final
@@ -33,11 +34,11 @@ class Choice:
 
     Args:
         called: the name by which the table of calls knows it.
-        code: what is written for it; None: it stays.
+        code: what is written for it.
     """
 
     called: str
-    code: str | None = None
+    code: str
 
 
 @final
@@ -48,81 +49,148 @@ class NameChooser:
         names: what names stand for.
         table: the names of Tensorpack.
         taken: names that the script gives to things of its own.
-        exported: the names in the script's `__all__`, which have to stay.
+        exported: names that `__all__` or other files of the program take from the script, which have to stay.
+        kept: names of Tensorpack that stay.
     """
 
     def __init__(
-        self, names: ImportedNames, table: NameTable, taken: Collection[str], exported: Collection[str]
+        self,
+        names: ImportedNames,
+        table: NameTable,
+        taken: Collection[str],
+        exported: Collection[str],
+        kept: Collection[str],
     ) -> None:
         self._names = names
         self._table = table
         self._taken = taken
         self._exported = exported
+        self._kept = kept
 
-    def choose(self, chain: list[cst.BaseExpression], findings: Findings) -> dict[cst.CSTNode, Choice]:
-        """Returns what is written for which parts of a chain such as `tf`, `tf.nn`, `tf.nn.relu`."""
+    def choose(
+        self, chain: list[cst.BaseExpression], call: cst.Call | None, findings: Findings
+    ) -> Mapping[cst.CSTNode, Choice]:
+        """Returns what is written for which parts of a chain such as `np`, `np.bool`.
+
+        Args:
+            chain: the expressions.
+            call: the call of the last one, if it is called.
+            findings: where imports and names that stay are noted.
+        """
         whole = self._names.resolve(chain[-1])
         if whole is None:
             return {}
-        if any(is_of(whole.path, package) for package in _TENSORFLOW):
-            return self._tensorflow(chain, findings)
-        if is_of(whole.path, _HOROVOD):
-            return self._horovod(chain, findings)
-        if is_of(whole.path, _LOGGER):
-            return self._logger(chain, findings)
-        if is_of(whole.path, "tensorpack"):
-            return self._tensorpack(chain, findings)
+        if is_of(whole.path, "tensorflow"):
+            below = whole.path.removeprefix("tensorflow.")
+            findings.needs_install |= any(is_of(below, each) for each in _OF_INSTALL)
+        elif is_of(whole.path, "numpy"):
+            return self._numpy(chain, findings)
+        elif is_of(whole.path, "tensorpack"):
+            return self._tensorpack(chain, call, findings)
         return {}
+
+    def mark_unknown(self, statement: cst.CSTNode, kept: Collection[str], findings: Findings) -> None:
+        """Marks names of an import statement that stay, and that `towerpack_compat` does not know."""
+        for bound, path in self._names.statements.get(statement, {}).items():
+            if bound in kept and is_of(path, "tensorpack") and not self._table.is_known(path):
+                findings.mark(f"`{path}` is not there", "#names")
 
     def need_imported(self, findings: Findings) -> None:
         """Notes the imports of names that the script imports by name, used or not."""
         for statement, bindings in self._names.statements.items():
             for bound, path in bindings.items():
-                entry = self._table.entries.get(path.rpartition(".")[2])
-                if bound == "*" or not is_of(path, "tensorpack") or not isinstance(statement, cst.ImportFrom):
+                if bound == "*" or not is_of(path, "tensorpack"):
                     continue
                 imported = Imported(path, (statement,), bound)
-                if entry is not None and entry.counterpart is not None:
-                    self._import(entry, entry.counterpart, imported, findings)
-                elif path in _PREFIXES:
-                    self._need(imported, (*_PREFIXES[path][:2], bound), findings)
-                elif path in _TENSORFLOW:
-                    self._need(imported, ("tensorflow.compat.v1", "", bound), findings)
-                elif entry is None and not self._is_module(path):
+                if isinstance(statement, cst.ImportFrom):
+                    self._need_whole(imported, bound, findings)
+                elif bound in self._exported:
                     self._keep(imported, findings)
         for name, imported in self._names.given_by_stars.items():
-            entry = self._table.entries.get(name)
-            if name in self._exported and entry is not None and entry.counterpart is not None:
-                self._import(entry, entry.counterpart, imported, findings)
+            if name in self._exported:
+                self._need_whole(imported, name, findings)
 
-    def _tensorpack(self, chain: list[cst.BaseExpression], findings: Findings) -> dict[cst.CSTNode, Choice]:
+    def _need_whole(self, imported: Imported, bound: str, findings: Findings) -> None:
+        """Notes the import of a name that may be used elsewhere, too."""
+        name = imported.path.rpartition(".")[2]
+        entry = self._table.entries.get(name)
+        if imported.path == _AUGMENT and _AUGMENT not in self._kept:
+            self._need(imported, ("towerpack_dataflow", "augment", bound), findings)
+        elif (
+            entry is not None and entry.counterpart is not None and entry.is_equal and name not in self._kept
+        ):
+            if bound in self._exported and name in read_calls():
+                findings.unequal.add(name)
+            self._import(entry, entry.counterpart, imported, findings)
+        elif bound in self._exported or not self._is_plain_module(imported.path):
+            self._keep(imported, findings)
+
+    def _is_plain_module(self, path: str) -> bool:
+        return self._table.is_module(path) and not self._table.has_names_of_its_own(path)
+
+    def _numpy(self, chain: list[cst.BaseExpression], findings: Findings) -> Mapping[cst.CSTNode, Choice]:
+        for part in chain:
+            name = self._resolved(part).path.removeprefix("numpy.")
+            if name in (*_OF_NUMPY, *_ALSO_OF_NUMPY) or (name in _BUILTINS and name in self._taken):
+                findings.needs_install = True
+            elif name in _BUILTINS:
+                return {part: Choice("", name)}
+        return {}
+
+    def _tensorpack(
+        self, chain: list[cst.BaseExpression], call: cst.Call | None, findings: Findings
+    ) -> Mapping[cst.CSTNode, Choice]:
         for place, part in enumerate(chain):
             imported = self._resolved(part)
+            if self._table.has_names_of_its_own(imported.path):
+                break
             entry = self._table.entries.get(imported.path.rpartition(".")[2])
             if entry is not None:
-                return self._entry(entry, chain[: place + 1], findings)
+                called = call if place == len(chain) - 1 else None
+                return self._entry(entry, chain[: place + 1], called, findings)
+            if not self._table.is_module(imported.path):
+                if part is not chain[0]:
+                    findings.mark(f"`{imported.path}` is not there", "#names")
+                break
         imported = self._resolved(chain[-1])
-        if imported.path in _PREFIXES:
-            return self._prefix(imported.path, chain[-1], imported, findings)
+        if imported.path == _AUGMENT and _AUGMENT not in self._kept:
+            return {chain[-1]: Choice("", self._augment(chain[-1], imported, findings))}
         self._keep(imported, findings)
-        if imported.path != "tensorpack":
-            findings.mark(f"`{imported.path}` is not there", "#names")
         return {}
 
     def _entry(
-        self, entry: Entry, chain: list[cst.BaseExpression], findings: Findings
-    ) -> dict[cst.CSTNode, Choice]:
+        self, entry: Entry, chain: list[cst.BaseExpression], call: cst.Call | None, findings: Findings
+    ) -> Mapping[cst.CSTNode, Choice]:
         imported = self._resolved(chain[-1])
-        if entry.counterpart is None:
-            self._keep(imported, findings)
-            findings.mark(f"`{entry.name}` has no counterpart", entry.section)
-            return {chain[-1]: Choice(entry.name)}
         prefix = self._resolved(chain[-2]).path if len(chain) > 1 else ""
-        if prefix in _PREFIXES and entry.counterpart.module == ".".join(_PREFIXES[prefix][:2]):
-            before = self._prefix(prefix, chain[-2], imported, findings)
-            written = before[chain[-2]].code or _bare(chain[-2])
+        unit = _AUGMENT if prefix == _AUGMENT else entry.name
+        self._mark_lost(entry, call, findings)
+        if entry.counterpart is None or not self._is_equal(entry, call):
+            findings.unequal.add(unit)
+        if unit in self._kept or entry.counterpart is None:
+            self._keep(imported, findings)
+            return {}
+        if prefix == _AUGMENT:
+            written = self._augment(chain[-2], imported, findings)
             return {chain[-1]: Choice(entry.name, f"{written}.{entry.counterpart.name}")}
         return {chain[-1]: Choice(entry.name, self._import(entry, entry.counterpart, imported, findings))}
+
+    def _is_equal(self, entry: Entry, call: cst.Call | None) -> bool:
+        change = read_calls().get(entry.name)
+        if not entry.is_equal or change is None:
+            return entry.is_equal
+        return call is not None and not self._names.has_later_star and has_equal_call(call, change)
+
+    def _mark_lost(self, entry: Entry, call: cst.Call | None, findings: Findings) -> None:
+        """Marks what `towerpack_compat` refuses when the script runs."""
+        change = read_calls().get(entry.name)
+        if entry.is_lost:
+            findings.mark(f"`{entry.name}` has no counterpart", entry.section)
+        elif change is not None and change.changed and (entry.is_equal or change.changed == _OVER_PROCESSES):
+            findings.mark(f"`{entry.name}` works in another way", change.changed)
+        elif change is not None and call is not None and entry.is_equal:
+            for argument, section in hopeless_arguments(call, change):
+                findings.mark(f"`{entry.name}({argument})` has no counterpart", section)
 
     def _import(self, entry: Entry, counterpart: Counterpart, imported: Imported, findings: Findings) -> str:
         """Notes the import of a counterpart, and returns its name in the script."""
@@ -142,72 +210,9 @@ class NameChooser:
         """How many dots there are in the path of what a statement binds."""
         return self._names.statements[imported.statements[0]][imported.bound or ""].count(".")
 
-    def _prefix(
-        self, path: str, node: cst.BaseExpression, imported: Imported, findings: Findings
-    ) -> dict[cst.CSTNode, Choice]:
-        module, name, usual = _PREFIXES[path]
-        local = node.value if isinstance(node, cst.Name) else usual
-        self._need(imported, (module, name, local), findings)
-        return {node: Choice("", local)}
-
-    def _tensorflow(self, chain: list[cst.BaseExpression], findings: Findings) -> dict[cst.CSTNode, Choice]:
-        written = read_tensorflow_names()
-        for part in reversed(chain):
-            imported = self._resolved(part)
-            package = next(each for each in _TENSORFLOW if is_of(imported.path, each))
-            below = imported.path[len(package) + 1 :]
-            found = written.get(below)
-            if isinstance(found, str):
-                findings.mark(f"`tf.{below}` is done in another way", found)
-                return {}
-            if found is not None and found.module == "tensorflow":
-                return {part: Choice(below.rpartition(".")[2], f"{_bare(chain[0])}.{found.name}")}
-            if found is not None:
-                local = found.name if found.name not in self._taken else f"towerpack_{found.name}"
-                alias = local if local != found.name else ""
-                self._need(imported, (found.module, found.name, alias), findings)
-                return {part: Choice(below.rpartition(".")[2], local)}
-        imported = self._resolved(chain[0])
-        if imported.path in _TENSORFLOW and imported.bound is None:
-            self._need(imported, ("tensorflow.compat.v1", "", _bare(chain[0])), findings)
-        return {}
-
-    def _horovod(self, chain: list[cst.BaseExpression], findings: Findings) -> dict[cst.CSTNode, Choice]:
-        imported = self._resolved(chain[-1])
-        below = imported.path[len(_HOROVOD) + 1 :]
-        if below == "init":
-            return {chain[-1]: Choice("hvd.init")}
-        if below in _OF_HOROVOD:
-            self._need(imported, ("towerpack_trainers.distributed", "resolve_cluster", ""), findings)
-            return {chain[-1]: Choice("hvd.number", f"resolve_cluster().{below}")}
-        self._keep(imported, findings)
-        findings.mark(f"`hvd.{below}` has no counterpart", "#training-over-processes")
-        return {}
-
-    def _logger(self, chain: list[cst.BaseExpression], findings: Findings) -> dict[cst.CSTNode, Choice]:
-        for part in chain:
-            imported = self._resolved(part)
-            below = imported.path[len(_LOGGER) + 1 :]
-            if below == "auto_set_dir":
-                return {part: Choice("logger.auto_set_dir")}
-            if below in _OF_LOGGING and isinstance(part, cst.Attribute):
-                local = self._standard_logger(part.value, imported, findings)
-                return {part: Choice("", f"{local}.{'warning' if below == 'warn' else below}")}
-        whole = self._resolved(chain[-1])
-        name = whole.path.removeprefix("tensorpack.utils.")
-        if name == "logger":
-            return {chain[-1]: Choice("", self._standard_logger(chain[-1], whole, findings))}
-        findings.mark(f"`{name}` has no counterpart", "#logging-and-directories")
-        if isinstance(chain[-1], cst.Name):
-            self._keep(whole, findings)
-        return {chain[-1]: Choice(name)}
-
-    def _standard_logger(self, node: cst.BaseExpression, imported: Imported, findings: Findings) -> str:
-        """Notes that a logger of the standard library is made, and returns its name."""
-        local = node.value if isinstance(node, cst.Name) else "logger"
-        self._need(imported, ("logging", "", ""), findings)
-        for statement in imported.statements:
-            findings.imports[statement].lines.add(f"{local} = logging.getLogger(__name__)")
+    def _augment(self, node: cst.BaseExpression, imported: Imported, findings: Findings) -> str:
+        local = node.value if isinstance(node, cst.Name) else "imgaug"
+        self._need(imported, ("towerpack_dataflow", "augment", local), findings)
         return local
 
     def _need(self, imported: Imported, name: tuple[str, str, str], findings: Findings) -> None:
@@ -215,23 +220,15 @@ class NameChooser:
             findings.imports[statement].names.add(name)
 
     def _keep(self, imported: Imported, findings: Findings) -> None:
-        """Notes that a name has to stay imported from where it was."""
+        """Notes that a name has to stay imported from where it was, which `install` puts in place."""
+        findings.needs_install = True
         for statement in imported.statements:
-            findings.imports[statement].kept.add(imported.bound or imported.path)
-
-    def _is_module(self, path: str) -> bool:
-        below = path.removeprefix("tensorpack.")
-        modules = {entry.module for entry in self._table.entries.values()}
-        return any(is_of(module, below) for module in modules) or path.startswith("tensorpack.compat")
+            findings.imports[statement].kept.add(imported.bound or imported.given)
 
     def _resolved(self, node: cst.BaseExpression) -> Imported:
         imported = self._names.resolve(node)
         assert imported is not None
         return imported
-
-
-def _bare(node: cst.CSTNode) -> str:
-    return str(cst.Module([]).code_for_node(node))
 
 
 def chain_of(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -1,8 +1,8 @@
-"""Import statements: what stands in the place of those of Tensorpack, TensorFlow and Horovod."""
+"""Import statements: what stands in the place of those of Tensorpack and TensorFlow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import libcst as cst
@@ -11,19 +11,44 @@ from ._call_arguments import code_of
 from ._findings import NewImports
 from ._imported_names import is_of, walk
 
-__all__ = ["comments_within", "is_replaced", "leading_imports", "new_imports"]
+__all__ = [
+    "comments_within",
+    "imports_tensorflow",
+    "is_replaced",
+    "leading_imports",
+    "needs_install",
+    "new_imports",
+]
 
 _WIDTH = 100
-_REPLACED = ("tensorpack", "tensorflow", "horovod")
 
 
-def is_replaced(bindings: Mapping[str, str]) -> bool:
-    """Returns whether a statement with these bindings may change."""
-    return any(is_of(path, package) for path in bindings.values() for package in _REPLACED)
+def is_replaced(bindings: Mapping[str, str], compatible: bool) -> bool:
+    """Returns whether a statement may change.
+
+    Args:
+        bindings: what its names stand for.
+        compatible: whether TensorFlow becomes `tensorflow.compat.v1`.
+    """
+    return any(
+        is_of(path, "tensorpack") or (compatible and _is_tensorflow(path)) for path in bindings.values()
+    )
+
+
+def needs_install(bindings: Mapping[str, str]) -> bool:
+    """Returns whether a statement imports what `tensorflow.compat.v1` has not."""
+    return any(
+        is_of(path, "tensorflow.contrib") or is_of(path, "tensorflow.keras") for path in bindings.values()
+    )
+
+
+def imports_tensorflow(bindings: Mapping[str, str]) -> bool:
+    """Returns whether a statement imports TensorFlow."""
+    return any(_is_tensorflow(path) for path in bindings.values())
 
 
 def new_imports(
-    statement: cst.Import | cst.ImportFrom, bindings: Mapping[str, str], needed: NewImports
+    statement: cst.Import | cst.ImportFrom, bindings: Mapping[str, str], needed: NewImports, compatible: bool
 ) -> list[cst.BaseSmallStatement]:
     """Returns what stands for a statement: nothing where the script no longer needs it.
 
@@ -31,13 +56,13 @@ def new_imports(
         statement: the statement.
         bindings: what its names stand for.
         needed: what the script needs in its place.
+        compatible: whether TensorFlow becomes `tensorflow.compat.v1`.
     """
     names = sorted(needed.names, key=lambda each: (each[0].startswith("towerpack_"), each))
     groups = groupby(names, key=lambda each: each[0])
     lines = [
-        *dict.fromkeys(_left(statement, bindings, needed.kept)),
+        *_left(statement, bindings, needed.kept, compatible),
         *(line for module, group in groups for line in _lines(module, group)),
-        *sorted(needed.lines),
     ]
     return [_statement(line) for line in lines]
 
@@ -78,37 +103,41 @@ def _has_comment(line: cst.BaseStatement) -> bool:
 
 
 def _left(
-    statement: cst.Import | cst.ImportFrom, bindings: Mapping[str, str], kept: set[str]
+    statement: cst.Import | cst.ImportFrom, bindings: Mapping[str, str], kept: set[str], compatible: bool
 ) -> Iterator[str]:
-    """Yields what is left of the statement: other modules of the line, and names without a counterpart."""
-    if isinstance(statement.names, cst.ImportStar):
-        if is_of(bindings["*"], "tensorflow"):
-            yield "from tensorflow.compat.v1 import *"
-        for path in sorted(kept):
-            module, _, name = path.rpartition(".")
-            yield f"from {module} import {name}"
-    elif isinstance(statement, cst.Import):
+    """Yields what is left of the statement: other modules of the line, and names that stay."""
+    if isinstance(statement, cst.Import):
         for alias, (bound, path) in zip(statement.names, bindings.items()):
-            if is_of(path, "tensorflow"):
-                yield _tensorflow(code_of(alias.name), bound)
-            elif bound in kept or not is_replaced({bound: path}):
+            if compatible and path == "tensorflow":
+                yield f"import tensorflow.compat.v1 as {bound}"
+            elif bound in kept or not is_of(path, "tensorpack"):
                 yield f"import {code_of(alias.with_changes(comma=cst.MaybeSentinel.DEFAULT))}"
+        return
+    module = code_of(statement.module) if statement.module is not None else ""
+    if module == "tensorflow" and compatible:
+        names = ", ".join(_alias(each) for each in _aliases(statement)) or "*"
+        yield f"from tensorflow.compat.v1 import {names}"
+    elif isinstance(statement.names, cst.ImportStar):
+        yield from _lines(module, ((module, name, "") for name in sorted(kept)))
     else:
-        for bound, path in bindings.items():
-            module, _, name = path.rpartition(".")
-            if bound in kept or is_of(path, "tensorflow"):
-                yield f"from {_compatible(module)} import {name}" + (f" as {bound}" if bound != name else "")
+        aliases = [
+            each for each in _aliases(statement) if str(each.evaluated_alias or each.evaluated_name) in kept
+        ]
+        yield from _from(module, [_alias(each) for each in aliases])
 
 
-def _compatible(module: str) -> str:
-    """TensorFlow's module of the same names as before, where there is one."""
-    return "tensorflow.compat.v1" if module == "tensorflow" else module
+def _aliases(statement: cst.ImportFrom) -> Iterable[cst.ImportAlias]:
+    return () if isinstance(statement.names, cst.ImportStar) else statement.names
 
 
-def _tensorflow(name: str, bound: str) -> str:
-    if name == "tensorflow":
-        return f"import tensorflow.compat.v1 as {bound}"
-    return f"import {name}" + (f" as {bound}" if bound != name.partition(".")[0] else "")
+def _alias(alias: cst.ImportAlias) -> str:
+    bound = alias.evaluated_alias
+    return str(alias.evaluated_name) + (f" as {bound}" if bound else "")
+
+
+def _is_tensorflow(path: str) -> bool:
+    """Whether TensorFlow itself is imported, or a name of its root."""
+    return path == "tensorflow" or (is_of(path, "tensorflow") and path.count(".") == 1)
 
 
 def _lines(module: str, group: Iterable[tuple[str, str, str]]) -> Iterator[str]:
@@ -117,6 +146,10 @@ def _lines(module: str, group: Iterable[tuple[str, str, str]]) -> Iterator[str]:
         if not name:
             yield f"import {module}" + (f" as {bound}" if bound else "")
     texts = [f"{name} as {bound}" if bound else name for name, bound in names if name]
+    yield from _from(module, texts)
+
+
+def _from(module: str, texts: Sequence[str]) -> Iterator[str]:
     line = f"from {module} import {', '.join(texts)}"
     if len(line) > _WIDTH:
         line = f"from {module} import (\n" + "".join(f"    {text},\n" for text in texts) + ")"

@@ -24,11 +24,13 @@ class Imported:
         path: the dotted path, such as "tensorpack.dataflow.BatchData".
         statements: the import statements that bind it, as nodes.
         bound: the name that they bind, such as "tp" of `import tensorpack as tp`; None: a star did.
+        given: the name that the star gives.
     """
 
     path: str
     statements: tuple[cst.Import | cst.ImportFrom, ...]
     bound: str | None
+    given: str = ""
 
 
 def is_of(path: str, package: str) -> bool:
@@ -60,7 +62,7 @@ class ImportedNames:
         self._table = table
         self._paths: dict[cst.CSTNode, dict[str, str]] = {}
         self._stars: dict[str, Imported] = {}
-        self._later_stars: set[cst.CSTNode] = set()
+        self._has_later_star = False
         for node in walk(module):
             if isinstance(node, (cst.Import, cst.ImportFrom)):
                 self._paths[node] = {bound: table.full_path(path) for bound, path in _bindings(node)}
@@ -77,9 +79,10 @@ class ImportedNames:
         """The names that stars give, whether they are used or not."""
         return self._stars
 
-    def may_replace(self, node: cst.CSTNode) -> bool:
-        """Returns whether a statement is another module's star, behind one of Tensorpack's."""
-        return node in self._later_stars
+    @property
+    def has_later_star(self) -> bool:
+        """Whether another module's star stands behind an import of Tensorpack, and may replace its names."""
+        return self._has_later_star
 
     def resolve(self, node: cst.BaseExpression) -> Imported | None:
         """Returns what a name, or an attribute of one, stands for; None for anything else."""
@@ -106,20 +109,11 @@ class ImportedNames:
     def _add_star(self, node: cst.ImportFrom, table: NameTable) -> None:
         module = _module_of(node)
         if not is_of(module, "tensorpack"):
-            if self._stars:
-                self._later_stars.add(node)
+            paths = [path for bindings in self._paths.values() for path in bindings.values()]
+            self._has_later_star |= any(is_of(path, "tensorpack") for path in paths)
             return
-        given = {
-            entry.name: f"tensorpack.{entry.module}.{entry.name}" for entry in table.given_by_star(module)
-        }
-        if module == "tensorpack":
-            given |= {name: f"tensorpack.{below}" for name, below in table.star_modules.items()}
-        elif module == "tensorpack.dataflow":
-            given |= {name: f"tensorpack.dataflow.{name}" for name in ("imgaug", "dataset")}
-        elif module == "tensorpack.utils":
-            given["logger"] = "tensorpack.utils.logger"
-        for name, path in given.items():
-            self._stars.setdefault(name, Imported(path, (node,), None))
+        for name, path in table.given_by_star(module):
+            self._stars.setdefault(name, Imported(path, (node,), None, name))
 
 
 def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:

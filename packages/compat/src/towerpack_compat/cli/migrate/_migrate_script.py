@@ -1,4 +1,4 @@
-"""A script of Tensorpack, rewritten: its new text, a diff, and what is left to a person."""
+"""A script of Tensorpack, rewritten: its new text, a diff, and what will not work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import io
 import tokenize
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from pathlib import Path
 from typing import final
 
 import attrs
@@ -19,23 +18,45 @@ from libcst.metadata import (
     ClassScope,
     ImportAssignment,
     MetadataWrapper,
-    PositionProvider,
     Scope,
     ScopeProvider,
 )
 
-from towerpack_dataflow.storage import create_file
-
 from ..._errors import MigrationError
 from ._chosen_names import NameChooser
 from ._findings import MARK, Findings
-from ._import_statements import leading_imports
+from ._flow_classes import FlowClasses
+from ._import_statements import imports_tensorflow, leading_imports
 from ._imported_names import ImportedNames, is_of, walk
+from ._install_call import with_install
 from ._name_table import read_names
 from ._rewriter import Rewriter
-from ._training_launch import Launches
 
-__all__ = ["Migration", "migrate_file", "migrate_source"]
+__all__ = ["Migration", "Place", "migrate_source"]
+
+
+_MOST_WALKS = 8
+
+
+@final
+@attrs.frozen
+class Place:
+    """What a program knows of one of its files.
+
+    Args:
+        exported: names that other files take from it.
+        is_imported: whether other files import it.
+        is_part: whether it belongs to a program that imports Tensorpack.
+        has_old_methods: whether a file of the program has methods of flows under old names.
+    """
+
+    exported: frozenset[str] = frozenset()
+    is_imported: bool = False
+    is_part: bool = False
+    has_old_methods: bool = False
+
+
+_ALONE = Place()
 
 
 @final
@@ -47,11 +68,13 @@ class Migration:
         before: the script, as it is in its file.
         after: the script, rewritten; the same bytes where there is nothing to rewrite.
         encoding: of both.
+        has_old_methods: whether it has methods of flows under old names.
     """
 
     before: bytes
     after: bytes
     encoding: str
+    has_old_methods: bool = False
 
     @property
     def by_hand(self) -> list[tuple[int, str]]:
@@ -74,42 +97,28 @@ class Migration:
         )
 
 
-def migrate_file(path: Path, write: bool = False) -> Migration:
-    """Rewrites one file.
-
-    Args:
-        path: the file.
-        write: whether to replace it, whole or not at all, with its permissions kept.
-
-    Raises:
-        MigrationError: it is no script of Python 3; the message names line and column.
-        OSError: it cannot be read or written.
-    """
-    migration = migrate_source(path.read_bytes(), str(path))
-    if write and migration.after != migration.before:
-        with create_file(str(path)) as file:
-            file.write(migration.after)
-    return migration
-
-
-def migrate_source(source: bytes, name: str = "<script>") -> Migration:
-    """Rewrites a script. One that does not import Tensorpack stays as it is.
+def migrate_source(source: bytes, name: str = "<script>", place: Place = _ALONE) -> Migration:
+    """Rewrites a script. One that does not import Tensorpack stays as it is, unless its program does.
 
     Args:
         source: the script, as it is in its file.
         name: what the error calls it.
+        place: what its program knows of it.
 
     Raises:
         MigrationError: it is no script of Python 3; the message names line and column.
     """
     try:
         module = _parse(source, name)
-        after = _rewritten(module).bytes if _imports_tensorpack(module) else source
+        is_old = _imports_tensorpack(module)
+        if not is_old and not place.is_part:
+            return Migration(source, source, module.encoding)
+        after, old_methods = _rewritten(module, place, is_old)
     except (RecursionError, MemoryError) as error:
         raise MigrationError(
             f"{name}:1:1: expected code that is less deeply nested; {error}. Give long expressions names."
         ) from error
-    return Migration(source, after, module.encoding)
+    return Migration(source, after.bytes, module.encoding, old_methods)
 
 
 def _parse(source: bytes, name: str) -> cst.Module:
@@ -152,21 +161,33 @@ def _imports_tensorpack(module: cst.Module) -> bool:
     return False
 
 
-def _rewritten(module: cst.Module) -> cst.Module:
+def _rewritten(module: cst.Module, place: Place, is_old: bool) -> tuple[cst.Module, bool]:
+    """Returns the new script, and whether it has methods of flows under old names."""
     wrapper = MetadataWrapper(module)
     scopes: Mapping[cst.CSTNode, Scope | None] = wrapper.resolve(ScopeProvider)
-    positions = wrapper.resolve(PositionProvider)
     names = ImportedNames(wrapper.module, scopes, read_names())
-    launches = Launches(wrapper.module, names, scopes, positions)
-    chooser = NameChooser(names, read_names(), _taken(scopes), set(_exported(wrapper.module)))
-    found: Findings | None = None
-    for _ in range(2):
-        rewriter = Rewriter(names, chooser, launches, found)
-        rewritten = wrapper.module.visit(rewriter)
-        chooser.need_imported(rewriter.findings)
-        rewriter.findings.merge_imports(leading_imports(wrapper.module, names.statements))
-        found = rewriter.findings
-    return rewritten
+    exported = {*_exported(wrapper.module), *place.exported}
+    leading = leading_imports(wrapper.module, names.statements)
+    kept: set[str] = set()
+    found = Findings()
+    found.needs_install = found.has_old_methods = is_old and place.has_old_methods
+    for _ in range(_MOST_WALKS):
+        findings = Findings()
+        chooser = NameChooser(names, read_names(), _taken(scopes), exported, kept)
+        classes = FlowClasses(findings, kept, not found.has_old_methods)
+        rewritten = wrapper.module.visit(Rewriter(names, chooser, classes, findings, found))
+        chooser.need_imported(findings)
+        findings.merge_imports(leading)
+        findings.has_old_methods |= found.has_old_methods
+        findings.needs_install |= found.needs_install or (is_old and findings.has_old_methods)
+        if is_old and not place.is_imported and any(map(imports_tensorflow, names.statements.values())):
+            findings.needs_install = True  # TensorFlow 1 does not compute eagerly
+        is_done = findings.unequal <= kept and findings.is_like(found)
+        kept |= findings.unequal
+        found = findings
+        if is_done:
+            break
+    return with_install(rewritten) if found.needs_install else rewritten, found.has_old_methods
 
 
 def _taken(scopes: Mapping[cst.CSTNode, Scope | None]) -> Collection[str]:

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from importlib.resources import files
-from typing import Any, final
+from typing import final
 
 import attrs
 
-from ... import names
+from ...names import areas, call_rules, module_names, own_names, star_modules, star_names
 
-__all__ = [
-    "CallChange",
-    "Counterpart",
-    "Entry",
-    "NameTable",
-    "read_calls",
-    "read_names",
-    "read_tensorflow_names",
-]
+__all__ = ["CallChange", "Counterpart", "Entry", "NameTable", "read_calls", "read_names"]
+
+_STAR = ("callbacks", "dataflow", "input_source", "models", "predict", "tfutils", "train", "utils")
+_NAMES_OF_THEIR_OWN = ("utils.logger", "compat", "libinfo", "tfv1")
 
 
 @final
 @attrs.frozen
 class Counterpart:
-    """A name of the five wheels, and the module that it is imported from."""
+    """A name of Towerpack, and the module that it is imported from."""
 
     module: str
     name: str
-
-    @classmethod
-    def of(cls, text: str) -> Counterpart:
-        """Reads "module:name"."""
-        module, _, name = text.partition(":")
-        return cls(module, name)
 
 
 @final
@@ -46,7 +33,7 @@ class Entry:
     Args:
         name: the name.
         module: its module there, below `tensorpack`, such as "dataflow.imgaug".
-        counterpart: what is written for it now; None where that is work for a person.
+        counterpart: Towerpack's name for it; None where there is none.
         section: the section of the page about it, such as "#names".
     """
 
@@ -54,6 +41,20 @@ class Entry:
     module: str
     counterpart: Counterpart | None
     section: str = "#names"
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the counterpart is what `towerpack_compat` gives, or differs in arguments alone."""
+        return (
+            self.counterpart is not None
+            and self.name not in own_names()
+            and not self.counterpart.module.startswith("towerpack_inputsource")
+        )
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether `towerpack_compat` has nothing for it, either."""
+        return self.counterpart is None and self.name not in own_names()
 
 
 @final
@@ -63,30 +64,51 @@ class NameTable:
 
     Args:
         entries: the names.
-        star: the modules whose names `from tensorpack import *` gives.
-        star_modules: the modules that it gives, by the names that they have then.
     """
 
     entries: Mapping[str, Entry]
-    star: frozenset[str]
-    star_modules: Mapping[str, str]
 
     def full_path(self, path: str) -> str:
         """Returns the path of a name by its own module, where it is named by one that has it, too."""
         package, _, rest = path.partition(".")
         first, dot, below = rest.partition(".")
-        if package != "tensorpack" or first not in self.star_modules:
+        if package != "tensorpack" or first not in star_modules():
             return path
-        return f"tensorpack.{self.star_modules[first]}{dot}{below}"
+        return f"tensorpack.{star_modules()[first]}{dot}{below}"
 
-    def given_by_star(self, module: str) -> Iterator[Entry]:
-        """Yields the names that `from <module> import *` gives, such as "tensorpack.dataflow"."""
+    def given_by_star(self, module: str) -> Iterator[tuple[str, str]]:
+        """Yields the names that `from <module> import *` gives, and their paths."""
         below = module.removeprefix("tensorpack").removeprefix(".")
-        modules = {entry.module for entry in self.entries.values()}
-        wanted = {below} if below in modules else {below.split(".")[0]}
-        for entry in self.entries.values():
-            if entry.module in (wanted if below else self.star):
-                yield entry
+        # Those of 0.11, and names that older releases had in the same place.
+        older = [
+            name for name, entry in self.entries.items() if entry.module in ({below} if below else _STAR)
+        ]
+        for name in dict.fromkeys([*star_names(below), *older]):
+            entry = self.entries.get(name)
+            if entry is not None:
+                yield name, f"tensorpack.{entry.module}.{name}"
+            else:
+                yield name, self.full_path(f"tensorpack.{name}")
+
+    def has_names_of_its_own(self, path: str) -> bool:
+        """Returns whether a path is one that `towerpack_compat` resolves without the table of names."""
+        below = path.removeprefix("tensorpack.")
+        inside = any(below == each or below.startswith(f"{each}.") for each in _NAMES_OF_THEIR_OWN)
+        return inside or (
+            path.rpartition(".")[2] in own_names() and path.rpartition(".")[2] not in self.entries
+        )
+
+    def is_known(self, path: str) -> bool:
+        """Returns whether `towerpack_compat` has a module or a name with this path."""
+        module, _, name = path.rpartition(".")
+        if self.is_module(path) or self.has_names_of_its_own(path):
+            return True
+        return self.is_module(module) and (name in self.entries or name in own_names())
+
+    def is_module(self, path: str) -> bool:
+        """Returns whether Tensorpack has a module with this path."""
+        below = path.removeprefix("tensorpack").removeprefix(".")
+        return not below or below in module_names()
 
 
 def _words(values: Iterable[str]) -> tuple[str, ...]:
@@ -111,35 +133,19 @@ class CallChange:
 @cache
 def read_names() -> NameTable:
     """Returns the table of names."""
-    table = _read("names.toml")
-    entries = [
-        _entry(name, module, text) for module, texts in table["names"].items() for name, text in texts.items()
-    ]
-    return NameTable(
-        {entry.name: entry for entry in entries}, frozenset(table["star"]), table["star_modules"]
-    )
+    entries = [_entry(name, area, text) for area, texts in areas().items() for name, text in texts.items()]
+    return NameTable({entry.name: entry for entry in entries})
 
 
 def _entry(name: str, module: str, text: str) -> Entry:
     if text.startswith("#"):
         return Entry(name, module, None, text)
-    return Entry(name, module, Counterpart.of(text))
+    place, _, attribute = text.partition(":")
+    return Entry(name, module, Counterpart(place, attribute))
 
 
 @cache
 def read_calls() -> Mapping[str, CallChange]:
     """Returns the calls whose arguments differ, by Tensorpack's name of what is called."""
-    table = _read("calls.toml")
+    table = call_rules()
     return {name: CallChange(**table[rule.get("like", name)]) for name, rule in table.items()}
-
-
-@cache
-def read_tensorflow_names() -> Mapping[str, Counterpart | str]:
-    """Returns what is written for names that TensorFlow has no more, or the section about them."""
-    table = _read("tensorflow.toml")
-    written = {name: Counterpart.of(text) for name, text in table["rewritten"].items()}
-    return {**table["by_hand"], **written}
-
-
-def _read(file: str) -> dict[str, Any]:
-    return tomllib.loads(files(names).joinpath(file).read_text(encoding="utf-8"))

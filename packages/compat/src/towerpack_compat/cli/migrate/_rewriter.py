@@ -7,59 +7,55 @@ from typing import TypeAlias, final
 
 import libcst as cst
 
-from ._call_arguments import change_arguments, with_finite_input
+from ._call_arguments import change_arguments
 from ._chosen_names import Choice, NameChooser, chain_of
-from ._class_rules import ClassRules
 from ._findings import Findings
-from ._import_statements import comments_within, is_replaced, new_imports
-from ._imported_names import ImportedNames, is_of
+from ._flow_classes import FlowClasses
+from ._import_statements import comments_within, is_replaced, needs_install, new_imports
+from ._imported_names import ImportedNames
 from ._name_table import read_calls
-from ._training_launch import Launches
 
 __all__ = ["Rewriter"]
 
 _Left: TypeAlias = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
 # Stands in a line whose statements are gone: libcst drops a line without any, and its comments with it.
 _GONE = cst.Pass()
-_REMOVED_CALLS = ("logger.auto_set_dir", "hvd.init")
 
 
 @final
 class Rewriter(cst.CSTTransformer):
-    """Rewrites names, calls, classes and imports; marks what is work for a person.
+    """Rewrites names, calls, flows and imports; marks what will not work.
 
     A name's imports stand above it, and which are needed is known behind it. So a script is walked through
-    twice: the imports that the first walk has found are the ones that the second one writes.
+    again: the imports that a walk has found are the ones that the next one writes.
 
     Args:
         names: what the script's names stand for.
         chooser: what is written for them.
-        launches: where its trainings start.
-        found_before: what the first walk has found; None in the first walk.
+        classes: its classes that are flows.
+        findings: where to note what is found.
+        found_before: what the walk before has found.
     """
 
     def __init__(
         self,
         names: ImportedNames,
         chooser: NameChooser,
-        launches: Launches,
-        found_before: Findings | None = None,
+        classes: FlowClasses,
+        findings: Findings,
+        found_before: Findings,
     ) -> None:
         super().__init__()
-        self.findings = Findings()
+        self.findings = findings
         self._names = names
         self._chooser = chooser
-        self._launches = launches
-        self._imports = (found_before or self.findings).imports
+        self._imports = found_before.imports
+        self._compatible = not found_before.needs_install
         self._header: Sequence[cst.EmptyLine] = ()
         self._choices: dict[cst.CSTNode, Choice] = {}
         self._seen: set[cst.CSTNode] = set()
-        self._classes = ClassRules(self.findings)
-
-    def called(self, node: cst.BaseExpression) -> str:
-        """Returns by which name the table of calls knows an expression; empty if by none."""
-        choice = self._choices.get(node)
-        return choice.called if choice is not None else ""
+        self._calls: dict[cst.CSTNode, cst.Call] = {}
+        self._classes = classes
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         """Follows the statements, and chooses what is written for names before their parts are left."""
@@ -67,12 +63,12 @@ class Rewriter(cst.CSTTransformer):
             self.findings.enter(node)
         if isinstance(node, (cst.Import, cst.ImportFrom)):
             return False
-        if self._launches.is_rewritten(node):
-            self._seen.update(chain_of(cst.ensure_type(node, cst.Call).func))
+        if isinstance(node, cst.Call):
+            self._calls[node.func] = node
         if isinstance(node, (cst.Name, cst.Attribute)) and node not in self._seen:
             chain = list(chain_of(node))
             self._seen.update(chain)
-            self._choices |= self._chooser.choose(chain, self.findings)
+            self._choices.update(self._chooser.choose(chain, self._calls.get(node), self.findings))
         self._classes.enter(node, self._bases(node) if isinstance(node, cst.ClassDef) else [])
         return bool(super().on_visit(node))
 
@@ -95,42 +91,19 @@ class Rewriter(cst.CSTTransformer):
         self, original_node: cst.Attribute, updated_node: cst.Attribute
     ) -> cst.BaseExpression:
         """Writes what was chosen for an attribute."""
-        return self._written(original_node, self._classes.attribute(updated_node))
+        return self._written(original_node, updated_node)
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Changes the arguments of a call, or the call itself."""
-        name = self.called(original_node.func)
-        if name == "hvd.number":
-            return updated_node.func
-        change = read_calls().get(name)
-        imported = self._names.resolve(original_node.func)
-        call = self._classes.call(updated_node, imported.path if imported is not None else "")
-        if change is not None:
-            call = change_arguments(call, change, name, self.findings)
-        if name == "InferenceRunner":
-            call = with_finite_input(original_node, call, self.called)
-        return self._launches.rewrite(original_node, call)
+        choice = self._choices.get(original_node.func)
+        change = read_calls().get(choice.called) if choice is not None else None
+        return self._classes.call(updated_node) if change is None else change_arguments(updated_node, change)
 
     def leave_FunctionDef(
         self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
     ) -> cst.FunctionDef:
         """Renames methods of subclasses."""
         return self._classes.method(updated_node)
-
-    def leave_Expr(
-        self, original_node: cst.Expr, updated_node: cst.Expr
-    ) -> cst.BaseSmallStatement | cst.RemovalSentinel:
-        """Removes calls that are no longer needed."""
-        value = original_node.value
-        if isinstance(value, cst.Call) and self.called(value.func) in _REMOVED_CALLS:
-            return cst.RemoveFromParent()
-        return updated_node
-
-    def leave_AssignTarget(
-        self, original_node: cst.AssignTarget, updated_node: cst.AssignTarget
-    ) -> cst.AssignTarget:
-        """Renames what a class assigns."""
-        return self._classes.assigned(updated_node)
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
@@ -193,7 +166,7 @@ class Rewriter(cst.CSTTransformer):
 
     def _written(self, original: cst.CSTNode, updated: cst.BaseExpression) -> cst.BaseExpression:
         choice = self._choices.get(original)
-        if choice is None or choice.code is None:
+        if choice is None:
             return updated
         new = cst.parse_expression(choice.code)
         return new.with_changes(lpar=getattr(updated, "lpar", ()), rpar=getattr(updated, "rpar", ()))
@@ -208,24 +181,24 @@ class Rewriter(cst.CSTTransformer):
         return found
 
     def _replaced(self, statements: Sequence[cst.BaseSmallStatement]) -> list[cst.BaseSmallStatement]:
-        """Returns the imports that are written anew, and marks what is work for a person in any import."""
-        if any(self._names.may_replace(node) for node in statements):
-            self.findings.mark("this star may replace names of Tensorpack that are used below", "#names")
-        imports = [node for node in statements if self._is_replaced(node)]
-        for node in imports:
-            if self._imports[node].kept:
-                self.findings.mark("what is imported here has no counterpart", "#names")
-            if any(is_of(path, "tensorflow.contrib") for path in self._names.statements[node].values()):
-                self.findings.mark("`tensorflow.contrib` is not there", "#what-tensorflow-no-longer-has")
-        return imports
+        """Returns the imports that may change."""
+        for node in statements:
+            self.findings.needs_install |= needs_install(self._names.statements.get(node, {}))
+            self._chooser.mark_unknown(node, self._imports[node].kept, self.findings)
+        return [node for node in statements if self._is_replaced(node)]
 
     def _is_replaced(self, node: cst.CSTNode) -> bool:
-        return node in self._names.statements and is_replaced(self._names.statements[node])
+        bindings = self._names.statements.get(node, {})
+        if not is_replaced(bindings, self._compatible):
+            return False
+        needed = self._imports[node]
+        all_stay = {*bindings} <= needed.kept and not needed.names
+        return not (all_stay and is_replaced(bindings, compatible=False))
 
     def _new(self, node: cst.BaseSmallStatement) -> Sequence[cst.BaseSmallStatement]:
         if not isinstance(node, (cst.Import, cst.ImportFrom)) or not self._is_replaced(node):
             return [node]
-        return new_imports(node, self._names.statements[node], self._imports[node])
+        return new_imports(node, self._names.statements[node], self._imports[node], self._compatible)
 
     def _as_lines(
         self, line: cst.SimpleStatementLine, statements: Sequence[cst.BaseSmallStatement]
@@ -234,13 +207,7 @@ class Rewriter(cst.CSTTransformer):
             return line.with_changes(body=[_GONE])
         first = line.with_changes(body=statements[:1])
         others = [cst.SimpleStatementLine([each]) for each in statements[1:]]
-        apart = [each.with_changes(leading_lines=_between(each)) for each in others]
-        return cst.FlattenSentinel([first, *apart])
-
-
-def _between(line: cst.SimpleStatementLine) -> list[cst.EmptyLine]:
-    """The empty line between imports and what is assigned behind them."""
-    return [cst.EmptyLine(indent=False)] if isinstance(line.body[0], cst.Assign) else []
+        return cst.FlattenSentinel([first, *others])
 
 
 def without_empty_lines(

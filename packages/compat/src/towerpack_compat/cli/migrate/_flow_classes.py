@@ -1,0 +1,102 @@
+"""Classes of a script that extend flows and models: methods that have another name now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import final
+
+import libcst as cst
+
+from ._findings import Findings
+
+__all__ = ["FlowClasses"]
+
+_FLOWS = ("DataFlow", "ProxyDataFlow", "RNGDataFlow")
+_MODELS = ("ModelDesc", "ModelDescBase")
+# Of models before Tensorpack 0.9, which 0.11 does not call any more.
+_OF_OLDER_MODELS = {"_get_inputs": "inputs", "_get_optimizer": "optimizer"}
+_METHODS = {"get_data": "__iter__", "size": "__len__"}
+_BUILTINS = {"get_data": "iter", "size": "len"}
+# `self.rng` of a flow was a RandomState, and is a Generator.
+_OF_RNG = {
+    "rand": "random",
+    "randint": "integers",
+    "randn": "standard_normal",
+    "random_sample": "random",
+}
+
+
+@final
+class FlowClasses:
+    """Follows the classes that a walk is in.
+
+    Args:
+        findings: where to note old methods that are left.
+        kept: names of Tensorpack that stay, with the meanings that they have there.
+        rename: whether methods get their new names.
+    """
+
+    def __init__(self, findings: Findings, kept: Collection[str], rename: bool) -> None:
+        self._findings = findings
+        self._flows = {*_FLOWS}.difference(kept)
+        self._rename = rename
+        self._bases: list[list[str]] = []
+
+    def enter(self, node: cst.CSTNode, bases: list[str]) -> None:
+        """Notes that a class begins; `bases` are Tensorpack's names of its bases."""
+        if isinstance(node, cst.ClassDef):
+            self._bases.append(bases)
+
+    def leave(self, node: cst.CSTNode) -> None:
+        """Notes that it ends."""
+        if isinstance(node, cst.ClassDef):
+            self._bases.pop()
+
+    def method(self, function: cst.FunctionDef) -> cst.FunctionDef:
+        """Returns a method under the name that it has now."""
+        name = function.name.value
+        if self._bases and not {*_MODELS}.isdisjoint(self._bases[-1]):
+            if name == "_build_graph":
+                self._findings.mark("`build_graph` takes each input and returns the cost", "#older-models")
+            return function.with_changes(name=cst.Name(_OF_OLDER_MODELS.get(name, name)))
+        if name not in _METHODS or not self._bases:
+            return function
+        if self._in_flow() and self._rename:
+            return function.with_changes(name=cst.Name(_METHODS[name]))
+        self._findings.has_old_methods |= bool(self._bases[-1])
+        return function
+
+    def call(self, call: cst.Call) -> cst.Call:
+        """Returns a call of a flow's method, or of its random numbers, as it is now."""
+        function = call.func
+        if not isinstance(function, cst.Attribute):
+            return call
+        name, owner = function.attr.value, function.value
+        if self._in_flow() and name in _OF_RNG and _is_of_self(owner) and _attribute(owner) == "rng":
+            return _with_shape(call.with_changes(func=function.with_changes(attr=cst.Name(_OF_RNG[name]))))
+        if name not in _METHODS or call.args:
+            return call
+        if self._in_flow() and self._rename and _is_of_self(owner):
+            return call.with_changes(func=cst.Name(_BUILTINS[name]), args=[cst.Arg(owner)])
+        self._findings.has_old_methods = True
+        return call
+
+    def _in_flow(self) -> bool:
+        return bool(self._bases) and not self._flows.isdisjoint(self._bases[-1])
+
+
+def _with_shape(call: cst.Call) -> cst.Call:
+    """`self.rng.random(3, 4)`, which was `rand`, takes a tuple."""
+    function = cst.ensure_type(call.func, cst.Attribute)
+    if len(call.args) < 2 or function.attr.value not in {"random", "standard_normal"}:
+        return call
+    elements = [cst.Element(each.value) for each in call.args]
+    return call.with_changes(args=[cst.Arg(cst.Tuple(elements))])
+
+
+def _is_of_self(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
+
+
+def _attribute(node: cst.BaseExpression) -> str:
+    return node.attr.value if isinstance(node, cst.Attribute) else ""
