@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -23,6 +25,8 @@ __all__ = [
 ]
 
 _OFF = ("0", "false")
+# As Linux names them; TensorFlow 2.21 looks for these (`IsMKLEnabled` in tensorflow/core/util/util.cc).
+_FOR_NETWORKS = {"avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16"}
 
 _has_examples: ContextVar[bool] = ContextVar("towerpack_layers_has_examples", default=False)
 
@@ -46,16 +50,32 @@ def compute_images(
 def has_all_kernels(dtype: tf.DType) -> bool:
     """Returns whether the kernels of this machine take `NCHW`, and in gradients groups and dilations.
 
-    The kernels of a GPU do. On a CPU, those of oneDNN do, which every processor has for float32 alone; the
-    others raise an error when they are run (`Conv2DCustomBackpropInputOp`, TensorFlow 2.21).
+    The kernels of a GPU do. On a CPU, those of oneDNN do, for float32 on every processor; TensorFlow uses
+    them by default where the processor has instructions for networks, such as AVX-512 VNNI. Other kernels
+    raise an error when they are run (`Conv2DCustomBackpropInputOp`, TensorFlow 2.21).
 
     Args:
         dtype: the dtype of the images.
     """
-    onednn = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() not in _OFF
-    if dtype == tf.float32 and onednn and platform.machine() == "x86_64":
+    if dtype == tf.float32 and platform.machine() == "x86_64" and _uses_onednn():
         return True
     return bool(tf.config.list_physical_devices("GPU"))
+
+
+def _uses_onednn() -> bool:
+    """Returns whether TensorFlow computes by oneDNN in this process."""
+    wanted = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "").lower()
+    return wanted not in _OFF if wanted else _has_neural_instructions()
+
+
+@functools.cache
+def _has_neural_instructions() -> bool:
+    """Returns whether the processor has an instruction set for which TensorFlow uses oneDNN by default."""
+    try:
+        description = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return not _FOR_NETWORKS.isdisjoint(description.split())
 
 
 @contextlib.contextmanager

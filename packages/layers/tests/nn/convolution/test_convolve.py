@@ -112,9 +112,11 @@ print("alive")
 
 
 @pytest.mark.slow
-def test_without_onednn() -> None:
-    """In a process of its own, as TensorFlow reads the switch once."""
-    environment = {**os.environ, "TF_ENABLE_ONEDNN_OPTS": "0"}
+@pytest.mark.parametrize("switch", [{"TF_ENABLE_ONEDNN_OPTS": "0"}, {}], ids=["off", "of the processor"])
+def test_without_onednn(switch: dict[str, str]) -> None:
+    """In a process of its own, as TensorFlow reads the switch once; without one, the processor decides."""
+    environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
+    environment |= switch
     command = [sys.executable, "-c", WITHOUT_ONEDNN]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr[-2000:]
