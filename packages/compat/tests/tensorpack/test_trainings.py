@@ -144,3 +144,45 @@ launch_train_with_config(
     )
     python("-m", "towerpack_compat", "run", "--dry-run", "2", "train.py")
     assert json.loads((tmp_path / "log" / "stats.json").read_text())[-1]["global_step"] == 2
+
+
+@pytest.mark.slow
+def test_names_of_layers_follow_the_rules_of_tensorpack(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+from tensorpack.tfutils.scope_utils import auto_reuse_variable_scope
+from tensorpack.tfutils.sesscreate import NewSessionCreator
+from tensorpack.tfutils.tower import TowerContext
+
+
+@layer_register(log_shape=True)
+def GroupNorm(x, factor=2.):
+    return x * factor
+
+
+@layer_register(log_shape=True)
+@auto_reuse_variable_scope
+def head(x, units):
+    return FullyConnected('fc', x, units)
+
+
+with TowerContext('', is_training=True), argscope(GroupNorm, factor=3.):
+    x = tf.ones([2, 4])
+    first, second = head('rpn', x, 3), head('rpn', 2 * x, 3)
+    own = LinearWrap(x).GroupNorm('own')()
+    x = Dropout('drop', Dropout('drop', x, rate=0.), rate=0.)
+    print('variables', [variable.name for variable in tf.global_variables()])
+    try:
+        FullyConnected('rpn/fc', x, 3)
+    except ValueError as error:
+        print('refused', 'already exists' in str(error))
+with NewSessionCreator().create_session() as sess:
+    a, b, c = sess.run([first, second, own])
+    print('shared', np.allclose(2 * a, b), 'own', c[0, 0])
+""",
+    )
+    assert "variables ['rpn/fc/W:0', 'rpn/fc/b:0']" in printed
+    assert "refused True" in printed
+    assert "shared True own 3.0" in printed

@@ -20,6 +20,7 @@ __all__ = [
     "CifarBase",
     "DataFromQueue",
     "FashionMnist",
+    "ILSVRC12Files",
     "ILSVRCMeta",
     "Mnist",
     "Places365Standard",
@@ -128,6 +129,20 @@ class ILSVRCMeta(datasets.ILSVRCMeta):
         """Returns the mean of the training images, BGR, an array [256, 256, 3] or of another size."""
         mean = super().get_per_pixel_mean() if size is None else super().get_per_pixel_mean(size)
         return np.ascontiguousarray(mean[..., ::-1])
+
+
+class ILSVRC12Files(datasets.ILSVRC12Files):
+    """See `towerpack_dataflow.datasets.ILSVRC12Files`."""
+
+    def __init__(
+        self,
+        dir: Any,
+        name: Any,
+        meta_dir: Any = None,
+        shuffle: bool | None = None,
+        dir_structure: Any = None,
+    ) -> None:
+        super().__init__(dir, name, meta_dir or get_dataset_path("ilsvrc_metadata"), shuffle, dir_structure)
 
 
 class ILSVRC12(_BlueFirst, datasets.ILSVRC12):

@@ -4,10 +4,11 @@ from ._argscope import argscope, get_arg_scope
 from ._compute_dtype import compute_dtype
 from ._foreign_layers import enable_argscope_for_function, enable_argscope_for_module
 from ._layer_logging import disable_layer_logging
-from ._layer_scope import check_graph_mode, layer_scope, name_output
+from ._layer_scope import check_graph_mode, layer_scope, name_output, repeating_names
 from ._layer_variables import VariableHolder, attach_variables
 from ._linearwrap import LinearWrap
 from ._register_layer import (
+    REGISTRY,
     RESERVED,
     LayerRegistry,
     get_registered_layer,
@@ -18,6 +19,7 @@ from ._register_layer import (
 from ._scoped_calls import ScopedCall, ScopedCalls, ScopedDefault
 
 __all__ = [
+    "REGISTRY",
     "RESERVED",
     "LayerRegistry",
     "LinearWrap",
@@ -39,4 +41,5 @@ __all__ = [
     "name_output",
     "register_alias",
     "register_layer",
+    "repeating_names",
 ]

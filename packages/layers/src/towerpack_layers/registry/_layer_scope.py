@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -13,7 +14,19 @@ from .._errors import DuplicateLayerError, GraphRequiredError
 from ..tower import graph_notes, outermost_graph
 from ._layer_variables import copy_variables
 
-__all__ = ["check_finished", "check_graph_mode", "layer_scope", "name_output"]
+__all__ = ["check_finished", "check_graph_mode", "layer_scope", "name_output", "repeating_names"]
+
+_repeats: ContextVar[bool] = ContextVar("towerpack_layers_repeating_names", default=False)
+
+
+@contextlib.contextmanager
+def repeating_names() -> Iterator[None]:
+    """Lets layers in this block have the name of another layer, as `tf.variable_scope` lets scopes."""
+    token = _repeats.set(True)
+    try:
+        yield
+    finally:
+        _repeats.reset(token)
 
 
 def check_graph_mode(call: str) -> None:
@@ -50,7 +63,7 @@ def layer_scope(layer: str, name: str) -> Iterator[str]:
     wanted = f"{around}/{name}" if around else name
     place, made = (getattr(graph, "name", ""), wanted), list[str]()
     failed = notes.failed.get(place)
-    if not reused:
+    if not reused and not _repeats.get():
         _check_free(call, name, wanted, failed)
     again = tf.name_scope(f"{wanted}/") if failed is not None else contextlib.nullcontext()
     opened = tf.variable_scope(
@@ -136,6 +149,8 @@ def name_output(call: str, result: Any) -> Any:
     if result.op.name == wanted:
         return result
     if graph.unique_name("output", mark_as_used=False) != wanted:
+        if _repeats.get():
+            return result
         raise DuplicateLayerError(
             f"{call}: an op inside the layer is named 'output', and is not its result. Rename that op."
         )

@@ -67,6 +67,10 @@ class LayerRegistry:
             self._ambiguous.discard(layer.layer_name)
         self._layers[layer.layer_name] = layer
 
+    def forget(self, name: str) -> None:
+        """Forgets the layer of this name, if there is one, so that another function can take the name."""
+        self._layers.pop(name, None)
+
     def get(self, name: str) -> Layer[..., Any] | None:
         """Returns the layer of this name, or `None`.
 

@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_trainers as trainers
 from towerpack_inputsource import InputSource
-from towerpack_layers.tower import adapting_keras
 
 from ..._errors import NoCounterpartError, page
+from ..models import tensorpack_rules
 from ._empty_trainers import TowerTrainer
 from ._tower_devices import device_names
 from ._towers import TowerFunc
@@ -60,7 +60,7 @@ class SingleCostTrainer(TowerTrainer, abc.ABC):
         self, input: InputSource, get_cost_fn: TowerFunc, get_opt_fn: Callable[[], Any]
     ) -> list[Any]:
         builder = self._make_builder()
-        with adapting_keras():
+        with tensorpack_rules():
             self.train_op = builder.build(get_cost_fn.inner, input.get_input_tensors, get_opt_fn)
         return list(builder.callbacks())
 

@@ -11,7 +11,8 @@ import tensorflow.compat.v1 as tf
 import towerpack_layers as layers
 import towerpack_trainers as trainers
 from towerpack_callbacks import MOVING_SUMMARIES
-from towerpack_layers.tower import adapting_keras
+
+from ..models import tensorpack_rules
 
 __all__ = [
     "BaseTowerContext",
@@ -75,9 +76,8 @@ class BaseTowerContext:
     def __enter__(self) -> BaseTowerContext:
         keys = () if self.is_main_training_tower else _NOT_OF_MAIN if self.is_training else _OF_TRAINING
         self._lengths = {key: len(tf.get_collection_ref(key)) for key in keys}
-        # What a Keras layer adds to no collection is the program's to see to.
-        self._adapting = adapting_keras()
-        self._adapting.__enter__()
+        self._rules = tensorpack_rules()
+        self._rules.__enter__()
         self.inner.__enter__()
         return self
 
@@ -85,7 +85,7 @@ class BaseTowerContext:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.inner.__exit__(kind, error, trace)
-        self._adapting.__exit__(None, None, None)
+        self._rules.__exit__(None, None, None)
         for key, length in self._lengths.items():
             del tf.get_collection_ref(key)[length:]
 
