@@ -257,6 +257,18 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
     def _own_callbacks(self) -> list[Any]:
         return [*trainers.Trainer._own_callbacks(self), _GiveSession(self._predictors)]
 
+    # A trainer with a `train_op` alone has no towers.
+    def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
+        """Returns tensors by name: those of the whole graph, then of the first tower."""
+        kind = trainers.TowerTrainer if self.tower_func is not None else trainers.Trainer
+        return kind.get_tensors(self, names)
+
+    def _training_inputs(self) -> Sequence[tf.Tensor]:
+        return trainers.TowerTrainer._training_inputs(self) if self.tower_func is not None else ()
+
+    def _tower_inputs(self) -> Sequence[tf.Tensor]:
+        return trainers.TowerTrainer._tower_inputs(self) if self.tower_func is not None else ()
+
     @property
     def input_signature(self) -> list[tf.TensorSpec]:
         """The inputs of a tower."""
