@@ -33,8 +33,8 @@ def make(folder: Path) -> None:
     _imagenet(folder, rng)
     _photographs(folder / "photographs", rng, 12, 200, 200)
     _photographs(folder / "pairs", rng, 4, 256, 512)
-    for part in ("trainA", "trainB", "testA", "testB"):
-        _photographs(folder / "two_styles" / part, rng, 4, 256, 256)
+    for part, count in (("trainA", 4), ("trainB", 4), ("testA", 32), ("testB", 32)):
+        _photographs(folder / "two_styles" / part, rng, count, 256, 256)
     _celeba(folder / "celeba", rng)
     _edges(folder / "bsds500_data" / "BSR" / "BSDS500" / "data", rng)
     _words(folder / "ptb_data", rng)
@@ -102,7 +102,7 @@ def _imagenet(root: Path, rng: np.random.Generator) -> None:
     (meta / "synset_words.txt").write_text("\n".join(f"{s} word{k}" for k, s in enumerate(synsets)) + "\n")
     mean = rng.uniform(100, 130, (3, 256, 256)).astype(np.float32)
     (meta / "imagenet_mean.binaryproto").write_bytes(_blob(mean))
-    train = [(f"{synsets[k % 4]}/{synsets[k % 4]}_{k}.JPEG", k % 4) for k in range(48)]
+    train = [(f"{synsets[k % 4]}/{synsets[k % 4]}_{k}.JPEG", k % 4) for k in range(256)]
     val = [(f"ILSVRC2012_val_{k + 1:08d}.JPEG", k % 4) for k in range(16)]
     for part, files in (("train", train), ("val", val)):
         (meta / f"{part}.txt").write_text("".join(f"{name} {label}\n" for name, label in files))
