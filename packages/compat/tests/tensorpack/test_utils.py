@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import queue
+import struct
 from itertools import islice
 
 import numpy as np
 import pytest
 
-from towerpack_compat.tensorpack.datasets import DataFromQueue
+from towerpack_compat.tensorpack.datasets import DataFromQueue, Mnist
 from towerpack_compat.tensorpack.utils import viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
 
@@ -70,3 +72,14 @@ def test_counters_take_the_sums_of_arrays_of_floats() -> None:
     for value in (1.0, 3.0, 8.0):
         moments.feed(np.full(2, value))
     assert moments.mean.tolist() == [4, 4] and moments.variance.tolist() == [13, 13]
+
+
+def test_the_images_of_mnist_are_there_as_an_array(tmp_path) -> None:
+    for part, count in (("train", 3), ("t10k", 2)):
+        for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
+            header = struct.pack(f">{1 + len(shape)}I", 2048 + len(shape), *shape)
+            data = np.full(shape, 255 if len(shape) == 3 else 7, np.uint8).tobytes()
+            (tmp_path / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + data))
+    digits = Mnist("train", dir=tmp_path)
+    assert digits.images.shape == (3, 28, 28, 1) and digits.images.max() == 1
+    assert digits.labels.tolist() == [7, 7, 7]

@@ -37,14 +37,31 @@ class _BlueFirst:
         return [np.ascontiguousarray(image[..., ::-1]), *rest]
 
 
-class Mnist(datasets.Mnist):
+class _Arrays:
+    """Gives all images and labels of a part as arrays."""
+
+    _images: np.ndarray
+    datapoint: Any
+
+    @property
+    def images(self) -> np.ndarray:
+        """All images, float32 of 0 to 1, of shape [number, 28, 28, 1]."""
+        return self._images[..., np.newaxis]
+
+    @property
+    def labels(self) -> np.ndarray:
+        """All labels."""
+        return np.array([self.datapoint(0, index)[1] for index in range(len(self._images))])
+
+
+class Mnist(_Arrays, datasets.Mnist):
     """See `towerpack_dataflow.datasets.Mnist`; both parts are shuffled."""
 
     def __init__(self, train_or_test: Any, shuffle: bool = True, dir: Any = None) -> None:
         super().__init__(train_or_test, shuffle, dir or get_dataset_path("mnist_data"))
 
 
-class FashionMnist(datasets.FashionMnist):
+class FashionMnist(_Arrays, datasets.FashionMnist):
     """See `towerpack_dataflow.datasets.FashionMnist`; both parts are shuffled."""
 
     def __init__(self, train_or_test: Any, shuffle: bool = True, dir: Any = None) -> None:
