@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from towerpack_compat.tensorpack.datasets import DataFromQueue, Mnist
+from towerpack_compat.tensorpack.datasets import DataFromQueue, Mnist, RNGDataFlow
 from towerpack_compat.tensorpack.utils import viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
 
@@ -83,3 +83,19 @@ def test_the_images_of_mnist_are_there_as_an_array(tmp_path) -> None:
     digits = Mnist("train", dir=tmp_path)
     assert digits.images.shape == (3, 28, 28, 1) and digits.images.max() == 1
     assert digits.labels.tolist() == [7, 7, 7]
+
+
+class _Draws(RNGDataFlow):
+    def __iter__(self):
+        yield [self.rng.randint(0, 1000, (3,))]
+
+
+def test_flows_draw_by_the_methods_of_tensorpack_s_generator() -> None:
+    flow, same = _Draws(), _Draws()
+    flow.seed(5)
+    same.seed(5)
+    flow.reset_state()
+    assert flow.rng.randint(0, 5) < 5
+    [[first]], [[second]] = list(flow), list(same)
+    assert first.tolist() == second.tolist()
+    assert next(iter(flow))[0].tolist() != first.tolist()

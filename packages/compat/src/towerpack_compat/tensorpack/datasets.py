@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+import towerpack_dataflow
 from towerpack_dataflow import DataFlow, datasets
 
-from .utils.functions import get_dataset_path
+from .utils.functions import get_dataset_path, get_rng
 
 __all__ = [
     "BSDS500",
@@ -24,9 +25,25 @@ __all__ = [
     "ILSVRCMeta",
     "Mnist",
     "Places365Standard",
+    "RNGDataFlow",
     "SVHNDigit",
     "TinyImageNet",
 ]
+
+
+class RNGDataFlow(towerpack_dataflow.RNGDataFlow):
+    """A flow with random numbers, from `reset_state` on: `self.rng`, a `numpy.random.RandomState`."""
+
+    rng: Any
+
+    def reset_state(self) -> None:
+        """Makes the random numbers."""
+        super().reset_state()
+        self.rng = get_rng(self)
+
+    def _enter(self, epoch: Any) -> None:
+        super()._enter(epoch)
+        self.rng = np.random.RandomState(self.rng.bit_generator)
 
 
 class _BlueFirst:
