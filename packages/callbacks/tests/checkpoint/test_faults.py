@@ -55,9 +55,10 @@ def test_every_call_that_writes_may_fail(faults, tmp_path, fault):
         for struck, ended, found in some[:-1]:
             assert found in {1, 2}
             if ended == "saved":
-                # What failed was the removal of what is no longer wanted, or to make a directory that exists.
+                # What failed was the removal of what is no longer wanted, to make a directory that exists, or to
+                # make a link, in whose place there is a file.
                 assert found == 2
-                assert struck in {"rename", "unlinkat", "rmdir", "mkdir"}
+                assert struck in {"rename", "unlinkat", "rmdir", "mkdir", "symlink"}
             elif fault == "kill":
                 assert ended == "killed"
             else:

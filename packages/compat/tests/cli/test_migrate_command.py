@@ -134,7 +134,10 @@ def test_what_differs_stays_on_tensorpacks_meaning(line):
 
 def test_each_name_with_a_meaning_of_its_own_stays():
     names = [
-        name for name in own_names() if read_calls().get(name, "") == "" or not read_calls()[name].changed
+        name
+        for name in own_names()
+        if name != "RNGDataFlow"  # whose random numbers are rewritten
+        and (read_calls().get(name, "") == "" or not read_calls()[name].changed)
     ]
     script = "".join(f"from tensorpack import {name}\n{name}\n" for name in names)
     assert rewritten(script) == f"{INSTALL}\n{script}"
