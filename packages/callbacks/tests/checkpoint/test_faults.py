@@ -55,8 +55,8 @@ def test_every_call_that_writes_may_fail(faults, tmp_path, fault):
         for struck, ended, found in some[:-1]:
             assert found in {1, 2}
             if ended == "saved":
-                # What failed was the removal of what is no longer wanted, to make a directory that exists, or to
-                # make a link, in whose place there is a file.
+                # What failed was the removal of what is no longer wanted, to make a directory that is
+                # there, or to make a link, in whose place there is a file.
                 assert found == 2
                 assert struck in {"rename", "unlinkat", "rmdir", "mkdir", "symlink"}
             elif fault == "kill":
