@@ -438,7 +438,7 @@ def test_an_end_that_was_declared_is_a_good_end(kit, configure):
     trainer = SimpleTrainer(configure(data=source, steps_per_epoch=5, callbacks=[recorder]))
     trainer.train()
     assert trainer.loop.global_step == 7
-    assert recorder.calls[-1] == ("after_train", 2, 2, 7)
+    assert recorder.calls[-1] == ("after_train", 2, 1, 7)  # the seventh step is the second of its epoch
 
 
 def test_explain_says_what_will_happen_before_any_session(configure):

@@ -51,7 +51,7 @@ def boxes_and_actions(draw):
     assume(low < np.inf and high > -np.inf)  # as gymnasium has it
     with np.errstate(over="ignore"):
         ends = np.float32([low, high])
-    near = np.concatenate([ends, np.nextafter(ends, np.float32(np.inf)), np.nextafter(ends, -np.inf)])
+        near = np.concatenate([ends, np.nextafter(ends, np.float32(np.inf)), np.nextafter(ends, -np.inf)])
     far = draw(st.lists(st.floats(width=32, allow_nan=False), min_size=3, max_size=3))
     return dtype, low, high, np.concatenate([near, np.float32(far)]).astype(np.float32).reshape(3, 3)
 

@@ -200,9 +200,8 @@ class TowerTrainer(Trainer):
             self._positions.note(source)
         if getattr(source, "endless", False):
             raise ConfigError(
-                f"An evaluation needs an input that ends, but {source!r} repeats for ever. Write "
-                "infinite=False for an InputSource, and give a flow without its endless repetition, or "
-                "FixedSizeData(flow, size)."
+                f"An evaluation needs an input that ends, but {source!r} repeats for ever. "
+                f"{_how_to_end(source)}"
             )
         if not devices:
             return self._build_evaluation_tower(source, name)
@@ -272,6 +271,12 @@ class TowerTrainer(Trainer):
         # The caller may be in the name scope of a callback; names of towers start at the root.
         with self.graph.as_default(), tf.name_scope(None), no_moving_summaries(self.graph):
             yield
+
+
+def _how_to_end(source: Any) -> str:
+    if isinstance(source, InputSource) and source.infinite:
+        return f"Write {type(source).__name__}(..., infinite=False), or give the DataFlow itself."
+    return "Write FixedSizeData(flow, size), or give a flow without its endless repetition."
 
 
 @final

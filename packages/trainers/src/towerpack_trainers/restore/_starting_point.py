@@ -26,6 +26,7 @@ from ._match_variables import match_variables
 from ._refit_state import WORLD_DIFFERENCES
 from ._run_state import RunState
 from ._session_init import SessionInit
+from ._taken_over import at_the_start_of_a_run
 from ._variable_differences import VARIABLE_DIFFERENCES, check_allowed
 
 __all__ = [
@@ -125,7 +126,8 @@ class LoadedStart(StartingPoint):
         self._init.follow_move(place, aside)
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
-        self._init.restore(sess)
+        with at_the_start_of_a_run():
+            self._init.restore(sess)
         complete_copies(sess)
 
 

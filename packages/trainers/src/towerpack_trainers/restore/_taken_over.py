@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-__all__ = ["describe_taken_over"]
+__all__ = ["at_the_start_of_a_run", "describe_taken_over"]
+
+# A predictor restores the same variables, and has no use for the line.
+_starts_a_run: ContextVar[bool] = ContextVar("towerpack_trainers_starts_a_run", default=False)
 
 # So many variables with several numbers are named.
 _NAMED = 2
+
+
+@contextlib.contextmanager
+def at_the_start_of_a_run() -> Iterator[None]:
+    """Lets `describe_taken_over` describe what is restored in the block."""
+    token = _starts_a_run.set(True)
+    try:
+        yield
+    finally:
+        _starts_a_run.reset(token)
 
 
 def describe_taken_over(
     sess: tf.Session, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
 ) -> str | None:
     """Returns a line on what gets another value and is no weight of a layer; None if there is nothing.
+
+    Outside of `at_the_start_of_a_run` it returns None.
 
     These are single numbers, such as a learning rate, and the state of an optimizer or an average.
 
@@ -26,6 +43,8 @@ def describe_taken_over(
         variables: those of the graph, by name.
         values: what is about to be assigned, by name.
     """
+    if not _starts_a_run.get():
+        return None
     names = _of_the_run(sess.graph, variables, values)
     # Each by itself: the state of an optimizer takes as much memory as the weights, or twice as much.
     before = {name: sess.run(variables[name]) for name in names}

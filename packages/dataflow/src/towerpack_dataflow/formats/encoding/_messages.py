@@ -40,6 +40,7 @@ def pack_message(value: Any) -> list[Any]:
         SendError: something in `value` cannot be sent; the message says what, and where.
 
     Example:
+        >>> import numpy as np
         >>> frames = pack_message(("step", np.zeros((84, 84), "uint8")))
         >>> [len(frame) for frame in frames[1:]]
         [7056]
