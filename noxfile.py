@@ -366,7 +366,6 @@ def lowest(session: nox.Session) -> None:
     session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras, dateutil)
     session.install("--no-deps", *(str(built(wheel)) for wheel in WHEELS))
     session.install(*GROUPS["test"], *GROUPS["stores"], *as_installed(session))
-    session.env["TF_ENABLE_ONEDNN_OPTS"] = "1"  # see `install`
     for wheel in WHEELS:
         run_copied_tests(session, ROOT / "packages" / wheel / "tests", spread="loadfile")
     run_copied_tests(session, ROOT / "integration_tests", COMBINATIONS["full"][1], also=[ROOT / "examples"])
@@ -699,9 +698,6 @@ def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
     session.install(*built_alone(session), *(f"towerpack-{wheel}" for wheel in wanted), *tools)
     # Where no byte code may be written, each of the tests' processes compiles TensorFlow anew: 40 s apiece.
     session.env["PYTHONDONTWRITEBYTECODE"] = None
-    # TensorFlow leaves it off on processors without AVX-512, where groups of channels, dilated gradients and
-    # images with their channels first do not run on the CPU.
-    session.env["TF_ENABLE_ONEDNN_OPTS"] = "1"
 
 
 def measure(session: nox.Session, names: list[str], arguments: list[str]) -> None:
