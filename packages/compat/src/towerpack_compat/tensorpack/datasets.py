@@ -165,32 +165,27 @@ class ILSVRCMeta(datasets.ILSVRCMeta):
         return np.ascontiguousarray(mean[..., ::-1])
 
 
-class ILSVRC12Files(datasets.ILSVRC12Files):
+class _WithMetadata:
+    """Looks for the lists of images in Tensorpack's folder."""
+
+    def __init__(
+        self,
+        dir: Any,
+        name: Any,
+        meta_dir: Any = None,
+        shuffle: bool | None = None,
+        dir_structure: Any = None,
+    ) -> None:
+        meta_dir = meta_dir or get_dataset_path("ilsvrc_metadata")
+        super().__init__(dir, name, meta_dir, shuffle, dir_structure)  # type: ignore[call-arg]
+
+
+class ILSVRC12Files(_WithMetadata, datasets.ILSVRC12Files):
     """See `towerpack_dataflow.datasets.ILSVRC12Files`."""
 
-    def __init__(
-        self,
-        dir: Any,
-        name: Any,
-        meta_dir: Any = None,
-        shuffle: bool | None = None,
-        dir_structure: Any = None,
-    ) -> None:
-        super().__init__(dir, name, meta_dir or get_dataset_path("ilsvrc_metadata"), shuffle, dir_structure)
 
-
-class ILSVRC12(_BlueFirst, datasets.ILSVRC12):
+class ILSVRC12(_BlueFirst, _WithMetadata, datasets.ILSVRC12):
     """See `towerpack_dataflow.datasets.ILSVRC12`; BGR."""
-
-    def __init__(
-        self,
-        dir: Any,
-        name: Any,
-        meta_dir: Any = None,
-        shuffle: bool | None = None,
-        dir_structure: Any = None,
-    ) -> None:
-        super().__init__(dir, name, meta_dir or get_dataset_path("ilsvrc_metadata"), shuffle, dir_structure)
 
 
 class TinyImageNet(_BlueFirst, datasets.TinyImageNet):

@@ -72,7 +72,17 @@ def _casting(flow: Any) -> tuple[Any, _Cast]:
     return (MapData(flow, cast) if isinstance(flow, DataFlow) else flow), cast
 
 
-class FeedInput(sources.FeedInput):  # type: ignore[misc]
+class _CastingSource:
+    """A source whose flow is cast to the dtypes that `setup` declares."""
+
+    _cast: _Cast
+
+    def setup(self, specs: Any) -> Any:
+        self._cast.declare(specs)
+        return super().setup(specs)  # type: ignore[misc]
+
+
+class FeedInput(_CastingSource, sources.FeedInput):  # type: ignore[misc]
     """Feeds a datapoint with each run.
 
     Args:
@@ -84,12 +94,8 @@ class FeedInput(sources.FeedInput):  # type: ignore[misc]
         flow, self._cast = _casting(ds)
         super().__init__(flow, infinite=infinite)
 
-    def setup(self, specs: Any) -> Any:
-        self._cast.declare(specs)
-        return super().setup(specs)
 
-
-class QueueInput(sources.QueueInput):  # type: ignore[misc]
+class QueueInput(_CastingSource, sources.QueueInput):  # type: ignore[misc]
     """Prefetches datapoints into a queue.
 
     Args:
@@ -101,12 +107,8 @@ class QueueInput(sources.QueueInput):  # type: ignore[misc]
         flow, self._cast = _casting(ds)
         super().__init__(flow, queue=queue)
 
-    def setup(self, specs: Any) -> Any:
-        self._cast.declare(specs)
-        return super().setup(specs)
 
-
-class BatchQueueInput(sources.BatchQueueInput):  # type: ignore[misc]
+class BatchQueueInput(_CastingSource, sources.BatchQueueInput):  # type: ignore[misc]
     """Prefetches single datapoints into a queue, and batches them as they are taken.
 
     Args:
@@ -118,7 +120,3 @@ class BatchQueueInput(sources.BatchQueueInput):  # type: ignore[misc]
     def __init__(self, ds: Any, batch_size: int, queue: Any = None) -> None:
         flow, self._cast = _casting(ds)
         super().__init__(flow, batch_size)
-
-    def setup(self, specs: Any) -> Any:
-        self._cast.declare(specs)
-        return super().setup(specs)

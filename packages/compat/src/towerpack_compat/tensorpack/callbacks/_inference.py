@@ -260,14 +260,14 @@ class InferenceRunner(InferenceRunnerBase):
 
 
 class DataParallelInferenceRunner(InferenceRunner):
-    """Runs inferencers on several GPUs, which take turns with the batches.
+    """Runs inferencers on the first of several GPUs: the same statistics, in the time of one GPU.
 
     Args:
         input: an `InputSource` or a DataFlow.
         infs: an `Inferencer`, or a list of them.
-        gpus: how many GPUs, or their numbers.
-        tower_name: what the name scopes of the replicas begin with.
-        tower_func: builds a replica; None: the trainer's.
+        gpus: how many GPUs, or their numbers; the first one is used.
+        tower_name: the name scope of the replica.
+        tower_func: builds the replica; None: the trainer's.
     """
 
     def __init__(
@@ -278,5 +278,4 @@ class DataParallelInferenceRunner(InferenceRunner):
         tower_name: str = "InferenceTower",
         tower_func: Any = None,
     ) -> None:
-        self._gpus = list(range(gpus)) if isinstance(gpus, int) else list(gpus)
-        super().__init__(input, infs, tower_name, tower_func, self._gpus[0])
+        super().__init__(input, infs, tower_name, tower_func, 0 if isinstance(gpus, int) else gpus[0])

@@ -12,6 +12,7 @@ from typing import Any
 import towerpack_callbacks as callbacks
 from towerpack_callbacks.monitors import TFEventWriter as EventWriter
 
+from ..._errors import NoCounterpartError
 from ..utils import logger
 from ._old_callback import Callback
 
@@ -64,12 +65,17 @@ def TFEventWriter(
     """Makes the monitor that writes for TensorBoard, into the logger's directory.
 
     Args:
-        logdir: another directory.
+        logdir: refused; the logger's directory is used.
         max_queue: of no effect.
         flush_secs: how often the file is written, in seconds.
         split_files: of no effect.
     """
-    if logdir is None and logger.get_logger_dir() is None:
+    if logdir is not None:
+        raise NoCounterpartError(
+            f"TFEventWriter(logdir={logdir!r}) has no counterpart: events go to the logger's directory. "
+            "Choose that by logger.set_logger_dir."
+        )
+    if logger.get_logger_dir() is None:
         logger.warn("logger directory was not set. Ignore TFEventWriter.")
         return NoOpMonitor("TFEventWriter")
     return EventWriter(flush_secs=flush_secs)
