@@ -123,13 +123,22 @@ def test_the_copy_of_a_best_one_stands_for_its_twin(tmp_path):
     assert names == {"max-accuracy": "max-accuracy-7", "of-the-paper": "model-9"}
 
 
-@pytest.mark.parametrize("text", ["", "..", "model-5/../model-5", "model-6", "\xff" * 300])
+@pytest.mark.parametrize(
+    "text", ["", "..", "model-5/../model-5", "model-6", "r,l,t\n0.8,4,0.3\n", "\xff" * 300]
+)
 def test_a_file_that_names_no_checkpoint_stands_for_none(tmp_path, text):
     write(tmp_path, 5)
     (tmp_path / "latest").write_text(text, encoding="utf-8")
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     assert pointers_in(tmp_path) == {}
     assert latest_checkpoint(tmp_path).name == "model-5"
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs a file longer than its size says")
+def test_a_text_that_is_longer_than_its_size_said_stands_for_none(tmp_path):
+    # So is a table that another thread adds a row to between a look at its size and its reading.
+    (tmp_path / "latest").symlink_to("/proc/self/status")
+    assert target_of(tmp_path / "latest") is None
 
 
 def test_a_name_that_cannot_be_set_is_an_error_and_stands_for_what_it_did(tmp_path, monkeypatch):

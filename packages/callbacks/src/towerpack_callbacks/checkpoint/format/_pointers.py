@@ -35,7 +35,7 @@ _log = logging.getLogger("towerpack_callbacks")
 
 _LONGEST_NAME = 255  # bytes
 _WITH_STEP = re.compile(r".+-\d+")
-_FILE_NAME = re.compile(r"[^./\0][^/\0]*")
+_ONE_NAME = re.compile(r"[^./\0\r\n][^/\0\r\n]*")
 
 
 def target_of(pointer: Path) -> Path | None:
@@ -47,14 +47,21 @@ def target_of(pointer: Path) -> Path | None:
 
 
 def _named_in(pointer: Path) -> Path | None:
-    """Returns the path that a text file in the place of a link names, or None."""
+    """Returns the path that a text file in the place of a link names, or None.
+
+    A file of another kind may grow meanwhile, so its size says nothing: a bounded part of it is read.
+    """
     try:
-        if not pointer.is_file() or pointer.stat().st_size > _LONGEST_NAME:
+        if not pointer.is_file():
             return None
-        name = pointer.read_text(encoding="utf-8").strip()
+        with pointer.open("rb") as file:
+            content = file.read(_LONGEST_NAME + 2)  # and one end of line
+        name = content.decode().strip()
     except (OSError, ValueError):
         return None
-    return pointer.parent.resolve() / name if _FILE_NAME.fullmatch(name) else None
+    if len(name.encode()) > _LONGEST_NAME or not _ONE_NAME.fullmatch(name):
+        return None
+    return pointer.parent.resolve() / name
 
 
 def _is_copy(pointer: Path) -> bool:
