@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ._epoch import Epoch
 from ._position import Position
 
-__all__ = ["Node"]
+__all__ = ["DROPPED", "Node"]
+
+# Returned by `_datapoint` for a dropped datapoint: `None` is a datapoint like any other.
+DROPPED: Final = object()
 
 
 class Node(Protocol):

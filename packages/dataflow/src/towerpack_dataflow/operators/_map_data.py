@@ -10,6 +10,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
+from ..flow._node import DROPPED
 from ..flow._resume_marks import Mark, Replay
 from ._proxy_flow import ProxyDataFlow
 
@@ -124,8 +125,8 @@ class MapData(ProxyDataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         below = self._below(epoch)
         datapoint = self.ds._datapoint(below, index)
-        if datapoint is None:
-            return None
+        if datapoint is DROPPED:
+            return DROPPED
         try:
             datapoint = self._func(datapoint, epoch.rng(index)) if self._rng else self._func(datapoint)
         except Exception as error:
@@ -133,6 +134,7 @@ class MapData(ProxyDataFlow):
             raise
         if datapoint is None:
             self._warn_unexpected_drop(epoch, index)
+            return DROPPED
         return datapoint
 
     def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:

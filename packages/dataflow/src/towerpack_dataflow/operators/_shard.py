@@ -13,6 +13,7 @@ from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._node import DROPPED
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow, changed
@@ -152,7 +153,7 @@ def pick(flow: DataFlow, epoch: Epoch, index: int) -> Any:
         NotAddressableError: the flow dropped it.
     """
     datapoint = flow._datapoint(epoch, index)
-    if datapoint is None:
+    if datapoint is DROPPED:
         raise NotAddressableError(
             f"datapoint {index} of {flow._name()} was dropped, and nothing had said that it drops any: the "
             "other shards would count on without knowing. Say so on every host, by MapData(..., drops=True)"

@@ -11,6 +11,7 @@ from ..._errors import ArgumentError, ArgumentTypeError, NotAddressableError
 from ...flow import _flow_state
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
+from ...flow._node import DROPPED
 from ...flow._tree_facts import tree_facts
 
 __all__ = ["checked_lengths", "checked_order", "digest", "one", "require_addressable"]
@@ -36,7 +37,7 @@ def one(flow: DataFlow, epoch: Epoch, index: int, who: str) -> Any:
         NotAddressableError: a map drops the datapoint, and nothing had said that it drops any.
     """
     datapoint = flow._datapoint(epoch, index)
-    if datapoint is None:
+    if datapoint is DROPPED:
         raise NotAddressableError(
             f"datapoint {index} of {flow._name()} was dropped, and {who} counts on it; leave it out of the "
             "flow below, and of its lengths if it has some"

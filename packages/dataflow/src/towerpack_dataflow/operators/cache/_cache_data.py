@@ -9,6 +9,7 @@ from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError, CacheError, NotAddressableError
 from ...flow._epoch import Epoch
 from ...flow._flow_state import Tree
+from ...flow._node import DROPPED
 from ...flow._tree_facts import known_length
 from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
@@ -179,7 +180,7 @@ class CacheData(ProxyDataFlow):
                 "make it by itself; take a larger max_bytes, or shuffle=False"
             )
         datapoint = self.ds._datapoint(below, index)
-        if datapoint is None:
+        if datapoint is DROPPED:
             raise self._dropped()
         self._storage.put(index, datapoint)
         return datapoint

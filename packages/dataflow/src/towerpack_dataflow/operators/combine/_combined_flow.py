@@ -10,6 +10,7 @@ from ..._errors import ArgumentError, ArgumentTypeError, NotAddressableError
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._flow_state import walk
+from ...flow._node import DROPPED
 from ...flow._tree_facts import known_length
 from ...sources._as_dataflow import as_dataflow
 
@@ -78,7 +79,7 @@ class CombinedFlow(DataFlow):
         """Makes datapoint `index` of the flow at `place`."""
         flow = self.df_lists[place]
         datapoint = flow._datapoint(self._below(epoch, place), index)
-        if datapoint is None:
+        if datapoint is DROPPED:
             raise NotAddressableError(
                 f"datapoint {index} of {flow._name()} was dropped, and nothing had said that it drops any, "
                 f"so no datapoint of {self._name()} has a fixed index; say so with MapData(..., drops=True)"
