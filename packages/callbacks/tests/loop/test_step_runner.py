@@ -205,3 +205,9 @@ def test_the_halves_of_callbacks_do_the_same():
         loop.callbacks.receive(due, [4.0], "metadata")
         loop.callbacks.after_run(None, ["values"])
     assert fetch.seen == [(0, (4.0, "metadata"))] and choose.results == ["values"]
+
+
+def test_a_step_may_fetch_nothing():
+    with Loop() as runner:
+        assert runner.run([]) == []
+        assert runner.run([]) == []

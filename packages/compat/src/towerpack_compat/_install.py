@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
-from ._old_methods import add_to_flows
+from ._old_methods import add_to_augmentors, add_to_flows
 
 __all__ = ["install"]
 
@@ -75,6 +75,7 @@ def install(*, report: bool = True) -> None:
         return
     refuse_the_real_one()
     add_to_flows()
+    add_to_augmentors()
     sys.meta_path.insert(0, TensorpackFinder())
     missing = [name for name in _OF_NUMPY if name not in vars(np)]
     for name in missing:

@@ -1,4 +1,4 @@
-"""The methods that Tensorpack's flows have, and Towerpack's do not."""
+"""The methods that Tensorpack's flows and augmentors have, and Towerpack's do not."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import functools
 from typing import Any
 
 import towerpack_dataflow
+from towerpack_dataflow.augment import ImageAugmentor
 
-__all__ = ["add_to_flows"]
+__all__ = ["add_to_augmentors", "add_to_flows"]
 
 
 @functools.cache
@@ -26,3 +27,17 @@ def add_to_flows() -> None:
     kind.__init_subclass__ = classmethod(wrapped)
     kind.get_data = lambda self: iter(self)
     kind.size = lambda self: len(self)
+
+
+@functools.cache
+def add_to_augmentors() -> None:
+    """Gives `ImageAugmentor` the methods that return a transform as its parameters, and take it back."""
+    kind: Any = ImageAugmentor
+
+    def augment_return_params(self: Any, d: Any) -> tuple[Any, Any]:
+        transform = self.get_transform(d)
+        return transform.apply_image(d), transform
+
+    kind.augment_return_params = augment_return_params
+    kind.augment_with_params = lambda self, d, param: param.apply_image(d)
+    kind.augment_coords = lambda self, coords, param: param.apply_coords(coords)

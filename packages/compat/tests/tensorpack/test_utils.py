@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import logging
 import queue
 import struct
+import unittest
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
 
+from towerpack_compat._old_methods import add_to_augmentors
 from towerpack_compat.tensorpack.datasets import DataFromQueue, Mnist, RNGDataFlow
-from towerpack_compat.tensorpack.utils import viz
+from towerpack_compat.tensorpack.utils import logger, viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
+from towerpack_dataflow.augment import RandomCrop
 
 
 def test_patches_are_stacked_with_the_border_and_the_channels_of_tensorpack() -> None:
@@ -99,3 +104,19 @@ def test_flows_draw_by_the_methods_of_tensorpack_s_generator() -> None:
     [[first]], [[second]] = list(flow), list(same)
     assert first.tolist() == second.tolist()
     assert next(iter(flow))[0].tolist() != first.tolist()
+
+
+def test_augmentors_return_a_transform_as_the_parameters_of_other_images() -> None:
+    add_to_augmentors()
+    crop: Any = RandomCrop(2)
+    image = np.arange(36.0).reshape(6, 6)
+    cropped, parameters = crop.augment_return_params(image)
+    assert np.array_equal(crop.augment_with_params(image, parameters), cropped)
+    moved = crop.augment_coords(np.array([[3.0, 3.0]]), parameters)
+    assert moved[0].tolist() == [3 - parameters.w0, 3 - parameters.h0]
+
+
+def test_warnings_of_towerpack_are_in_the_log_of_the_program() -> None:
+    with unittest.TestCase().assertLogs(logger._logger, "INFO") as seen:
+        logging.getLogger("towerpack_layers").info("shapes")
+    assert seen.output == ["INFO:towerpack_layers:shapes"]

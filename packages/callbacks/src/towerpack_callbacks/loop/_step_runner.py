@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import tensorflow.compat.v1 as tf
@@ -179,8 +180,11 @@ class StepRunner:
             return self._sess.run(wanted, feeds), None
         key = _identity(wanted)
         if key not in self._callables:
+            # Unlike `run`, a callable refuses to run nothing.
+            runs_nothing = not tf.nest.flatten(wanted)
+            call = partial(self._sess.run, wanted) if runs_nothing else self._sess.make_callable(wanted)
             # The structure is kept, so that the identities in its key stay its own.
-            self._callables[key] = wanted, self._sess.make_callable(wanted)
+            self._callables[key] = wanted, call
         return self._callables[key][1](), None
 
 

@@ -13,6 +13,7 @@ from typing import Any
 __all__ = ["auto_set_dir", "directory", "get_logger_dir", "set_logger_dir"]
 
 _log = logging.getLogger("towerpack_compat")
+_logger = _log  # which programs and tests reach for
 if not _log.handlers:
     _console = logging.StreamHandler(sys.stdout)
     _console.setFormatter(
@@ -21,6 +22,14 @@ if not _log.handlers:
     _log.addHandler(_console)
     _log.setLevel(logging.INFO)
     _log.propagate = False
+    # Tensorpack has one logger: what Towerpack's packages log is in `log.log`, too.
+    _forward = logging.Handler()
+    _forward.emit = _log.handle  # type: ignore[method-assign,assignment]
+    for _wheel in ("callbacks", "dataflow", "inputsource", "layers", "trainers"):
+        _of_wheel = logging.getLogger(f"towerpack_{_wheel}")
+        _of_wheel.addHandler(_forward)
+        _of_wheel.setLevel(logging.INFO)
+        _of_wheel.propagate = False
 
 info, debug, warning, error, critical = _log.info, _log.debug, _log.warning, _log.error, _log.critical
 warn, exception, setLevel, isEnabledFor = _log.warning, _log.exception, _log.setLevel, _log.isEnabledFor
