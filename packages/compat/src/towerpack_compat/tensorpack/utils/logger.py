@@ -25,8 +25,8 @@ if not _log.handlers:
     # Tensorpack has one logger: what Towerpack's packages log is in `log.log`, too.
     _forward = logging.Handler()
     _forward.emit = _log.handle  # type: ignore[method-assign,assignment]
-    for _wheel in ("callbacks", "dataflow", "inputsource", "layers", "trainers"):
-        _of_wheel = logging.getLogger(f"towerpack_{_wheel}")
+    _wheels = ("callbacks", "dataflow", "inputsource", "layers", "trainers")
+    for _of_wheel in (logging.getLogger(f"towerpack_{wheel}") for wheel in _wheels):
         _of_wheel.addHandler(_forward)
         _of_wheel.setLevel(logging.INFO)
         _of_wheel.propagate = False
