@@ -26,7 +26,7 @@ if not _log.handlers:
     _forward = logging.Handler()
     _forward.emit = _log.handle  # type: ignore[method-assign,assignment]
     _wheels = ("callbacks", "dataflow", "inputsource", "layers", "trainers")
-    for _of_wheel in (logging.getLogger(f"towerpack_{wheel}") for wheel in _wheels):
+    for _of_wheel in map(logging.getLogger, map("towerpack_{}".format, _wheels)):
         _of_wheel.addHandler(_forward)
         _of_wheel.setLevel(logging.INFO)
         _of_wheel.propagate = False
