@@ -128,6 +128,7 @@ def test_any_other_value_comes_back_or_is_refused(keep, data):
         ("U3", ["a", 1]),
         ("M8[s]", np.datetime64("2020-01-01T00:00:00.5")),
         ("M8[ns]", np.datetime64("9999-01-01")),
+        ("m8[D]", np.timedelta64(400, "Y")),
         ("f4", np.ma.array([1.0], mask=[True])),
     ],
 )

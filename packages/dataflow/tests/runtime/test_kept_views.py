@@ -66,4 +66,5 @@ def test_a_few_kept_datapoints_keep_little_memory(runner, size, count, each, kin
     for number, datapoint in enumerate(parts):
         assert np.array_equal(datapoint[0], np.full(size, number * each % 251, np.uint8))
     arrays = [part for datapoint in parts for part in datapoint if isinstance(part, np.ndarray)]
-    assert memory_of(arrays) < 5 * 2**20
+    # Of 40 to 50 MB: the first few messages are views, and a message is larger where workers are slow.
+    assert memory_of(arrays) < 12 * 2**20

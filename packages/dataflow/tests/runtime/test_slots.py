@@ -140,7 +140,8 @@ def test_descriptors_are_not_used_up():
     other.close()
     del one, other
     gc.collect()
-    assert len(os.listdir("/proc/self/fd")) == before
+    # Those of earlier tests may be closed meanwhile.
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 def test_running_out_of_descriptors_is_said_clearly(ends):

@@ -17,8 +17,6 @@ _BECOMES = {
     "c": "c",
     "S": "S",
     "U": "U",
-    "M": "M",
-    "m": "m",
 }
 _LARGEST = 2.0**63  # floats below this size become integers again
 
@@ -29,7 +27,11 @@ def castable(source: np.dtype, target: np.dtype) -> bool:
     Example:
         >>> castable(np.dtype("i8"), np.dtype("f4")), castable(np.dtype("f4"), np.dtype("i8"))
         (True, False)
+        >>> castable(np.dtype("m8[Y]"), np.dtype("m8[D]"))  # a year has no fixed number of days
+        False
     """
+    if source.kind == target.kind and source.kind in "mM":
+        return np.can_cast(source, target, "same_kind")
     return source == target or target.kind in _BECOMES.get(source.kind, "")
 
 
