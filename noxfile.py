@@ -139,6 +139,8 @@ PROPERTIES = {
         "remote/test_remote_data.py",
         "replay/test_kept_values.py",
         "runtime/test_exact_transport.py",
+        "runtime/test_parallel_trees.py",
+        "sources/test_from_arrays.py",
     ],
     "trainers": ["base/test_keras_differences.py", "rl/test_spaces.py"],
 }

@@ -12,7 +12,7 @@ def drain(dispatcher):
     return taken
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), stop=st.integers(0, 60), start=st.integers(0, 20), ordered=st.booleans())
 def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered):
     start = min(start, stop)

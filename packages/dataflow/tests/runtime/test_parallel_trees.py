@@ -7,7 +7,8 @@ from itertools import islice
 import cloudpickle
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from any_datapoints import few_examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from towerpack_dataflow import (
@@ -142,14 +143,14 @@ def check(plain, parallel, data, seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@few_examples(12)
 @given(tree=trees, workers=workers, seed=st.integers(0, 2**64), data=st.data())
 def test_a_runner_changes_nothing(tree, workers, seed, data):
     check(cloudpickle.loads(cloudpickle.dumps(tree)), MultiProcessRunner(tree, workers), data, seed)
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@few_examples(8)
 @given(
     tree=trees,
     workers=workers,
@@ -164,7 +165,7 @@ def test_a_parallel_map_is_a_map(tree, workers, seed, func, drops, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@few_examples(4)
 @given(tree=leaves, workers=workers, size=sizes, data=st.data())
 def test_map_and_batch_is_a_batch_of_a_map(tree, workers, size, data):
     def narrow(dp, rng):

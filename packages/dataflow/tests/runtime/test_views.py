@@ -131,9 +131,9 @@ def test_no_growth_over_many_passes_left_early():
         gc.collect()
         return len(os.listdir("/proc/self/fd"))
 
-    use(20)
+    use(10)
     before = descriptors(), len(gc.get_objects())
-    use(30)
+    use(15)
     assert descriptors() <= before[0] + 16
     assert len(gc.get_objects()) <= before[1] + 3000
     assert len(flow._worker_pool._passes) <= 3

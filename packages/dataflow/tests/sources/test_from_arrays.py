@@ -5,7 +5,8 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from any_datapoints import few_examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from towerpack_dataflow import (
@@ -115,7 +116,7 @@ trees = st.recursive(sources, grown, max_leaves=3)
 
 
 @given(trees, st.integers(1, 7), st.integers(0, 3), st.booleans(), st.booleans())
-@settings(max_examples=250, deadline=None)
+@few_examples(100)
 def test_gathered_batches_are_those_of_single_datapoints(tree, size, start, remainder, endless):
     tree = RepeatedData(tree, -1) if endless and known_length(tree) else tree
     endless = known_length(tree) is None
