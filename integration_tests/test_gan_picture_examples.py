@@ -47,7 +47,7 @@ def write_pictures(folder, width, count=80):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("script", FIGURES)
 def test_a_script_trains_and_evaluates_its_checkpoint_to_the_same_figure(script, run_here, tmp_path):
     options = []

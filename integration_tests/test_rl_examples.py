@@ -73,7 +73,7 @@ def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_short_training_by_simulators(rl_example, monkeypatch, tmp_path, capsys):
     batch_a3c = rl_example("batch_a3c")
     small = {"simulators": 1, "goal": float("inf"), "evaluate": 5}

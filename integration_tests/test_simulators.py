@@ -22,7 +22,7 @@ from towerpack_trainers import TrainConfig
 from towerpack_trainers.rl import BatchA3CTrainer, Categorical, PolicyModel
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 class Agent(PolicyModel):

@@ -162,7 +162,7 @@ def test_a_checkpoint_holds_where_they_are(line):
     assert expected != draw.drawn
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_the_next_write_does_not_wait_for_a_process_that_was_forked_during_one(line, monkeypatch):
     with contextlib.ExitStack() as forked:
 

@@ -111,7 +111,7 @@ def test_an_error_at_the_end_does_not_hide_the_first(line, caplog):
     ],
     ids=lambda error: type(error).__name__,
 )
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_what_means_something_else_to_the_session_is_said(line, method, error):
     with pytest.raises(CallbackFailedError, match=r"The callback FailAt raised .*mine") as caught:
         train(line, [FailAt(method, error)])

@@ -11,7 +11,7 @@ import pytest
 from towerpack_dataflow import DatasetError
 from towerpack_dataflow.datasets import download
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 CONTENT = bytes(range(256)) * 12000
 MD5 = hashlib.md5(CONTENT).hexdigest()
 

@@ -29,7 +29,7 @@ from towerpack_dataflow.envs.simulators import SimulatorMaster, SimulatorProcess
 from towerpack_dataflow.remote import pack_message
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # simulators need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 class Counting(gymnasium.Env):

@@ -201,7 +201,7 @@ def test_a_live_state_is_no_position():
         DataFromList([1]).load_state_dict({})
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_a_queue_that_a_thread_fills():
     source = DataFromQueue([])
     filled = threading.Thread(target=lambda: [source.queue.put(number) for number in range(50)])

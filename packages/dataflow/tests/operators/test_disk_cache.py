@@ -274,7 +274,7 @@ print(len(made))
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("way", ["mounted", "limited"])
 def test_a_full_disk_keeps_what_it_has_and_makes_the_others_again(tmp_path, way):
     unshare = ["unshare", "--mount", "--propagation", "private"] if way == "mounted" else []

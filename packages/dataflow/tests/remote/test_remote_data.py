@@ -36,7 +36,7 @@ from towerpack_dataflow.remote import (
     unpack_message,
 )
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 ANY = "tcp://127.0.0.1:*"
 
 

@@ -244,7 +244,7 @@ def shared(method, workers, make=lambda flow: flow):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_runners_warn_once_and_only_where_several_workers_make_datapoints(caplog):
     with caplog.at_level(logging.WARNING, "towerpack_dataflow"):
         shared("fork", 1)

@@ -34,7 +34,7 @@ from towerpack_dataflow import (
 from towerpack_dataflow.testing import check_dataflow, same
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def numbers(count=30, shuffle=False):

@@ -19,7 +19,7 @@ from towerpack_dataflow import (
 )
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SIZE = 16
 

@@ -166,7 +166,7 @@ def test_as_they_are_made_they_come_once_also_after_a_stop_and_a_loss(cluster):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_workers_that_the_cluster_has_no_room_for_keep_nothing(cluster):
     stream = DataFromGenerator(lambda: iter(range(100)))
     for flow, expected in [(numbers(3000, shuffle=False), range(3000)), (stream, range(100))]:

@@ -19,7 +19,7 @@ from towerpack_dataflow import (
 )
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 KINDS = [RuntimeError, KeyError, OSError, BufferError, RecursionError, MemoryError, ZeroDivisionError]
 

@@ -21,7 +21,7 @@ from towerpack_dataflow import (
 from towerpack_dataflow.runtime.pool import WorkerPool
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def numbers(count=300):

@@ -176,7 +176,7 @@ def until_hung_up(loop):
         loop.run()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_consumer_may_leave_while_the_worker_waits_for_its_slot():
     patient = Patient()
     worker, parent = map(Channel, socket.socketpair())

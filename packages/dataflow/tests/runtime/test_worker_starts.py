@@ -21,7 +21,7 @@ from towerpack_dataflow import (
 )
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 READ = """
 from towerpack_dataflow import *

@@ -9,7 +9,7 @@ import pytest
 from towerpack_dataflow import ArgumentError, StorageError
 from towerpack_dataflow.storage import UrlCache, local_path, open_url
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 OLD, NEW = bytes(2**20) + b"old" * 99, b"\1" * 2**20 + b"new" * 99
 FIRST, SECOND = "Mon, 01 Jun 2026 00:00:00 GMT", "Tue, 02 Jun 2026 00:00:00 GMT"
 

@@ -27,7 +27,7 @@ from towerpack_dataflow import (
 )
 from towerpack_dataflow.storage import UrlCache, local_path, open_url
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 CONTENT = np.random.default_rng(0).bytes(3_000_000)
 SECRET = "a secret key"
 

@@ -15,7 +15,7 @@ import pytest
 from towerpack_dataflow import CacheError, StorageError
 from towerpack_dataflow.storage import UrlCache, create_file, local_path, open_url
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 CONTENT = np.random.default_rng(0).bytes(1_100_000)
 URL = "memory://folder/data.bin"
 

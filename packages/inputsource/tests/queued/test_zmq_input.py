@@ -10,7 +10,7 @@ from towerpack_dataflow import ArgumentError, RemoteError
 from towerpack_dataflow.remote import DataFlowSender
 from towerpack_inputsource import ZMQInput
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 SPECS = [tf.TensorSpec([None, 2], tf.float32, "x"), tf.TensorSpec([None], tf.int32, "y")]
 
 

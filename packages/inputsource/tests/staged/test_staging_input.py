@@ -379,7 +379,7 @@ def test_a_dataset_that_blocks_does_not_hold_up_the_end_of_the_source(monkeypatc
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("failed", [False, True], ids=["in good order", "by an error"])
 @pytest.mark.parametrize("given", [0, 1, 2, 3])
 def test_a_session_is_left_while_a_dataset_blocks(monkeypatch, given, failed):

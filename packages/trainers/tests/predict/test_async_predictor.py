@@ -201,7 +201,7 @@ def test_a_callback_may_ask_for_the_result():
     assert found == [2]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, ValueError])
 def test_a_callback_that_raises_ends_nothing(error, caplog):
     def fail(future):
@@ -217,7 +217,7 @@ def test_a_callback_that_raises_ends_nothing(error, caplog):
     assert found == [2]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_callback_may_ask_for_more_than_there_is_room_for():
     gate, done = Gate(closed=True), threading.Semaphore(0)
 
@@ -234,7 +234,7 @@ def test_a_callback_may_ask_for_more_than_there_is_room_for():
             done.acquire()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_callback_may_call_the_predictor():
     found = []
     with served(Gate(), queue_size=1) as predict:
@@ -243,7 +243,7 @@ def test_a_callback_may_call_the_predictor():
     assert found == [6, 6, 6]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("wait", ["result", "exception"])
 def test_a_callback_that_waits_for_another_prediction_is_told_so(wait):
     gate, errors = Gate(closed=True), []
@@ -262,7 +262,7 @@ def test_a_callback_that_waits_for_another_prediction_is_told_so(wait):
     assert "would wait for ever" in errors[0]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_callbacks_of_two_threads_may_close_the_predictor():
     gate = Gate(closed=True)
     config = PredictConfig(tower_func=gate, input_signature=SPECS, output_names=["sum"])
@@ -278,7 +278,7 @@ def test_callbacks_of_two_threads_may_close_the_predictor():
         assert [future.result()[0] for future in futures] == [0, 2]
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_future_whose_result_was_set_by_its_owner_ends_nothing():
     gate = Gate(closed=True)
     with served(gate, batch_size=1) as predict:
@@ -292,7 +292,7 @@ def test_a_future_whose_result_was_set_by_its_owner_ends_nothing():
         assert running.result() == waiting.result() == "own"
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_requests_do_not_wait_for_a_thread_that_has_ended(monkeypatch):
     gate = Gate(closed=True)

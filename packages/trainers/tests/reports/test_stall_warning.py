@@ -127,7 +127,7 @@ def test_who_waits_for_whom(given, said):
     assert describe_stall(given).startswith(said)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("devices", [None, ["/cpu:0", "/cpu:1"]])
 def test_an_evaluation_that_does_not_end_is_told(configure, caplog, devices):
     found = []

@@ -178,7 +178,7 @@ print("threads:", tf.config.threading.get_intra_op_parallelism_threads())
 """
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("before", "within"), [("", EAGER_WITHIN), (EAGER_BEFORE, "")])
 def test_the_session_says_how_many_threads_there_are_or_a_warning_says_why_not(before, within):
     # One process each: TensorFlow makes its threads once.

@@ -428,7 +428,7 @@ class Alarm(Callback):
         signal.setitimer(signal.ITIMER_REAL, self.seconds)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
 def test_a_handler_that_raises_leaves_exact_counters(fused, steps_per_run):
     def interrupt(number, frame):
@@ -463,7 +463,7 @@ def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS, steps_per_run
     return trainer
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
     with pytest.raises(KeyError, match="mine"):
         own_trainer(Fail(), steps_per_epoch=10**12).train()
@@ -495,7 +495,7 @@ class Wait(Callback):
         assert self.done.wait(50)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.usefixtures("as_in_a_shell")
 @pytest.mark.parametrize(
     ("number", "kind"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
@@ -520,7 +520,7 @@ def test_a_signal_saves_and_the_rest_is_as_if_nothing_was(configure, kit, fused,
     kit.assert_same(whole, train(configure, kit, [ModelSaver()], resume="auto", **run))
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.usefixtures("as_in_a_shell")
 def test_a_signal_stops_it(fused):
     def interrupt():
@@ -535,7 +535,7 @@ def test_a_signal_stops_it(fused):
     sender.join()
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 def test_a_call_ends_in_time_where_the_clock_is_set_back(fused, monkeypatch):
     """By a second, each time that anybody looks."""
     clocks = []
@@ -613,7 +613,7 @@ def test_the_choice_is_made_again(calls, monkeypatch):
     assert last.counters == (2999, 3000, 3000)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 def test_a_call_ends_in_time_however_slow_the_steps_are(fused):
     def step_of_some_milliseconds():
         matrix = tf.Variable(tf.ones([600, 600]), use_resource=True)

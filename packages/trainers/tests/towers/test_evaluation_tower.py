@@ -354,7 +354,7 @@ ENDLESS = {
 }
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize("source", ENDLESS)
 def test_an_evaluation_that_would_never_end_is_refused(configure, source):
     runner = InferenceRunner(ENDLESS[source](), Seen())

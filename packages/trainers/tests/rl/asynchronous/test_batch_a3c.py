@@ -12,7 +12,7 @@ from towerpack_trainers import ConfigError, TrainConfig
 from towerpack_trainers.rl import BatchA3CTrainer
 from towerpack_trainers.rl.asynchronous import TrajectoryFlow, Unroll
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(180)
 
 
 class WalkSimulators:
