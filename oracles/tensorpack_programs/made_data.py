@@ -141,11 +141,11 @@ def _photographs(folder: Path, rng: np.random.Generator, count: int, height: int
 
 
 def _celeba(folder: Path, rng: np.random.Generator) -> None:
-    _photographs(folder, rng, 80, 218, 178)
+    _photographs(folder, rng, 160, 218, 178)
     for path in sorted(folder.glob("*.jpg"), reverse=True):
         path.rename(folder / f"{int(path.stem) + 1:06d}.jpg")
-    rows = [f"{k + 1:06d}.jpg {1 if k % 2 else -1} 1" for k in range(80)]
-    (folder / "list_attr_celeba.txt").write_text("80\nMale Young\n" + "\n".join(rows) + "\n")
+    rows = [f"{k + 1:06d}.jpg {1 if k % 2 else -1} 1" for k in range(160)]
+    (folder / "list_attr_celeba.txt").write_text("160\nMale Young\n" + "\n".join(rows) + "\n")
 
 
 def _edges(folder: Path, rng: np.random.Generator) -> None:

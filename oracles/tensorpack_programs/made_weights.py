@@ -8,6 +8,7 @@ Caffe's ResNet (`resnet`). A file that does not end in `.npz` is a checkpoint of
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import runpy
@@ -29,7 +30,7 @@ def main() -> None:
     else:
         open(path, "w").close()  # the program looks whether it is there
     towerpack_compat.install(report=False)
-    from towerpack_compat.tensorpack.predict import PredictConfig
+    PredictConfig: Any = importlib.import_module("tensorpack.predict").PredictConfig
 
     def save(_config: Any, devices: Any = ()) -> NoReturn:
         _save(path, names)

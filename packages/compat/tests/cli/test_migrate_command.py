@@ -179,8 +179,7 @@ def test_an_import_of_which_all_stays_keeps_its_form():
 @pytest.mark.parametrize(
     ("line", "section"),
     [
-        ("MultiThreadRunner(lambda: df, 2, 3)", "#names"),
-        ("CheckNumerics(run_step=True)", "#callbacks"),
+        ("CometMLMonitor(experiment)", "#names"),
         ("InjectShell()", "#names"),
         ("if HorovodTrainer(): pass", "#training-over-processes"),
         ("from tensorpack import nothing", "#names"),

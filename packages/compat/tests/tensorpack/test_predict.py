@@ -94,3 +94,44 @@ print('updates', len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)))
     last = json.loads((tmp_path / "log" / "stats.json").read_text())[-1]
     assert last["validation_mean_squared_error"] == last["validation_mean_absolute_error"] == 0
     assert last["mean_squared_error"] > 0
+
+
+@pytest.mark.slow
+def test_a_model_is_exported_with_the_names_of_its_graph(python) -> None:
+    code = """
+import towerpack_compat
+towerpack_compat.install(report=False)
+import numpy as np
+import tensorflow as tf
+from tensorpack import *
+from tensorpack.tfutils.export import ModelExporter
+
+
+def build(x, unused):
+    tf.multiply(x, tf.get_variable('w', [2]), name='scaled')
+
+
+specs = [tf.TensorSpec([None, 2], tf.float32, 'x'), tf.TensorSpec([], tf.float32, 'unused')]
+config = PredictConfig(
+    tower_func=build, input_signature=specs, input_names=['x'], output_names=['scaled'],
+    session_init=SmartInit({'w': np.array([1., 10.], 'float32')}))
+for number in range(2):  # over the file of before
+    ModelExporter(config).export_compact('model.pb', optimize=bool(number))
+ModelExporter(config).export_serving('served', signature_name='one')
+graph = tf.GraphDef.FromString(open('model.pb', 'rb').read())
+with tf.Graph().as_default(), tf.Session() as sess:
+    outputs = tf.import_graph_def(graph, return_elements=['scaled:0'], name='')
+    print('compact', sess.run(outputs, {'x:0': [[2., 3.]]})[0].tolist(), len(graph.node))
+with tf.Graph().as_default(), tf.Session() as sess:
+    signature = tf.saved_model.load(sess, ['serve'], 'served').signature_def['one']
+    print('serving', dict(signature.outputs).keys(), sess.run('scaled:0', {'x:0': [[2., 3.]]}).tolist())
+empty = PredictConfig(tower_func=build, input_signature=specs, input_names=['x'], output_names=['scaled'])
+try:
+    ModelExporter(empty).export_compact('empty.pb')
+except tf.errors.FailedPreconditionError:
+    print('without weights: refused')
+"""
+    printed = python(code=code)
+    assert "compact [[2.0, 30.0]] 3" in printed
+    assert "serving dict_keys(['scaled:0']) [[2.0, 30.0]]" in printed
+    assert "without weights: refused" in printed

@@ -186,3 +186,120 @@ with NewSessionCreator().create_session() as sess:
     assert "variables ['rpn/fc/W:0', 'rpn/fc/b:0']" in printed
     assert "refused True" in printed
     assert "shared True own 3.0" in printed
+
+
+@pytest.mark.slow
+def test_all_towers_evaluate_and_normalize_together(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+from tensorpack.tfutils.summary import add_param_summary, add_tensor_summary
+
+logger.set_logger_dir('log')
+
+
+class Normalized(Model):
+    def build_graph(self, x, y):
+        cost = super(Normalized, self).build_graph(x, y)
+        BatchNorm('bn', x, sync_statistics='nccl')
+        add_param_summary(('w', ['rms']), ('bn.*', ['mean']))
+        for only in (True, False):
+            add_tensor_summary(y, ['mean'], 'y', collections=['mine'], main_tower_only=only)
+        return cost
+
+
+class Collect(Inferencer):
+    def _before_inference(self):
+        self.found = []
+
+    def _get_fetches(self):
+        return ['x']
+
+    def _on_fetches(self, results):
+        self.found.append(int(results[0][0, 0]))
+
+    def _after_inference(self):
+        print('evaluated', sorted(self.found))
+
+
+class Print(Callback):
+    def _setup_graph(self):
+        towers = {t.op.inputs[1].name.split('/')[0] for t in tf.get_collection('mine')}
+        print('summaries of', sorted(towers), len(tf.get_collection('mine')))
+
+    def _after_train(self):
+        mean = [v for v in tf.global_variables() if v.name == 'bn/mean/EMA:0'][0]
+        print('moved', 10 * self.trainer.sess.run(mean)[0])
+        print('runs', runs)
+
+
+def evaluate(number):
+    return BatchData(DataFromList([[[float(k), 1.], 2. * k] for k in range(number)], shuffle=False), 1)
+
+
+runs = []
+runner = DataParallelInferenceRunner(evaluate(5), Collect(), [0, 1])
+before = runner._run
+runner._run = lambda fetches: runs.append(len(fetches)) or before(fetches)
+data = BatchData(DataFromList([[[float(k), 1.], 0.] for k in range(8)], shuffle=False), 4)
+launch_train_with_config(
+    TrainConfig(model=Normalized(), data=QueueInput(data), max_epoch=1, steps_per_epoch=1,
+                callbacks=[runner, Print(), CheckNumerics(run_as_trigger=False, run_step=True)]),
+    SyncMultiGPUTrainerReplicated(2))
+names = JSONWriter.load_existing_json()[-1]
+print('named', sorted(name[len('param-summary/'):] for name in names if name.startswith('param-summary/')))
+""",
+    )
+    assert "evaluated [0, 1, 2, 3, 4]" in printed
+    assert "runs [2, 2, 1]" in printed
+    # The mean of both towers' batches, 0 to 7, where that of one tower would be 1.5 or 5.5.
+    assert "moved 3.5" in printed
+    assert "named ['bn/beta-mean', 'bn/gamma-mean', 'w-rms']" in printed
+
+
+@pytest.mark.slow
+def test_inputs_come_from_the_queue_and_the_threads_of_the_program(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+from tensorpack.dataflow.remote import RemoteDataZMQ
+
+made = []
+
+
+def make():
+    made.append(DataFromList([[np.array([k, 1.], 'float32'), float(k)] for k in range(4)], shuffle=False))
+    return made[-1]
+
+
+flow = MultiThreadRunner(make, 10, 2)
+flow.reset_state()
+passes = [[point[1] for point in flow] for _ in range(2)]
+print('threads', len(made), len(flow), passes)
+queue = tf.RandomShuffleQueue(100, 0, [tf.float32, tf.float32], [[2], []])
+source = BatchQueueInput(make(), 2, queue=queue)
+[callback] = source.setup([tf.TensorSpec([None, 2], tf.float32, 'x'), tf.TensorSpec([None], tf.float32, 'y')])
+x, _ = source.get_input_tensors()
+operations = tf.get_default_graph().get_operations()
+taken = [op.inputs[0].op.name for op in operations if op.type == 'QueueDequeueManyV2']
+print('queue', taken == [queue.queue_ref.op.name])
+try:
+    RemoteDataZMQ('ipc://a', 'ipc://b')
+except NotImplementedError as error:
+    print(error)
+w = tf.get_variable('bad', initializer=float('nan'))
+check = CheckNumerics(run_as_trigger=False, run_step=True)
+trainer = TowerTrainer()
+trainer.train_op = tf.no_op()
+try:
+    trainer.train_with_defaults(callbacks=[check], steps_per_epoch=1, max_epoch=1, monitors=[])
+except tf.errors.InvalidArgumentError as error:
+    print('found', 'NaN' in str(error))
+""",
+    )
+    assert "threads 2 4 [[0.0, 0.0, 1.0, 1.0], [2.0, 2.0, 3.0, 3.0]]" in printed
+    assert "queue True" in printed
+    assert "RemoteDataZMQ(addr2=...) has no counterpart" in printed
+    assert "found True" in printed

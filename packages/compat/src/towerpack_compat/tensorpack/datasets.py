@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ __all__ = [
     "ILSVRC12Files",
     "ILSVRCMeta",
     "Mnist",
+    "MultiThreadPrefetchData",
+    "MultiThreadRunner",
     "Places365Standard",
     "RNGDataFlow",
     "SVHNDigit",
@@ -210,3 +213,37 @@ class DataFromQueue(DataFlow):
     def __iter__(self) -> Iterator[Any]:
         while True:
             yield self.queue.get()
+
+
+class MultiThreadRunner(DataFlow):
+    """Yields from several flows in turn, each without end and in a thread, as many as one flow has.
+
+    Args:
+        get_df: makes a flow, once for each thread.
+        num_prefetch: of no effect.
+        num_thread: the number of threads.
+    """
+
+    def __init__(self, get_df: Callable[[], DataFlow], num_prefetch: int, num_thread: int) -> None:
+        super().__init__()
+        self._made = [get_df() for _ in range(num_thread)]
+        endless = [towerpack_dataflow.RepeatedData(flow, -1) for flow in self._made]
+        self._flows = [towerpack_dataflow.MultiThreadRunner(flow, 1) for flow in endless]
+
+    def __len__(self) -> int:
+        return len(self._made[0])
+
+    def reset_state(self) -> None:
+        """Starts the threads."""
+        for flow in self._flows:
+            flow.reset_state()
+        self._turns = itertools.chain.from_iterable(zip(*self._flows))
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            return itertools.islice(self._turns, len(self))
+        except (NotImplementedError, TypeError):
+            return self._turns
+
+
+MultiThreadPrefetchData = MultiThreadRunner

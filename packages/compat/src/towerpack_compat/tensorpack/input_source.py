@@ -114,9 +114,10 @@ class BatchQueueInput(_CastingSource, sources.BatchQueueInput):  # type: ignore[
     Args:
         ds: the flow.
         batch_size: the number of datapoints in a batch.
-        queue: of no effect: the queue is this source's own.
+        queue: a queue of the program's own, of the shapes of single datapoints.
     """
 
     def __init__(self, ds: Any, batch_size: int, queue: Any = None) -> None:
         flow, self._cast = _casting(ds)
         super().__init__(flow, batch_size)
+        self._queue = queue

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import InputSource
 
 from ..._dry_run import EVALUATION_BATCHES, dry_run_steps
-from ..input_source import FeedInput
+from ..input_source import FeedInput, QueueInput
 from ..utils import logger
 from ..utils.stats import BinaryStatistics, RatioCounter
 from ._old_callback import Callback
@@ -230,44 +230,49 @@ class InferenceRunner(InferenceRunnerBase):
         device: int = 0,
     ) -> None:
         super().__init__(input, infs)
-        self._tower_name, self._tower_func, self._device = tower_name, tower_func, device
+        self._tower_func, self._places = tower_func, [(tower_name, device)]
 
     def _setup_graph(self) -> None:
-        self._handle = self._build(self._tower_name, self._device, self._input_source)
-        self._fetches = [self._handle.get_tensors(inf.get_fetches()) for inf in self.infs]
-        for inferencer in self.infs:
-            inferencer.setup_graph(self.trainer)
-
-    def _build(self, name: str, device: int, source: InputSource) -> Any:
         trainer: Any = self.trainer
-        function = self._tower_func or trainer.tower_func
+        function, source = self._tower_func or trainer.tower_func, self._input_source
         assert function is not None, "You must set tower_func of the trainer to use InferenceRunner!"
         with tf.name_scope(None):
             source.setup(function.input_signature)
             self._hooks.extend(source.hooks())
-            return trainer.build_prediction_tower(function, name, device, source.get_input_tensors)
+            handles = [
+                trainer.build_prediction_tower(function, name, device, source.get_input_tensors)
+                for name, device in self._places
+            ]
+        self._fetches = [[handle.get_tensors(inf.get_fetches()) for inf in self.infs] for handle in handles]
+        for inferencer in self.infs:
+            inferencer.setup_graph(self.trainer)
+
+    def _runs(self) -> Iterator[int]:
+        """Yields, for each run, how many of the replicas compute."""
+        return (1 for _ in self._batches())
 
     def _trigger(self) -> None:
         for inferencer in self.infs:
             inferencer.before_epoch()
         self._input_source.reset_state()
         with contextlib.suppress(tf.errors.OutOfRangeError):
-            for _ in self._batches():
-                for inferencer, values in zip(self.infs, self._run(self._fetches)):
-                    inferencer.on_fetches(values)
+            for count in self._runs():
+                for of_tower in self._run(self._fetches[:count]):
+                    for inferencer, values in zip(self.infs, of_tower):
+                        inferencer.on_fetches(values)
         for inferencer in self.infs:
             inferencer.trigger_epoch()
 
 
 class DataParallelInferenceRunner(InferenceRunner):
-    """Runs inferencers on the first of several GPUs: the same statistics, in the time of one GPU.
+    """Runs inferencers on several GPUs, a batch on each at once, and the rest on the first one.
 
     Args:
-        input: an `InputSource` or a DataFlow.
+        input: a `QueueInput` or a DataFlow, of a known size.
         infs: an `Inferencer`, or a list of them.
-        gpus: how many GPUs, or their numbers; the first one is used.
-        tower_name: the name scope of the replica.
-        tower_func: builds the replica; None: the trainer's.
+        gpus: how many GPUs, or their numbers.
+        tower_name: the name scope of the replicas, before their numbers.
+        tower_func: builds a replica; None: the trainer's.
     """
 
     def __init__(
@@ -278,4 +283,13 @@ class DataParallelInferenceRunner(InferenceRunner):
         tower_name: str = "InferenceTower",
         tower_func: Any = None,
     ) -> None:
-        super().__init__(input, infs, tower_name, tower_func, 0 if isinstance(gpus, int) else gpus[0])
+        source = input if isinstance(input, InputSource) else QueueInput(input)
+        assert isinstance(source, QueueInput), source
+        super().__init__(source, infs, tower_name, tower_func)
+        assert source.size(), "Input for DataParallelInferenceRunner must have a size!"
+        numbers = range(gpus) if isinstance(gpus, int) else gpus
+        self._places = [(f"{tower_name}{index}", number) for index, number in enumerate(numbers)]
+
+    def _runs(self) -> Iterator[int]:
+        rounds, rest = divmod(len(list(self._batches())), len(self._places))
+        yield from [len(self._places)] * rounds + [1] * rest

@@ -1,4 +1,4 @@
-"""Monitors with Tensorpack's methods and files."""
+"""Monitors with Tensorpack's methods and files, and the callbacks and monitors of a training by default."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ import towerpack_callbacks as callbacks
 from towerpack_callbacks.monitors import TFEventWriter as EventWriter
 
 from ..._errors import NoCounterpartError
+from ..._resolve import resolve
 from ..utils import logger
 from ._old_callback import Callback
 
-__all__ = ["JSONWriter", "MonitorBase", "NoOpMonitor", "ScalarPrinter", "TFEventWriter"]
+__all__ = [
+    "DEFAULT_CALLBACKS",
+    "DEFAULT_MONITORS",
+    "JSONWriter",
+    "MonitorBase",
+    "NoOpMonitor",
+    "ScalarPrinter",
+    "TFEventWriter",
+]
 
 
 class MonitorBase(callbacks.Monitor, Callback):
@@ -185,3 +194,14 @@ class ScalarPrinter(MonitorBase):
             if wanted and not any(pattern.search(name) for pattern in self._black):
                 logger.info("%s: %.5g", name, value)
         self._values = {}
+
+
+def DEFAULT_CALLBACKS() -> list[Any]:
+    """Returns the callbacks that run besides the user's."""
+    names = ("MovingAverageSummary", "ProgressBar", "MergeAllSummaries", "RunUpdateOps")
+    return [resolve(name)() for name in names]
+
+
+def DEFAULT_MONITORS() -> list[Any]:
+    """Returns the monitors that a training has by default."""
+    return [TFEventWriter(), JSONWriter(), ScalarPrinter()]

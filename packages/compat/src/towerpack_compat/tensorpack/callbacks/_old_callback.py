@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_callbacks as callbacks
 
-__all__ = ["Callback", "CallbackToHook", "tensor_in_graph"]
+__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "tensor_in_graph"]
 
 
 class Callback(callbacks.Callback):
@@ -100,6 +100,24 @@ class CallbackToHook(tf.train.SessionRunHook):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         self._callback.after_run(run_context, run_values)
+
+
+def CheckNumerics(run_as_trigger: bool = True, run_step: bool = False) -> callbacks.RunOp:
+    """Returns the callback that fails if a trainable variable has a value that is not finite.
+
+    Args:
+        run_as_trigger: whether it looks when it is triggered.
+        run_step: whether it looks in each step.
+    """
+
+    def check() -> tf.Operation:
+        checks = [
+            tf.check_numerics(variable, f"CheckNumerics['{variable.op.name}']")
+            for variable in tf.trainable_variables()
+        ]
+        return tf.group(*checks, name="CheckAllNumerics")
+
+    return callbacks.RunOp(check, run_as_trigger=run_as_trigger, run_step=run_step)
 
 
 def tensor_in_graph(name: str) -> Any:

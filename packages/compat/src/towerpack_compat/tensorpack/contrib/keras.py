@@ -13,14 +13,11 @@ from towerpack_callbacks import add_moving_summary
 from towerpack_layers import cached_name_scope, regularize_cost_from_collection
 
 from ...tensorflow1 import tensorflow as first_tensorflow
-from ..callbacks import Callback, CallbackToHook, InferenceRunner, InferenceRunnerBase, ScalarStats
-from ..training import (
-    SimpleTrainer,
-    SingleCostTrainer,
-    SyncMultiGPUTrainerParameterServer,
-    apply_default_prefetch,
-    get_current_tower_context,
-)
+from ..callbacks._inference import InferenceRunner, InferenceRunnerBase, ScalarStats
+from ..callbacks._old_callback import Callback, CallbackToHook
+from ..training._config import apply_default_prefetch
+from ..training._cost_trainers import SimpleTrainer, SingleCostTrainer, SyncMultiGPUTrainerParameterServer
+from ..training._towers import get_current_tower_context
 from ..utils import logger
 from ..utils.graph import backup_collection, restore_collection
 

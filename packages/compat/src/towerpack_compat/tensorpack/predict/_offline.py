@@ -11,9 +11,9 @@ from tensorflow.python.training.monitored_session import _HookedSession as Hooke
 from towerpack_inputsource import InputSource
 
 from ..tfutils.session import JustCurrentSession, NewSessionCreator
-from ..training import PredictTowerContext, TowerFunc, TowerTensorHandle
 from ..training._online_predictor import OnlinePredictor, PredictorBase
 from ..training._tower_devices import device_names
+from ..training._towers import PredictTowerContext, TowerFunc, TowerTensorHandle
 from ..utils import logger
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "MultiTowerOfflinePredictor",
     "OfflinePredictor",
     "PredictConfig",
+    "placeholders",
 ]
 
 
@@ -96,7 +97,8 @@ class PredictConfig:
         return sess
 
 
-def _placeholders(signature: Sequence[tf.TensorSpec], prefix: str = "") -> list[tf.Tensor]:
+def placeholders(signature: Sequence[tf.TensorSpec], prefix: str = "") -> list[tf.Tensor]:
+    """Returns a placeholder for each input."""
     return [tf.placeholder(spec.dtype, spec.shape, prefix + spec.name) for spec in signature]
 
 
@@ -110,7 +112,7 @@ class OfflinePredictor(OnlinePredictor):
     def __init__(self, config: PredictConfig) -> None:
         self.graph = config.choose_graph()
         with self.graph.as_default():
-            handle = config.build("", _placeholders(config.input_signature))
+            handle = config.build("", placeholders(config.input_signature))
             feeds, fetches = handle.get_tensors(config.input_names), handle.get_tensors(config.output_names)
             sess = config.open_session()
         super().__init__(feeds, fetches, config.return_input, sess)
@@ -128,7 +130,7 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
         assert len(towers) > 0
         self.graph = config.choose_graph()
         with self.graph.as_default():
-            inputs = _placeholders(config.input_signature)
+            inputs = placeholders(config.input_signature)
             handles = config.build_on_devices(towers, lambda _tower: inputs)
             sess = config.open_session(device_names(towers))
         tensors = [
@@ -164,7 +166,7 @@ class DataParallelOfflinePredictor(OnlinePredictor):
         self.graph = config.choose_graph()
         with self.graph.as_default():
             handles = config.build_on_devices(
-                towers, lambda tower: _placeholders(config.input_signature, f"{tower}_")
+                towers, lambda tower: placeholders(config.input_signature, f"{tower}_")
             )
             sess = config.open_session(device_names(towers))
         feeds = [tensor for handle in handles for tensor in handle.get_tensors(config.input_names)]

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import InputSource, StagingInput
 
-from ..callbacks import JSONWriter
+from ..callbacks._json_monitors import JSONWriter
 from ..input_source import FeedInput, QueueInput
 from ..tfutils.session import NewSessionCreator, SaverRestore
 from ..utils import logger

@@ -13,7 +13,8 @@ from towerpack_callbacks import Callbacks, LoopState, Monitors
 from towerpack_trainers.config import RunPlan
 
 from ..._dry_run import limits
-from ..callbacks import DEFAULT_CALLBACKS, DEFAULT_MONITORS, Callback
+from ..callbacks._json_monitors import DEFAULT_CALLBACKS, DEFAULT_MONITORS
+from ..callbacks._old_callback import Callback
 from ..input_source import InputCallback
 from ..tfutils.session import JustCurrentSession, NewSessionCreator, fit_to_host
 from ..utils import logger
