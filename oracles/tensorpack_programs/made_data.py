@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import pickle
 import struct
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -41,6 +43,7 @@ def make(folder: Path) -> None:
     _speech(folder / "speech", rng)
     _zip(folder / "coco.zip", rng)
     _balloons(folder / "balloon", rng)
+    _objects(folder / "coco", rng)
     (folder / "corpus.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 2000)
     (folder / "complete").touch()
 
@@ -196,8 +199,6 @@ def _zip(path: Path, rng: np.random.Generator) -> None:
 
 
 def _balloons(folder: Path, rng: np.random.Generator) -> None:
-    import json
-
     for part in ("train", "val"):
         _photographs(folder / part, rng, 4, 300, 400)
         regions = {}
@@ -213,3 +214,36 @@ def _balloons(folder: Path, rng: np.random.Generator) -> None:
                 "regions": {"0": {"shape_attributes": shape, "region_attributes": {}}},
             }
         (folder / part / "via_region_data.json").write_text(json.dumps(regions))
+
+
+def _objects(folder: Path, rng: np.random.Generator) -> None:
+    """Makes COCO's annotations: two objects and a crowd in each picture."""
+    (folder / "annotations").mkdir(parents=True)
+    for part in ("train2017", "val2017"):
+        _photographs(folder / part, rng, 4, 96, 120)
+        images = [
+            {"id": int(path.stem) + 1, "file_name": path.name, "height": 96, "width": 120}
+            for path in sorted((folder / part).glob("*.jpg"))
+        ]
+        places = [(1, 20, 10, 40, 40, 0), (90, 50, 30, 60, 60, 0), (3, 5, 0, 10, 96, 1)]
+        objects = [
+            {"id": 10 * image["id"] + k, "image_id": image["id"], **_object(*place)}
+            for image in images
+            for k, place in enumerate(places)
+        ]
+        categories = [{"id": k, "name": f"category {k}"} for k in (1, 3, 90)]
+        made = {"images": images, "annotations": objects, "categories": categories}
+        (folder / "annotations" / f"instances_{part}.json").write_text(json.dumps(made))
+
+
+def _object(category: int, x: int, y: int, width: int, height: int, crowd: int) -> dict[str, Any]:
+    polygon = [x, y, x + width, y, x + width, y + height, x, y + height]
+    counts = [96 * x, 96 * width, 96 * (120 - x - width)]  # of whole columns
+    shape = {"size": [96, 120], "counts": counts} if crowd else [polygon]
+    return {
+        "category_id": category,
+        "bbox": [x, y, width, height],
+        "area": width * height,
+        "iscrowd": crowd,
+        "segmentation": shape,
+    }

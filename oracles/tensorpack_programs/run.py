@@ -32,21 +32,24 @@ def main() -> int:
     make(data)
     weights.mkdir(exist_ok=True)
     programs = tomllib.loads((HERE / "programs.toml").read_text(encoding="utf-8"))
+    shared = programs.pop("shared")
     failed = 0
     print("| program | runs as it is | figure | seconds |\n| --- | --- | --- | --- |", flush=True)
     for name, program in programs.items():
         if not re.search(options.only, name):
             continue
-        places = {"data": data, "weights": weights, "examples": options.examples}
-        arguments = [text.format(**places) for text in program.get("arguments", [])]
+        places = {"data": data, "weights": weights, "examples": options.examples, "runs": folder / "runs"}
+        written = [part for text in program.get("arguments", []) for part in shared.get(text, [text])]
+        arguments = [text.format(**places) for text in written]
         start = time.monotonic()
-        place = folder / "runs" / name.replace("/", "-")
+        place = folder / "runs" / re.sub("[/#]", "-", name)
         place.mkdir(parents=True, exist_ok=True)
-        script = str(Path(options.examples) / name)
+        script = str(Path(options.examples) / name.partition("#")[0])
         made = [text.format(**places) for text in program.get("weights", [])]
         result = _make_weights(made, script, arguments, place, data)
-        run = ["-m", "towerpack_compat", "run", "--dry-run", str(options.steps), script, *arguments]
-        result = result or _run(run, place, data)
+        steps = str(program.get("steps", options.steps))
+        run = ["-m", "towerpack_compat", "run", "--dry-run", steps, script, *arguments]
+        result = result or _run(run, place, data, program.get("gpus"))
         said = "yes" if result == "" else f"no: {result}"
         if result and "broken" in program:
             said = f"no; nor by Tensorpack: {program['broken']}"
@@ -78,7 +81,7 @@ def _make_weights(made: list[str], script: str, arguments: list[str], place: Pat
     return said and f"its weights: {said}"
 
 
-def _run(command: list[str], place: Path, data: Path) -> str:
+def _run(command: list[str], place: Path, data: Path, gpus: str | None = None) -> str:
     """Runs a command of Python in a folder, and returns its last line if it fails, else ""."""
     modules = os.pathsep.join(filter(None, [str(HERE / "modules"), os.environ.get("PYTHONPATH")]))
     settings = {
@@ -86,7 +89,7 @@ def _run(command: list[str], place: Path, data: Path) -> str:
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "MPLBACKEND": "agg",
         "PYTHONPATH": modules,
-    }
+    } | ({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})
     with open(place / "output.txt", "w") as output:
         try:
             done = subprocess.run(

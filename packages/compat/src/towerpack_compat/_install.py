@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import os
 import sys
 import sysconfig
@@ -19,12 +20,7 @@ __all__ = ["install"]
 
 # Names that NumPy 1.24 and 2.0 removed, with the values that NumPy's release notes give.
 _OF_NUMPY: dict[str, Any] = {
-    "bool": bool,
-    "int": int,
-    "float": float,
-    "complex": complex,
-    "object": object,
-    "str": str,
+    **{kind.__name__: kind for kind in (bool, int, float, complex, object, str)},
     "long": int,
     "unicode": str,
     "float_": np.float64,
@@ -54,7 +50,8 @@ def install(*, report: bool = True) -> None:
     """Puts Tensorpack's modules, TensorFlow 1's interface and NumPy's old names in place, for this process.
 
     Afterwards `import tensorpack` gives the modules of this package. `import tensorflow as tf`, in a file
-    outside of the installed packages, gives TensorFlow 1's interface. NumPy has `np.bool` and `np.int` again.
+    outside of the installed packages, gives TensorFlow 1's interface. NumPy has `np.bool` and `np.int` again,
+    and SciPy `scipy.interpolate.interp2d`.
     Processes that this one starts are prepared in the same way. A second call does nothing.
 
     Args:
@@ -103,12 +100,16 @@ def _import_for_users(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> Any:
-    """Imports a module; TensorFlow as its first version, where a user's file imports it."""
-    if level or name.partition(".")[0] != "tensorflow" or not _is_of_user(globals):
-        return _import(name, globals, locals, fromlist or (), level)
-    from .tensorflow1 import import_for_user  # TensorFlow, only where it is asked for
+    """Imports a module; where a user's file does, TensorFlow as its first version, SciPy with `interp2d`."""
+    package = "" if level else name.partition(".")[0]
+    if package == "tensorflow" and _is_of_user(globals):
+        from .tensorflow1 import import_for_user  # TensorFlow, only where it is asked for
 
-    return import_for_user(name, fromlist or ())
+        return import_for_user(name, fromlist or ())
+    found = _import(name, globals, locals, fromlist or (), level)
+    if package == "scipy" and _is_of_user(globals):
+        importlib.import_module("towerpack_compat._old_scipy")
+    return found
 
 
 def _is_of_user(globals: Mapping[str, Any] | None) -> bool:

@@ -46,8 +46,6 @@ def import_for_user(name: str, fromlist: Sequence[str]) -> Any:
         ImportError: there is no such module.
     """
     found: Any = tensorflow()
-    if name.startswith(("tensorflow.python", "tensorflow.core")):
-        importlib.import_module(name)
     for part in name.split(".")[1:]:
         try:
             found = _part(found, part)

@@ -23,6 +23,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     if name == "contrib":
         return importlib.import_module("towerpack_compat.tensorflow1.contrib")
+    if name in ("core", "python"):  # imported with TensorFlow, but not among its names
+        return importlib.import_module(f"tensorflow.{name}")
     if name in ("keras", "layers"):
         return _legacy_keras(name)
     if name == "test" and dry_run_steps() is not None:

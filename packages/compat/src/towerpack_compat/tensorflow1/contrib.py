@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from towerpack_layers.interop._enable_slim import repair_slim  # noqa: PLC2701
+
 from .._errors import NoCounterpartError, page
 
 __all__: list[str] = []
@@ -39,7 +41,7 @@ def _rnn() -> types.SimpleNamespace:
 
 
 def _layers() -> types.SimpleNamespace:
-    slim = importlib.import_module("tf_slim")
+    slim = repair_slim()
     names = {name: getattr(slim, name) for name in dir(slim) if not name.startswith("_")}
     names |= {"xavier_initializer": _xavier, "variance_scaling_initializer": _variance_scaling}
     return types.SimpleNamespace(**names)
@@ -64,7 +66,7 @@ def _distribution(uniform: bool) -> str:
 
 
 _MADE = {
-    "slim": lambda: importlib.import_module("tf_slim"),
+    "slim": repair_slim,  # as TensorFlow 1 had it: it trains in all towers unless told not to
     "layers": _layers,
     "rnn": _rnn,
     "framework": lambda: types.SimpleNamespace(

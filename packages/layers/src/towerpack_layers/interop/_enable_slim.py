@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from ..registry import check_graph_mode
 from ..tower import get_current_tower_context
 
-__all__ = ["enable_slim"]
+__all__ = ["enable_slim", "repair_slim"]
 
 _TRAINED = ("batch_norm", "dropout")
 
@@ -44,6 +44,23 @@ def enable_slim() -> None:
             net = slim.conv2d(image, 32, 3, scope="conv0")
         ```
     """
+    tf_slim = repair_slim()
+    from tf_slim.layers import layers
+
+    for name in _TRAINED:
+        original = getattr(layers, name)
+        if not hasattr(original, "towerpack_original"):
+            adapted = _training_by_tower(original, tf_slim.current_arg_scope)
+            for module in (layers, tf_slim.layers, tf_slim):
+                setattr(module, name, adapted)
+
+
+def repair_slim() -> Any:
+    """Gives `tf_slim` the classes that have moved since, and nothing else; returns it.
+
+    Raises:
+        ImportError: tf_slim or tf_keras is not installed.
+    """
     try:
         import tf_slim
         from tf_keras.src.legacy_tf_layers import normalization
@@ -55,12 +72,7 @@ def enable_slim() -> None:
     layers.normalization_layers = normalization
     if not isinstance(utils.ops, _OldOps):
         _find_moved_classes(utils.ops)
-    for name in _TRAINED:
-        original = getattr(layers, name)
-        if not hasattr(original, "towerpack_original"):
-            adapted = _training_by_tower(original, tf_slim.current_arg_scope)
-            for module in (layers, tf_slim.layers, tf_slim):
-                setattr(module, name, adapted)
+    return tf_slim
 
 
 def _find_moved_classes(ops: Any) -> None:

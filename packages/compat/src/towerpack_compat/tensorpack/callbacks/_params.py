@@ -119,13 +119,8 @@ class HyperParamSetter(Callback, abc.ABC):
             if self.epoch_num != self._last_epoch_set:
                 name, before = self.param.readable_name, self._last_value
                 change = "is set" if before is None else f"changes from {before:.6f}"
-                logger.info(
-                    "[HyperParamSetter] At global_step=%d, %s %s to %.6f",
-                    self.global_step,
-                    name,
-                    change,
-                    value,
-                )
+                step = f"[HyperParamSetter] At global_step={self.global_step}"
+                logger.info("%s, %s %s to %.6f", step, name, change, value)
             self._last_epoch_set, self._last_value = self.epoch_num, value
         return value
 

@@ -200,18 +200,12 @@ def _assign(sess: tf.Session, values: Mapping[str, Any], source: str, relaxed: b
     found = [name for name in variables if name in values]
     missing = [name for name in variables if name not in values and not is_training_name(name)]
     unused = [name for name in values if name not in variables and not is_training_name(name)]
-    if missing:
-        logger.warn(
-            "The following variables are in the graph, but not found in the %s: %s",
-            source,
-            ", ".join(sorted(missing)),
-        )
-    if unused:
-        logger.warn(
-            "The following variables are in the %s, but not found in the graph: %s",
-            source,
-            ", ".join(sorted(unused)),
-        )
+    for names, place, other in ((missing, "graph", source), (unused, source, "graph")):
+        if names:
+            listed = ", ".join(sorted(names))
+            logger.warn(
+                "The following variables are in the %s, but not found in the %s: %s", place, other, listed
+            )
     SessionUpdate(sess, [variables[name] for name in found], relaxed).update(
         {name: values[name] for name in found}
     )

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 import towerpack_trainers as trainers
-from towerpack_callbacks import Callbacks, LoopState, Monitors
+from towerpack_callbacks import Callbacks, HookToCallback, LoopState, Monitors
 from towerpack_trainers.config import RunPlan
 
 from ..._dry_run import limits
@@ -60,7 +60,7 @@ class Trainer(trainers.Trainer):
                 self.source = callback.source
                 return True
             for hook in callback.source.hooks():
-                super().register_callback(_hook_callback(hook))
+                super().register_callback(HookToCallback(hook))
             return True
         if callback.chief_only and not self.is_chief:
             logger.warn("Callback %s is chief-only, skipped.", callback)
@@ -164,12 +164,6 @@ class Trainer(trainers.Trainer):
     def max_epoch(self) -> int | None:
         """The last epoch."""
         return self.loop.max_epoch
-
-
-def _hook_callback(hook: tf.train.SessionRunHook) -> Any:
-    from towerpack_callbacks import HookToCallback
-
-    return HookToCallback(hook)
 
 
 class _GiveSession(Callback):

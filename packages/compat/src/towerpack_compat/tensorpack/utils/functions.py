@@ -7,6 +7,7 @@ import functools
 import inspect
 import itertools
 import os
+import pickle
 import sys
 import time
 import urllib.request
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._dry_run import dry_run_steps
 from . import logger
 
 __all__ = [
@@ -139,10 +141,8 @@ def execute_only_once() -> bool:
 
 def get_data_format(data_format: str, keras_mode: bool = True) -> str:
     """Returns the name of a layout, as Keras (`channels_last`) or TensorFlow (`NHWC`) has it."""
-    first = data_format in ("NCHW", "channels_first")
-    if keras_mode:
-        return "channels_first" if first else "channels_last"
-    return "NCHW" if first else "NHWC"
+    names = ("channels_last", "channels_first") if keras_mode else ("NHWC", "NCHW")
+    return names[data_format in ("NCHW", "channels_first")]
 
 
 def get_tf_version_tuple() -> tuple[int, ...]:
@@ -176,11 +176,13 @@ def change_gpu(val: Any) -> contextlib.AbstractContextManager[None]:
 
 
 def get_num_gpu() -> int:
-    """Returns the number of GPUs, as far as CUDA_VISIBLE_DEVICES shows them."""
+    """Returns the number of GPUs, as far as CUDA_VISIBLE_DEVICES shows them; in a dry run at least one."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([each for each in visible.split(",") if each.strip() not in ("", "-1")])
-    return sum(1 for _ in Path("/proc/driver/nvidia/gpus").glob("*"))
+    if visible is None:
+        found = len([*Path("/proc/driver/nvidia/gpus").glob("*")])
+    else:
+        found = len({*map(str.strip, visible.split(","))} - {"", "-1"})
+    return max(found, int(dry_run_steps() is not None))
 
 
 get_nr_gpu = get_num_gpu
@@ -338,13 +340,9 @@ def normpath(path: str) -> str:
 
 def dumps(obj: Any) -> bytes:
     """Returns an object as bytes, by pickle."""
-    import pickle
-
     return pickle.dumps(obj, protocol=-1)
 
 
 def loads(buf: Any) -> Any:
     """Returns the object that `dumps` made bytes of. The bytes may run code: read none of strangers."""
-    import pickle
-
     return pickle.loads(buf)
