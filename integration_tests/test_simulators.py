@@ -99,7 +99,7 @@ def test_a_killed_simulator_ends_the_training_and_is_named():
 
     with pytest.raises(WorkerDiedError, match=r"simulator 1 \(process \d+\) was killed by SIGKILL"):
         train(master, Watch(20, kill), steps=10**6)
-    assert monotonic() - began[0] < 5  # all has ended by now
+    assert monotonic() - began[0] < 30  # all has ended by now
 
 
 def test_an_environment_that_fails_ends_the_training_and_is_named():

@@ -180,8 +180,8 @@ def test_a_killed_simulator_is_named_at_once():
             os.sched_yield()
         began = monotonic()
         os.kill(pids_of(master)[1], signal.SIGKILL)
-        assert driver.over.wait(10)
-        assert monotonic() - began < 0.5
+        assert driver.over.wait(30)
+        assert monotonic() - began < 20  # silence alone would count much later
         assert isinstance(driver.error, WorkerDiedError)
         assert "simulator 1 (process" in str(driver.error) and "SIGKILL" in str(driver.error)
 

@@ -232,9 +232,9 @@ def test_a_generator_without_a_state_is_shared_by_forks(caplog):
 def test_looking_for_them_takes_no_time(caplog):
     rows = [[{"name": str(number), "values": list(range(10))}] for number in range(20_000)]
     flow = MapData(DataFromList(rows), lambda datapoint: datapoint)
-    began = time.perf_counter()
+    began = time.thread_time()
     warn_of_captured({"flow": flow})
-    assert time.perf_counter() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def shared(method, workers, make=lambda flow: flow):

@@ -145,4 +145,4 @@ def test_resuming_far_into_a_flow_is_quick():
     flow.load_state_dict({"seed": 1, "epoch": 3, "index": 10**8})
     begin = perf_counter()
     next(iter(flow))
-    assert perf_counter() - begin < 5  # 10 ms on a quiet machine; by making them again, over a minute
+    assert perf_counter() - begin < 30  # 10 ms on a quiet machine; by making them again, over a minute
