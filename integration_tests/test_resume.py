@@ -1,7 +1,7 @@
 """Killed at random moments and resumed each time, a training ends with the very same numbers.
 
 It is run as it is by default, several steps in a session call, and as it is when a callback looks at each
-step. KILLS is how often it is killed: a few times by default, 25 times in `nox -s kills`.
+step. KILLS is how often it is killed: a few times by default, 25 times in `nox -s "endurance(kills)"`.
 """
 
 import itertools
@@ -158,7 +158,7 @@ def test_an_agent_that_nothing_can_lose(start, tmp_path):
     [
         pytest.param(["--processes"], id="envs in processes"),
         pytest.param(
-            [], id="envs together", marks=pytest.mark.skipif(KILLS <= 3, reason="needs nox -s kills")
+            [], id="envs together", marks=pytest.mark.skipif(KILLS <= 3, reason="needs endurance(kills)")
         ),
     ],
 )

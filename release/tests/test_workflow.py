@@ -36,7 +36,7 @@ def test_each_package_has_an_environment_and_no_secret_is_named() -> None:
 @pytest.mark.parametrize("wheel", WHEELS)
 def test_its_commands_find_wheel_and_version_in_the_tag(wheel: str, tmp_path: Path) -> None:
     (found,) = re.findall(r"id: tag\n +run: (.+)", WORKFLOW)
-    (release,) = re.findall(r"run: python -m nox -s release-check -- (.+)", WORKFLOW)
+    (release,) = re.findall(r'run: python -m nox -s "release\(check\)" -- (.+)', WORKFLOW)
     (listed,) = re.findall(r"run: (ls .+)", WORKFLOW)
     (tmp_path / "dist" / "release").mkdir(parents=True)
     (tmp_path / "dist" / "release" / f"towerpack_{wheel}-0.2.0.tar.gz").touch()

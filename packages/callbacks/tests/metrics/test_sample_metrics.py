@@ -20,7 +20,7 @@ from towerpack_callbacks.metrics import (
     precision_recall,
 )
 
-# Written by `nox -s metrics -- --write`, from what torch-fidelity, prdc and scipy compute.
+# Written by `nox -s "peers(metrics)" -- --write`, from what torch-fidelity, prdc and scipy compute.
 with np.load(Path(__file__).with_name("golden.npz")) as file:
     GOLDEN = dict(file)
 CASES = sorted(name.removesuffix("/names") for name in GOLDEN if name.endswith("/names"))

@@ -1,6 +1,6 @@
 """Passes left early at random: memory, descriptors and processes are as at the beginning.
 
-SOAK is the number of datapoints: 30 000 by default, a million in `nox -s soak`.
+SOAK is the number of datapoints: 30 000 by default, a million in `nox -s "endurance(soak)"`.
 """
 
 import gc
