@@ -58,29 +58,6 @@ def test_names_that_numpy_has_removed_are_back(python) -> None:
     assert python(code=code).split() == ["float64", "3", "True"]
 
 
-def test_the_interpolation_that_scipy_has_removed_is_back(python) -> None:
-    code = INSTALLED + (
-        "from scipy import interpolate\n"
-        "x, y = [0, 1, 3], [4, 2]\n"
-        "z = [[a + 10 * b for a in x] for b in y]\n"
-        "f = interpolate.interp2d(x, y, z, fill_value=-1)\n"
-        "print(f([2, 0.5, 4], [3, 2.5, 1]).tolist(), f(0.5, 2), interpolate.interp2d(x, y, z)(4, 3))\n"
-        "try:\n"
-        "    interpolate.interp2d(x, y, z, bounds_error=True)(4, 3)\n"
-        "except ValueError as error:\n"
-        "    print(error)\n"
-        "import numpy as np\n"
-        "a, b = np.random.RandomState(0).rand(2, 10)\n"
-        "points = interpolate.interp2d(a, b, 2 * a + b)\n"
-        "print(points(0.5, 0.25).round(4))\n"
-    )
-    assert python(code=code, PYTHONWARNINGS="ignore").splitlines() == [
-        "[[-1.0, -1.0, -1.0], [25.5, 27.0, -1.0], [30.5, 32.0, -1.0]] [20.5] [33.]",
-        "Values out of range; x must be in array([0, 1, 3]), y in array([4, 2])",
-        "[1.25]",
-    ]
-
-
 def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:
     (tmp_path / "tensorpack").mkdir()
     (tmp_path / "tensorpack" / "__init__.py").write_text("")
