@@ -31,10 +31,10 @@ from towerpack_dataflow import (
 
 class Rows(DataFlow):
     def __init__(self, count):
-        self.count = count
+        self.size = count
 
     def __len__(self):
-        return self.count
+        return self.size
 
     def datapoint(self, epoch, index):
         return [index]

@@ -19,7 +19,7 @@ from ._position import Position
 from ._root_pass import counted
 from ._subclassing import inherited_pass, wrap_overrides
 from ._tree_facts import length_fact
-from ._tree_text import tree_text
+from ._tree_text import kept_arguments, tree_text
 from ._user_code import innermost_pass
 from .provenance import TracedFlow
 
@@ -287,6 +287,25 @@ class DataFlow(TracedFlow):
 
     def _rewind(self) -> None:
         """Forgets what earlier passes have left in this flow, apart from the position."""
+
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the settings that states of this flow belong to, by name.
+
+        A flow with other settings refuses such a state. By default, these are the numbers and truth values
+        among the constructor's arguments that an attribute of the same name holds, with or without a leading
+        underscore. Override the method to add a setting that changes the datapoints, or to leave one out.
+
+        Returns:
+            Numbers, truth values and strings; a float as its `repr`.
+        """
+        if type(self).__module__.startswith("towerpack_"):
+            return {}  # `_facts` has those of the flows in the wheels
+        kept = ((name, value) for name, value, _ in kept_arguments(self))
+        return {
+            name: repr(float(value)) if isinstance(value, float) else value
+            for name, value in kept
+            if isinstance(value, (bool, int, float))
+        }
 
     def _facts(self) -> dict[str, Any]:
         """Returns what must be the same for a state to mean the same: numbers and words, by name."""

@@ -74,6 +74,9 @@ class Node(Protocol):
 
     def _on_first_host(self) -> Node: ...
 
+    def identity(self) -> Mapping[str, bool | int | str]:
+        """Returns the settings that states belong to."""
+
     def _facts(self) -> dict[str, Any]: ...
 
     def _rewind(self) -> None: ...

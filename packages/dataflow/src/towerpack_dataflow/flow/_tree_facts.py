@@ -21,7 +21,11 @@ def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
     Flows that only carry, count or divide what is below take no place in it: a state fits any number of
     workers and of hosts.
     """
-    return {place: {"kind": type(node).__name__, **node._facts()} for place, node in nodes if _counts(node)}
+    return {
+        place: {"kind": type(node).__name__, **node.identity(), **node._facts()}
+        for place, node in nodes
+        if _counts(node)
+    }
 
 
 def known_length(flow: Node) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ._node import Node
 
-__all__ = ["tree_text"]
+__all__ = ["kept_arguments", "tree_text"]
 
 _WRITTEN = (bool, int, float, complex, range, np.dtype, np.generic, type(None))
 _SIZED = (list, tuple, dict, set, frozenset)
@@ -32,7 +32,7 @@ def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
         return f"{name}(…)"
     parts: list[str] = []
     shown: set[int] = set()
-    for argument, value, default in _arguments(flow):
+    for argument, value, default in kept_arguments(flow):
         if type(value) is type(default) and isinstance(value, (*_WRITTEN, str)) and value == default:
             continue
         text = _value_text(value, kind, shown, depth)
@@ -44,7 +44,7 @@ def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
     return f"{name}({', '.join(parts)})"
 
 
-def _arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
+def kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
     """Yields name, value and default of each argument of the constructor whose value the flow keeps."""
     own = vars(flow)
     for name, default in _parameters(type(flow)).items():

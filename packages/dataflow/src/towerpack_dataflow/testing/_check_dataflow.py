@@ -58,6 +58,7 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
     _check_repeatable(make, expected, limit)
     _check_length(make, expected[0], limit)
     _check_early_exit(make, expected, limit)
+    _check_identity(make, limit)
     _check_states(make, expected, limit, positions)
     _check_unshared(make, expected, limit)
     _check_kept(make, expected, limit)
@@ -150,6 +151,22 @@ def _check_early_exit(make: Make, expected: Passes, limit: int) -> None:
     _read(iter(flow), len(expected[0]) // 2)
     what = "the pass after one that was left early"
     _expect(_read(iter(flow), limit), expected[1], what, "iter() must start the next epoch at its beginning.")
+
+
+def _check_identity(make: Make, limit: int) -> None:
+    flow = make()
+    if not hasattr(flow, "identity"):  # an object of another family
+        return
+    before = flow.identity()
+    if wrong := {name: value for name, value in before.items() if not isinstance(value, (bool, int, str))}:
+        raise ConformanceError(f"identity() returns integers, truth values and strings; received {wrong}")
+    _read(iter(flow), limit)
+    if (after := flow.identity()) != before:
+        raise ConformanceError(
+            f"identity() was {before} and is {after} after a pass, so the flow would refuse its own states. "
+            "Keep values that change in attributes with other names than the constructor's arguments, or "
+            "override identity()"
+        )
 
 
 def _check_states(make: Make, expected: Passes, limit: int, positions: int) -> None:
