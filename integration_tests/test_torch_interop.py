@@ -236,7 +236,7 @@ def test_resumed_without_workers():
 def test_ranks_share_out_an_epoch(workers):
     whole = expected(1)[0]
     for rank in range(3):
-        with pytest.warns(UserWarning, match="3 ranks share out 10 datapoints, so some may get one more"):
+        with pytest.warns(UserWarning, match="3 ranks share 10 datapoints, so some may get one more"):
             dataset = TorchDataset(batches(), rank=rank, world_size=3)
         assert pairs(loader(dataset, workers)) == whole[rank::3]
         assert len(dataset) == len(whole[rank::3])
@@ -290,9 +290,9 @@ def test_uneven_ranks_are_a_warning():
         for ranks, even in ((1, None), (2, None), (4, None), (3, "drop"), (3, "repeat")):
             TorchDataset(flow, 0, ranks, even)
         TorchDataset(FilterData(flow, even_numbers), 0, 1)
-    with pytest.warns(UserWarning, match='3 ranks share out 4 datapoints.*even="drop" or even="repeat"'):
+    with pytest.warns(UserWarning, match='3 ranks share 4 datapoints.*even="drop" or even="repeat"'):
         TorchDataset(flow, 0, 3)
-    with pytest.warns(UserWarning, match="2 ranks share out an unknown number of datapoints"):
+    with pytest.warns(UserWarning, match="2 ranks share an unknown number of datapoints"):
         TorchDataset(FilterData(flow, even_numbers), 0, 2)
 
 
@@ -425,7 +425,7 @@ def test_errors():
         TorchDataset(batches()).set_epoch(-1)
     with pytest.raises(ArgumentError, match="even is 'drop' or 'repeat'; received 'pad'"):
         TorchDataset(batches(), 0, 2, even="pad")
-    with pytest.raises(ArgumentError, match=r"live: what it has given cannot be had again. Take even=.drop."):
+    with pytest.raises(ArgumentError, match=r"live: its datapoints cannot be read again. Use even=.drop."):
         TorchDataset(Queue(), 0, 2, even="repeat")
     dataset = TorchDataset(batches())
     with pytest.raises(

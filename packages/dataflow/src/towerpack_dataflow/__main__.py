@@ -17,13 +17,13 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m towerpack_dataflow", description="Looks into flows.")
+    parser = argparse.ArgumentParser(prog="python -m towerpack_dataflow", description="Measures flows.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     bench = commands.add_parser(
         "bench",
         help="measure a flow and each flow it is built of",
         description="Prints datapoints/s, bytes/s and memory of a flow; where its time goes, flow by flow; "
-        "its bottleneck; and how many workers it is worth.",
+        "its bottleneck; and the number of workers that pays off.",
     )
     bench.add_argument(
         "flow",
@@ -35,19 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--seconds",
         type=float,
         default=10.0,
-        help="time fewer datapoints if that many seconds are over (default: %(default)g)",
+        help="stop the measurement after this many seconds (default: %(default)g)",
     )
-    bench.add_argument("--warmup", type=int, help="datapoints before (default: 10, fewer of a short flow)")
+    bench.add_argument("--warmup", type=int, help="untimed datapoints (default: 10; fewer for a short flow)")
     bench.add_argument(
         "--consumer-ms",
         type=float,
         default=0.0,
-        help="what the consumer needs for a datapoint, a training step for example (default: nothing)",
+        help="time the consumer takes per datapoint, such as a training step (default: 0)",
     )
     bench.add_argument(
         "--trace",
         metavar="FILE",
-        help="then run it once more, and write what each process did when, for ui.perfetto.dev",
+        help="then run the flow once more and write a timeline of all processes, for ui.perfetto.dev",
     )
     bench.set_defaults(run=_bench)
     for add in (add_state, add_show, add_files):

@@ -18,17 +18,17 @@ __all__ = ["count", "flag", "one_of", "position", "seconds"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
-    """Checks that `value` is an integer of at least `least`, NumPy's included; returns it as an `int`.
+    """Checks that `value` is an integer of at least `least`, NumPy integers included; returns it as an `int`.
 
     Args:
         name: of the argument, for the message.
         value: the argument.
         least: the smallest number that makes sense.
-        instead: other accepted values, for the message.
+        instead: further accepted values, for the message.
         most: the largest number that makes sense; by default, what `len()` can return.
 
     Raises:
-        ArgumentError: `value` is no integer, is below `least`, or is above `most`.
+        ArgumentError: `value` is not an integer, is below `least`, or is above `most`.
     """
     number = _as_index(value)
     if number is None or number < least:
@@ -59,7 +59,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Checks that `value` is one of a few words, and returns it.
 
     Raises:
-        ArgumentError: `value` is none of them.
+        ArgumentError: `value` is not one of them.
     """
     if not isinstance(value, str) or value not in allowed:
         raise ArgumentError(f"{name} is {' or '.join(map(repr, allowed))}; received {value!r}")
@@ -67,10 +67,10 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def position(name: str, value: Any) -> int:
-    """Checks that `value` is an integer, which may lie outside of what it counts.
+    """Checks that `value` is an integer; it may lie outside the range of valid positions.
 
     Raises:
-        ArgumentTypeError: `value` is no integer.
+        ArgumentTypeError: `value` is not an integer.
     """
     number = _as_index(value)
     if number is None:
@@ -79,7 +79,7 @@ def position(name: str, value: Any) -> int:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Checks that `value` is a boolean, NumPy's included; returns it as a `bool`.
+    """Checks that `value` is a boolean, NumPy booleans included; returns it as a `bool`.
 
     Raises:
         ArgumentTypeError: `value` is something else, a string such as `"no"` included.

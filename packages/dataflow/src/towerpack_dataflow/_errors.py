@@ -52,34 +52,35 @@ class DataFlowError(Exception):
         ├── ArgumentError        (ValueError)    an argument has a value that cannot work
         ├── ArgumentTypeError    (TypeError)     an argument has a type that cannot work
         ├── BatchError           (ValueError)    datapoints that do not stack into one batch
-        ├── CacheError           (ValueError)    a directory does not hold the cache of such a flow
+        ├── CacheError           (ValueError)    a directory does not hold a cache of this flow
         ├── ComponentError       (LookupError)   a datapoint lacks the component asked for
         ├── DataFlowTerminated   (RuntimeError)  a flow can never give a datapoint again
-        ├── DatasetError         (OSError)       a file of a data set is missing and cannot be had
+        ├── DatasetError         (OSError)       a file of a data set is missing and not available for
+        download
         ├── EmptyFlowError       (ValueError)    a flow without datapoints where some are needed
         ├── EnvCallError         (RuntimeError)  a vector environment's method, called out of turn
         ├── EnvError             (ValueError)    an environment does not keep to its own spaces
-        ├── ErrorLimitError      (RuntimeError)  more datapoints fail than may be replaced
+        ├── ErrorLimitError      (RuntimeError)  more datapoints fail than the limit allows
         ├── ExhaustedError       (RuntimeError)  a one-shot source was asked for a second pass
         ├── FlowDefinitionError  (TypeError)     a subclass of DataFlow defines too little or too much
-        ├── FormatError          (ValueError)    a file's bytes are not what its format says
-        ├── ImageError           (ValueError)    an image, or what goes with it, that an augmentor cannot take
+        ├── FormatError          (ValueError)    a file's bytes violate its format
+        ├── ImageError           (ValueError)    an augmentor rejects an image or its annotations
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
-        ├── NotAddressableError  (TypeError)     datapoint() on a flow that is a stream
+        ├── NotAddressableError  (TypeError)     datapoint() was called on a stream
         ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
-        ├── RemoteError          (ConnectionError)  another machine is lost, has failed, or refuses
+        ├── RemoteError          (ConnectionError)  another machine is lost, failed, or refused
         ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
         ├── SendError            (TypeError)     something that cannot be sent to another process
         ├── StateError           (ValueError)    a state that cannot be restored
         ├── StorageError         (OSError)       a file elsewhere cannot be reached, or has changed
         ├── TooFewTransitionsError (LookupError) a memory holds less than a batch
-        ├── UnknownLengthError   (TypeError)     len() of a flow that cannot know it
-        ├── UnsupportedTransformError (NotImplementedError) a transform of something else than asked for
+        ├── UnknownLengthError   (TypeError)     len() of a flow of unknown length
+        ├── UnsupportedTransformError (NotImplementedError) a transform does not support this data
         └── WorkerError          (RuntimeError)  a failure of a worker that no other type describes
             ├── ClusterError                     no Ray cluster for workers to run on
-            ├── DatapointTimeoutError  (TimeoutError)  a datapoint took longer than it may
-            ├── EnvTimeoutError        (TimeoutError)  a call of an environment took longer than it may
+            ├── DatapointTimeoutError  (TimeoutError)  a datapoint exceeded its timeout
+            ├── EnvTimeoutError        (TimeoutError)  a call of an environment exceeded its timeout
             └── WorkerDiedError                  a worker process is gone
 
     Example:
@@ -89,11 +90,11 @@ class DataFlowError(Exception):
 
 
 class ArgumentError(DataFlowError, ValueError):
-    """An argument has a value that cannot work."""
+    """An argument has a value that is not accepted."""
 
 
 class ArgumentTypeError(DataFlowError, TypeError):
-    """An argument has a type that cannot work."""
+    """An argument has a type that is not accepted."""
 
 
 class BatchError(DataFlowError, ValueError):
@@ -101,7 +102,7 @@ class BatchError(DataFlowError, ValueError):
 
 
 class CacheError(DataFlowError, ValueError):
-    """A directory does not hold the cache of such a flow, or a cache cannot serve what is asked of it."""
+    """A directory does not hold a cache of this flow, or a cache does not support the requested operation."""
 
 
 class ComponentError(DataFlowError, LookupError):
@@ -109,22 +110,22 @@ class ComponentError(DataFlowError, LookupError):
 
 
 class DataFlowTerminated(DataFlowError, RuntimeError):
-    """A flow raises it to say that it can never give a datapoint again, in no later pass either.
+    """Raised by a flow that has no further datapoints, in later passes either.
 
-    Flows that repeat hand it on. Input sources take it for the end of the data.
+    Repeating flows pass it on. Input sources treat it as the end of the data.
     """
 
 
 class DatasetError(DataFlowError, OSError):
-    """A file of a data set is missing, and cannot be downloaded or is not what was expected."""
+    """A file of a data set is missing, cannot be downloaded, or has unexpected content."""
 
 
 class EmptyFlowError(DataFlowError, ValueError):
-    """A flow that is repeated endlessly has no datapoints, so that the repetition would never yield one."""
+    """A flow without datapoints is repeated endlessly, so the repetition would never yield one."""
 
 
 class EnvCallError(DataFlowError, RuntimeError):
-    """A method of a vector environment was called when it cannot work, such as `step()` before `reset()`."""
+    """A method of a vector environment was called in the wrong order, such as `step()` before `reset()`."""
 
 
 class EnvError(DataFlowError, ValueError):
@@ -132,31 +133,31 @@ class EnvError(DataFlowError, ValueError):
 
 
 class ErrorLimitError(DataFlowError, RuntimeError):
-    """More datapoints fail than a flow may replace by others."""
+    """More datapoints fail than the limit of replacements allows."""
 
 
 class ExhaustedError(DataFlowError, RuntimeError):
-    """A pass was started over a source that can be read only once, and was."""
+    """A second pass was started over a source that can be read only once."""
 
 
 class FlowDefinitionError(DataFlowError, TypeError):
-    """A subclass of `DataFlow` overrides none of the methods that it must, or contradictory ones."""
+    """A subclass of `DataFlow` overrides none of the required methods, or contradictory ones."""
 
 
 class FormatError(DataFlowError, ValueError):
-    """A file's bytes are not what its format says."""
+    """A file's bytes violate its format."""
 
 
 class ImageError(DataFlowError, ValueError):
-    """An image, coordinates, boxes or a mask are not what an augmentor takes."""
+    """An augmentor rejects an image, coordinates, boxes or a mask."""
 
 
 class JoinError(DataFlowError, ValueError):
-    """Datapoints of several flows do not go together: lists and dicts, or dicts with a key in common."""
+    """Datapoints of several flows cannot be joined: lists and dicts, or dicts with a key in common."""
 
 
 class MessageError(DataFlowError, ValueError):
-    """A message of another machine is garbage, damaged, too large, or of another version."""
+    """A message from another machine is malformed, damaged, too large, or of another version."""
 
 
 class NotAddressableError(DataFlowError, TypeError):
@@ -164,15 +165,15 @@ class NotAddressableError(DataFlowError, TypeError):
 
 
 class ParcelError(DataFlowError, RuntimeError):
-    """A flow came from another process, and the shared memory that its list was packed into is gone."""
+    """A flow came from another process, and the shared memory that holds its list no longer exists."""
 
 
 class RemoteError(DataFlowError, ConnectionError):
-    """The other side of a remote flow is lost, has failed, was started anew, or cannot be reached."""
+    """The other side of a remote flow was lost, failed, was restarted, or cannot be reached."""
 
 
 class SegmentError(DataFlowError, RuntimeError):
-    """A file of a saved memory is missing, or is not as it was written."""
+    """A file of a saved memory is missing or damaged."""
 
 
 class SendError(DataFlowError, TypeError):
@@ -180,33 +181,33 @@ class SendError(DataFlowError, TypeError):
 
 
 class StateError(DataFlowError, ValueError):
-    """The argument of `load_state_dict()` is not the state of such a flow.
+    """The argument of `load_state_dict()` is not a state of this flow.
 
     Attributes:
-        differences: what differs between the flow of the state and the one that it was loaded into, with the
-            values of both: `{"length of DataFromList": (100, 120)}`. Empty when something else is wrong.
+        differences: properties that differ between the flow of the state and the flow it was loaded into,
+            with both values: `{"length of DataFromList": (100, 120)}`. Empty for all other causes.
     """
 
     def __init__(self, message: str, differences: Mapping[str, tuple[object, object]] | None = None) -> None:
-        """Takes the message, and what differs."""
+        """Stores the message and the differences."""
         super().__init__(message)
         self.differences = dict(differences or {})
 
 
 class StorageError(DataFlowError, OSError):
-    """A file elsewhere cannot be reached, or has changed since it was opened."""
+    """A remote file cannot be reached, or has changed since it was opened."""
 
 
 class TooFewTransitionsError(DataFlowError, LookupError):
-    """A batch was asked of a memory that does not hold as many transitions."""
+    """A batch was requested from a memory that holds fewer transitions."""
 
 
 class UnknownLengthError(DataFlowError, TypeError):
-    """`len()` of a flow whose length cannot be known; a `TypeError`, so that `list(flow)` works."""
+    """`len()` was called on a flow of unknown length; a `TypeError`, so that `list(flow)` works."""
 
 
 class UnsupportedTransformError(DataFlowError, NotImplementedError):
-    """A transform was asked to change something that it does not know how to change, such as coordinates."""
+    """A transform does not support the requested kind of data, such as coordinates."""
 
 
 class WorkerError(DataFlowError, RuntimeError):
@@ -214,7 +215,7 @@ class WorkerError(DataFlowError, RuntimeError):
 
 
 class ClusterError(WorkerError):
-    """Workers are to run on a Ray cluster, and this process is connected to none."""
+    """Workers are configured for a Ray cluster, but this process is not connected to one."""
 
 
 class DatapointTimeoutError(WorkerError, TimeoutError):
@@ -231,11 +232,11 @@ class WorkerDiedError(WorkerError):
 
 @contextmanager
 def extra(name: str, what: str) -> Iterator[None]:
-    """Names the extra to install if an import in the block fails.
+    """Names the extra to install when an import in the block fails.
 
     Args:
-        name: of the extra of this wheel.
-        what: is not possible without it, such as "reading LMDB files".
+        name: name of the extra.
+        what: the feature that needs the extra, such as "reading LMDB files".
 
     Raises:
         ImportError: the block raises one.

@@ -157,7 +157,7 @@ def test_what_is_chosen_later_needs_the_image_first():
         (lambda: RandomCutout((5, 2), 3), "h_range is a pair"),
         (
             lambda: RandomCrop(9).augment(np.zeros((4, 9), np.uint8)),
-            r"is smaller than \(9, 9\); resize it before",
+            r"is smaller than \(9, 9\); resize it first",
         ),
         (lambda: CenterPaste(3).augment(np.zeros((4, 9), np.uint8)), "is larger than the background"),
     ],

@@ -151,7 +151,7 @@ def test_conversions():
         (SaltPepperNoise(), np.full((4, 4), 256.0), "SaltPepperNoise.*Put it before a normalisation"),
         (JpegNoise(), np.zeros((4, 4, 4), np.uint8), "JPEG has 1 or 3 channels"),
         (ColorSpace(cv2.COLOR_RGB2HSV), IMAGE[..., 0], "OpenCV does not convert uint8 of shape"),
-        (Normalize([1, 2], 1), IMAGE, "give a number, or one for each channel"),
+        (Normalize([1, 2], 1), IMAGE, "use a number, or one per channel"),
         (Clip(), IMAGE.astype(np.int32), r"Clip\(\): an image is uint8, float32 or float64; received int32"),
         (Clip(), IMAGE[..., :2], r"received shape \(9, 7, 2\)"),
         (Clip(), IMAGE[:0], r"is not empty; received shape \(0, 7, 3\)"),

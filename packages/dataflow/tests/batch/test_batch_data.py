@@ -133,7 +133,7 @@ def test_size_above_the_length():
 def test_columns_are_told_from_datapoints():
     columns = np.zeros((50, 4)), np.zeros(50)
     with pytest.raises(
-        ValueError, match=r"2 datapoints of a pass, .* give DataFromArrays\(\[images, labels\]"
+        ValueError, match=r"2 datapoints of a pass, .* use DataFromArrays\(\[images, labels\]"
     ):
         BatchData(columns, 32)
     with pytest.raises(ValueError, match=r"or remainder=True$"):
@@ -159,7 +159,7 @@ def mismatch(*datapoints, **arguments):
             [np.zeros((2, 3))],
             [np.zeros((3, 2))],
             "cannot batch: datapoint 3 of the pass has shape (3, 2) in component 0, and the batch began with "
-            "(2, 3); make them alike in a MapData below, or take use_list=True, which keeps lists",
+            "(2, 3); make them alike in a MapData below, or set use_list=True, which keeps lists",
         ),
         # Broadcasting must not hide a difference.
         ({"x": np.zeros((2, 3))}, {"x": np.zeros(3)}, "has shape (3,) in component 'x', and the batch began"),

@@ -115,7 +115,7 @@ def test_a_mask_and_a_unit_are_refused_by_name(make):
     message = refused(np.ma.array([1, 2]), masked, make)
     assert "cannot batch: datapoint 1 of the pass has a masked array in component 'x'" in message
     assert "MapDataComponent(ds, lambda x: x.filled(0), 'x')" in message
-    assert "has Metres, an array of its own class, in component 'x'" in refused(Metres([1.0]), make=make)
+    assert "has Metres, a subclass of numpy.ndarray, in component 'x'" in refused(Metres([1.0]), make=make)
     assert "has a masked array in component 'x'" in refused([masked, masked], make=make)
     assert "has Metres" in refused([Metres([1.0])], make=make)
     (batch,) = make([[np.ma.array([1, 2])], [np.ma.array([3, 4])]], 2)
@@ -129,7 +129,7 @@ def test_a_quantity_of_another_library_is_refused():
         def __array__(self, dtype=None, copy=None):
             return np.ones(2)
 
-    assert "has Quantity, an array of its own class, in component 'x'" in refused(Quantity())
+    assert "has Quantity, a subclass of numpy.ndarray, in component 'x'" in refused(Quantity())
 
 
 def test_a_masked_scalar_and_a_masked_record_are_refused():

@@ -114,5 +114,5 @@ def test_a_tensor_that_numpy_does_not_read_is_named_with_the_reason():
 
 
 def test_objects_are_refused():
-    with pytest.raises(BatchError, match="of which NumPy makes an array of objects"):
+    with pytest.raises(BatchError, match="which NumPy converts to an array of objects"):
         list(BatchData(DataFromList([[Tensor([object()])]]), 1))

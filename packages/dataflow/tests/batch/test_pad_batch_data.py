@@ -80,7 +80,7 @@ def test_an_array_that_is_filled_again_and_again():
             {"shapes": {0: [4]}},
             r"has shape \(5,\) in component 0, which is larger than the \(4,\)",
         ),
-        ([[np.zeros(5)]], {"shapes": {0: [4, 4]}}, "say one length for each axis"),
+        ([[np.zeros(5)]], {"shapes": {0: [4, 4]}}, "set one length for each axis"),
         (
             [[np.zeros(2)], [np.zeros(2, int)]],
             {},

@@ -143,7 +143,7 @@ def test_states_and_flows_that_do_not_fit():
     state = batched(0, 2, 3).state_dict()
     with pytest.raises(StateError, match=r"with its entry 'flow'; received \{'seed'"):
         refit(batched(0, 1, 1), {"seed": 0, "epoch": 0, "index": 0})
-    with pytest.raises(StateError, match="cannot be refitted: it is no BatchData"):
+    with pytest.raises(StateError, match="cannot be refitted: it is not a BatchData"):
         refit(FixedSizeData(batched(0, 1, 1), 3), state)
     with pytest.raises(StateError, match="has no BatchData at '0'"):
         refit(MapData(batched(0, 1, 1), list), state)

@@ -54,7 +54,7 @@ def numbers(flow):
 def test_a_file_is_written_in_another_format_and_back(folder, capsys, target, read):
     assert main(["convert", "points.jsonl", target]) == 0
     assert numbers(read(target)) == numbers(POINTS)
-    assert capsys.readouterr().out.startswith(f"{target}: 5 datapoints of lines of JSON as ")
+    assert capsys.readouterr().out.startswith(f"{target}: 5 datapoints of JSON Lines as ")
     if target != "a.jsonl":
         assert main(["convert", target, "back.jsonl"]) == 0
         assert numbers(JSONLSerializer.load("back.jsonl")) == numbers(POINTS)
@@ -68,7 +68,7 @@ def test_what_a_text_format_has_no_types_for_is_converted_if_asked(folder, capsy
     assert main(["convert", "--plain", "a.npz", "a.jsonl"]) == 0
     assert list(JSONLSerializer.load("a.jsonl")) == [[0.5, [0, 1]]]
     assert main(["convert", "--plain", "a.npz", "a.lmdb"]) == 2
-    assert "--plain is for CSV and lines of JSON; LMDB has types of its own" in capsys.readouterr().err
+    assert "--plain is for CSV and JSON Lines; LMDB has separate types" in capsys.readouterr().err
 
 
 def test_compressed_text_is_read(folder, capsys, monkeypatch):
@@ -79,7 +79,7 @@ def test_compressed_text_is_read(folder, capsys, monkeypatch):
     assert main(["convert", "a.csv.gz", "a.parquet"]) == 0
     assert list(ParquetData("a.parquet")) == [{"x": "0.5", "label": "1"}]
     assert main(["convert", "points.jsonl", "b.jsonl.gz"]) == 2
-    assert "files of compressed lines of JSON are read here, and not written" in capsys.readouterr().err
+    assert "files of compressed JSON Lines can be read, but not written" in capsys.readouterr().err
 
 
 def test_tar_files_take_samples(folder):
@@ -125,7 +125,7 @@ def test_a_damaged_file_of_ours_is_not_taken_for_arrays_of_others(folder, capsys
         (["convert", "none.jsonl", "a.csv"], "none.jsonl cannot be read: "),
         (["convert", "empty.jsonl", "a.csv"], "there are no datapoints"),
         (["inspect", "https://me:secret@host/a.xyz?key=secret"], "error: https://host/a.xyz: no format has"),
-        (["inspect", "bad.jsonl"], "bad.jsonl, record 0, at byte 0: the line is no JSON"),
+        (["inspect", "bad.jsonl"], "bad.jsonl, record 0, at byte 0: the line is not JSON"),
     ],
 )
 def test_errors_are_told_and_leave_nothing(folder, capsys, command, message):

@@ -52,7 +52,7 @@ def test_show_finds_the_state_inside_what_a_training_saved(tmp_path, capsys):
         "format 2",
         "  BatchData: batch_size 5, remainder False",
         "    DataFromList: length 20, shuffle True",
-        "seed of its own at 0: 4",
+        "separate seed at 0: 4",
         "mark at the top: [0, 1]",
     ]
 
@@ -89,8 +89,8 @@ def test_trace_of_a_number_and_of_what_follows_a_state(flow, tmp_path, capsys):
         (None, "cannot read .*: No such file"),
         (b"{", "is not JSON"),
         (b"\xff", "is not JSON"),
-        (b'{"epoch": 3}', "holds no state of a flow"),
-        (b"[1]", "holds no state of a flow"),
+        (b'{"epoch": 3}', "contains no state of a flow"),
+        (b"[1]", "contains no state of a flow"),
     ],
 )
 def test_files_without_a_state(content, message, tmp_path, capsys):

@@ -67,7 +67,11 @@ def test_damaged_edges_are_named(damage, data, tmp_path):
         write_edges(path, np.zeros((2, 320, 481), np.uint8))
     else:
         savemat(path, {"groundTruth": np.arange(3.0)})
-    message = {"cut": "is cut off", "size": r"found \(320, 481\)", "structure": "expected Boundaries of one"}
+    message = {
+        "cut": "is truncated",
+        "size": r"found \(320, 481\)",
+        "structure": "expected Boundaries of one",
+    }
     with pytest.raises(FormatError, match=rf"100075\.mat.*{message[damage]}"):
         list(BSDS500("train", dir=tmp_path))
 

@@ -71,7 +71,7 @@ def test_images(sets):
 def test_files_that_differ_from_the_list(sets, write_image):
     write_image(sets / "train" / "n00000003" / "n00000003_9.jpeg")
     with pytest.raises(
-        FormatError, match=r"train\.txt lists 3 files, and .*train has 1 more, n00000003/.*_9\.jpeg"
+        FormatError, match=r"train\.txt lists 3 files, but .*train has 1 more, n00000003/.*_9\.jpeg"
     ):
         files_of(sets, "train")
     (sets / "train" / "n00000003" / "n00000003_9.jpeg").unlink()
@@ -83,7 +83,7 @@ def test_files_that_differ_from_the_list(sets, write_image):
     with pytest.raises(DatasetError, match=r"the folder .*train/n00000001 is missing"):
         files_of(sets, "train")
     (sets / "meta" / "val.txt").write_text(f"{VAL[0][0]} 3\n{VAL[0][0]} 4\n")
-    with pytest.raises(FormatError, match=r"val\.txt lists 2 files, of which some are the same"):
+    with pytest.raises(FormatError, match=r"val\.txt lists 2 files, some of them twice"):
         files_of(sets, "val")
 
 

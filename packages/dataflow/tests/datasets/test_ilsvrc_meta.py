@@ -85,10 +85,10 @@ def test_the_mean_is_rgb(old, packed, meta):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (blob()[:-9], "is cut off or damaged: field 5 has 240 bytes, of which 231 are there"),
+        (blob()[:-9], "is truncated or damaged: field 5 has 240 bytes, but 231 are present"),
         (blob(BGR[:, :2, :0]), r"expected float32 of 3 channels, height and width; found 0 bytes"),
         (blob(np.zeros((4, 3, 2), "<f4")), r"found 96 bytes of shape \[4, 3, 2\]"),
-        (size(5, 3), "is cut off or damaged"),
+        (size(5, 3), "is truncated or damaged"),
         (b"", r"found 0 bytes of shape \[\]"),
     ],
     ids=["cut", "no pixels", "channels", "type", "empty"],
@@ -102,7 +102,7 @@ def test_a_damaged_mean_is_named(content, message, meta):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("synsets.txt", SYNSETS[:-11], "synsets.txt has 999 lines; expected 1000, one for each class"),
+        ("synsets.txt", SYNSETS[:-11], "synsets.txt has 999 lines; expected 1000, one per class"),
         ("synsets.txt", "", "synsets.txt is empty; http.* has it"),
         ("val.txt", "v1.JPEG 7\nv2.JPEG\n", "val.txt, line 2: received 'v2.JPEG'; the original's is text"),
         ("val.txt", "v1.JPEG 1000\n", "val.txt, line 1: received 'v1.JPEG 1000'"),
@@ -128,7 +128,7 @@ def test_the_archive_is_read_as_it_is(meta, tmp_path):
     with pytest.raises(FormatError, match=r"caffe_ilsvrc12\.tar\.gz has no val\.txt; is it the one of"):
         packed.get_image_list("val")
     archive.write_bytes(archive.read_bytes()[:1000])
-    with pytest.raises(FormatError, match=r"caffe_ilsvrc12\.tar\.gz is cut off or damaged"):
+    with pytest.raises(FormatError, match=r"caffe_ilsvrc12\.tar\.gz is truncated or damaged"):
         packed.get_synset_1000()
 
 
@@ -146,7 +146,7 @@ def test_the_layout_is_found(tmp_path):
     assert ILSVRCMeta.guess_dir_structure(tmp_path) == "original"
     (tmp_path / "n01440764").mkdir()
     assert ILSVRCMeta.guess_dir_structure(tmp_path) == "train"
-    with pytest.raises(DatasetError, match="nowhere is missing, or is no folder"):
+    with pytest.raises(DatasetError, match="nowhere is missing, or is not a folder"):
         ILSVRCMeta.guess_dir_structure(tmp_path / "nowhere")
 
 

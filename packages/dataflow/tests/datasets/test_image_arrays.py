@@ -53,11 +53,14 @@ def test_a_missing_file_is_downloaded(server, write_mnist, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (idx(np.zeros((2, 28, 28), np.uint8))[:-20], "images.*is cut off or damaged .*delete it"),
-        (idx(np.zeros((2, 28), np.uint8)), "is no IDX file of bytes with 3 axes: it begins with 00000802"),
-        (b"<html>not found</html>", "is cut off or damaged"),
-        (idx(np.zeros((9, 28, 28), np.uint8)), "has 7 labels, and there are 9 images"),
-        (b"", "is no IDX file"),
+        (idx(np.zeros((2, 28, 28), np.uint8))[:-20], "images.*is truncated or damaged .*delete it"),
+        (
+            idx(np.zeros((2, 28), np.uint8)),
+            "is not an IDX file of bytes with 3 axes: it begins with 00000802",
+        ),
+        (b"<html>not found</html>", "is truncated or damaged"),
+        (idx(np.zeros((9, 28, 28), np.uint8)), "has 7 labels, but there are 9 images"),
+        (b"", "is not an IDX file"),
     ],
     ids=["cut off", "two axes", "a page of the web", "more images than labels", "empty"],
 )
@@ -107,11 +110,11 @@ def test_photographs_of_a_hundred_classes(tmp_path):
 
 def test_a_damaged_archive_is_named(tmp_path):
     cifar10(tmp_path, **{"cifar-10-batches-bin/test_batch.bin": b"12"})
-    with pytest.raises(FormatError, match=r"test_batch.bin has 2 bytes, which is no multiple of 3073"):
+    with pytest.raises(FormatError, match=r"test_batch.bin has 2 bytes, which is not a multiple of 3073"):
         Cifar10("test", dir=tmp_path)
     path = tmp_path / "cifar-10-binary.tar.gz"
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(FormatError, match=r"binary.tar.gz is cut off or damaged"):
+    with pytest.raises(FormatError, match=r"binary.tar.gz is truncated or damaged"):
         Cifar10("test", dir=tmp_path)
 
 
@@ -150,7 +153,7 @@ def test_a_damaged_file_of_matlab_is_named(content, message, tmp_path):
     with pytest.raises(FormatError, match=message):
         SVHNDigit("test", dir=tmp_path)
     path.write_bytes(path.read_bytes()[:150])
-    with pytest.raises(FormatError, match=r"test_32x32.mat is cut off or damaged"):
+    with pytest.raises(FormatError, match=r"test_32x32.mat is truncated or damaged"):
         SVHNDigit("test", dir=tmp_path)
 
 

@@ -90,9 +90,9 @@ def test_an_image_that_is_gone_is_named(folder):
 
 
 def test_folders_that_are_none(tmp_path, folder):
-    with pytest.raises(DatasetError, match=r"nowhere is missing, or is no folder; give the folder that has"):
+    with pytest.raises(DatasetError, match=r"nowhere is missing, or is not a folder; pass a folder"):
         ImageFolder(tmp_path / "nowhere")
-    with pytest.raises(DatasetError, match=r"cat/deeper has no sub folder; expected one for each class"):
+    with pytest.raises(DatasetError, match=r"cat/deeper has no subfolder; expected one per class"):
         ImageFolder(folder / "cat" / "deeper")
     (folder / "dog").mkdir()
     with pytest.raises(DatasetError, match=r"dog has no image; remove the folder if it is no class"):

@@ -48,8 +48,8 @@ def test_images(tiny):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("wnids.txt", "n00000001\n", r"wnids\.txt has 1 lines, 1 of them different; expected 200"),
-        ("wnids.txt", "n00000001\n" * 200, r"has 200 lines, 1 of them different"),
+        ("wnids.txt", "n00000001\n", r"wnids\.txt has 1 lines, 1 of them distinct; expected 200"),
+        ("wnids.txt", "n00000001\n" * 200, r"has 200 lines, 1 of them distinct"),
         ("val/val_annotations.txt", "val_0.JPEG n00000200\n", r"annotations\.txt, line 1: received 1 fields"),
         ("val/val_annotations.txt", "val_0.JPEG\tn00000200\t0\t0\t9\t9\n", r"images has 2 more, val_1\.JPEG"),
         ("val/val_annotations.txt", "", r"val_annotations\.txt is empty; unpack http"),

@@ -208,7 +208,7 @@ def test_arguments_and_calls_out_of_turn():
         with pytest.raises(ArgumentError, match=text):
             envs.step(actions)
     envs.send([0, 1])
-    with pytest.raises(EnvCallError, match="2 environments are at a step"):
+    with pytest.raises(EnvCallError, match="2 environments have a step in progress"):
         envs.reset()
     with pytest.raises(EnvCallError, match=r"send\(\) was called twice"):
         envs.send([0, 1])

@@ -151,7 +151,7 @@ def test_a_state_of_an_earlier_release_is_continued_with_a_word(caplog):
     for name in ("digests", "environments", "observation_space"):
         del state[name]
     envs.load_state_dict(state)
-    assert "has no digest" in caplog.text and state_of(envs)["episodes"] == [0]
+    assert "without a digest" in caplog.text and state_of(envs)["episodes"] == [0]
     envs.close()
 
 

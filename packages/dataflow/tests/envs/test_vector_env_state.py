@@ -78,7 +78,9 @@ def test_states_and_arguments_that_do_not_fit():
     envs = vectorised()
     envs.reset(seed=1)
     state = VectorEnvState(envs).state_dict()
-    with pytest.raises(StateError, match=r"this state is of \['CartPoleVectorEnv'\], and was loaded into"):
+    with pytest.raises(
+        StateError, match=r"this state belongs to \['CartPoleVectorEnv'\], but was loaded into"
+    ):
         VectorEnvState(NormalizeReward(envs)).load_state_dict(state)
     with pytest.raises(StateError, match="an attribute 'old'"):
         VectorEnvState(envs).load_state_dict({**state, "envs": {"old": 1}})

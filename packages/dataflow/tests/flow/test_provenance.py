@@ -105,7 +105,7 @@ def test_the_text_shows_first_and_last_of_many():
 
 
 def test_streams_and_numbers_beyond_the_end_have_no_trace():
-    with pytest.raises(NotAddressableError, match="is a stream: where its datapoint 0 comes from"):
+    with pytest.raises(NotAddressableError, match="is a stream: the origin of its datapoint 0"):
         DataFromGenerator(lambda: iter([[1]])).trace(0)
     with pytest.raises(NotAddressableError):
         MapData(shuffled(), keep, rng=True, drops=True).trace(0)
@@ -139,7 +139,7 @@ class Squares(DataFlow):
 def test_a_datapoint_method_of_ones_own_is_not_guessed_at():
     trace = BatchData(Backwards(shuffled()), 2).trace(0)
     assert not trace.complete
-    assert "not known: Backwards has a datapoint() of its own and no origins()" in repr(trace)
+    assert "not known: Backwards has a custom datapoint() and no origins()" in repr(trace)
     assert Squares().trace(3).complete
     own = TracedBackwards(shuffled())
     assert [own.trace(4).origins[0].notes["member"]] == own.datapoint(0, 4)
@@ -151,7 +151,7 @@ def test_an_origin_is_right_below():
             return [Origin(shuffled(), 0)]
 
     with pytest.raises(
-        FlowDefinitionError, match=r"origins\(\) of Strange names DataFromList.*not right below"
+        FlowDefinitionError, match=r"origins\(\) of Strange names DataFromList.*not directly below"
     ):
         Strange(shuffled()).trace(0)
 
@@ -181,7 +181,7 @@ def test_a_stream_of_known_length_has_states_and_others_have_none():
     with pytest.raises(UnknownLengthError):
         stream.state_at(3)
     assert FixedSizeData(stream, 10).state_at(23)["epoch"] == 2
-    with pytest.raises(ArgumentError, match=r"state_at\(1\).*every pass is empty"):
+    with pytest.raises(ArgumentError, match=r"state_at\(1\).*passes are all empty"):
         DataFromList([]).state_at(1)
     assert DataFromList([]).state_at(0)["index"] == 0
     with pytest.raises(ArgumentError, match="n is an integer from 0 up"):

@@ -101,7 +101,7 @@ def test_a_long_replay_is_a_warning(kind, at_once, caplog):
     assert sum(counts) == (10 if kind == "joined" else 5)
     text = texts[0]
     assert "the first 1 took" in text
-    assert "live=True in DataFromGenerator or DataFromIterable, or live = True in a class" in text
+    assert "live=True in DataFromGenerator or DataFromIterable, or live = True in a custom class" in text
 
 
 @pytest.mark.parametrize("kind", STREAMS)

@@ -70,7 +70,7 @@ def test_put_gets_each_whole_datapoint():
 
 
 def test_nothing_to_repeat():
-    with pytest.raises(EmptyFlowError, match="DataFromGenerator gave no datapoint in a whole pass"):
+    with pytest.raises(EmptyFlowError, match="DataFromGenerator yielded no datapoint in a whole pass"):
         next(ArrayIterator(DataFromGenerator(lambda: iter(()))))
     assert list(ArrayIterator([], epochs=2)) == []
     resumed = ArrayIterator(FixedSizeData([[1]], 1))

@@ -112,7 +112,7 @@ def test_damaged_files_are_made_again(damage, tmp_path, caplog):
         index.write_bytes(content[: len(content) // 2] if damage == "index cut off" else b"")
     made = []
     assert list(CacheData(source(made=made), storage=DiskCache(tmp_path))) == expected
-    assert "the cache is made again" in caplog.text
+    assert "rebuilding the cache" in caplog.text
     assert len(made) == 20
     assert filled(tmp_path) == expected
 
@@ -124,14 +124,12 @@ def test_damaged_records_are_made_anew(cut, tmp_path, caplog):
     content = data.read_bytes()
     data.write_bytes(content[:-10] if cut else b"x" + content[1:])
     assert filled(tmp_path) == expected
-    assert f"datapoint {19 if cut else 0} is damaged, and made again" in caplog.text
+    assert f"datapoint {19 if cut else 0} is damaged; making it again" in caplog.text
 
 
 def test_the_directory_of_another_flow_is_refused(tmp_path):
     filled(tmp_path)
-    with pytest.raises(
-        CacheError, match=r"holds the cache of another flow or seed: .*Take another directory"
-    ):
+    with pytest.raises(CacheError, match=r"holds the cache of another flow or seed: .*Use another directory"):
         list(CacheData(source(21), storage=DiskCache(tmp_path)))
     other_seed = CacheData(source(), storage=DiskCache(tmp_path))
     other_seed.ds.seed(3)
@@ -199,7 +197,7 @@ def test_files_of_a_user_are_refused_and_stay_as_they_are(tmp_path, name, link):
         (cache / name).symlink_to(own)
     else:
         own.rename(cache / name)
-    with pytest.raises(CacheError, match=f"has '{name}', which no cache has made"):
+    with pytest.raises(CacheError, match=f"contains '{name}', which no cache has made"):
         filled(cache)
     assert [path.name for path in cache.iterdir()] == [name]
     assert (cache / name).read_bytes() == b"\x80\x05 a user's own"
@@ -213,7 +211,7 @@ def test_links_in_the_directory_of_a_cache_are_not_followed(tmp_path, link):
     (cache / "index").unlink()
     (cache / link).unlink(missing_ok=True)
     (cache / link).symlink_to(own)
-    with pytest.raises(CacheError, match=f"has '{link}'"):
+    with pytest.raises(CacheError, match=f"contains '{link}'"):
         filled(cache)
     assert own.read_bytes() == b"a user's own"
 

@@ -56,5 +56,5 @@ def test_a_predicate_that_cannot_be_called():
 def test_none_is_refused_where_the_predicate_keeps_it():
     flow = DataFromList([1, None], shuffle=False)
     assert list(FilterData(flow, lambda dp: dp is not None)) == [1]
-    with pytest.raises(ArgumentTypeError, match="FilterData received the datapoint None and is to keep it"):
+    with pytest.raises(ArgumentTypeError, match="FilterData received the datapoint None and kept it"):
         list(FilterData(flow, lambda dp: True))

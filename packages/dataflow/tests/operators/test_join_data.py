@@ -115,6 +115,6 @@ def test_the_length_is_unknown_if_that_of_one_flow_is():
 
 def test_a_drop_that_nothing_had_announced():
     flow = JoinData([source(), MapData(source(), lambda dp: dp if dp[0] != 3 else None)])
-    with pytest.raises(NotAddressableError, match="was dropped, and nothing had said that it drops any"):
+    with pytest.raises(NotAddressableError, match="was dropped without a declaration"):
         [flow.datapoint(0, index) for index in range(12)]
     assert len(list(flow)) == 11

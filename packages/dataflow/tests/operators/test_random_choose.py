@@ -91,7 +91,7 @@ def test_the_length_is_unknown():
 @pytest.mark.parametrize(
     ("flows", "message"),
     [
-        ([(source(), 0.5), (source(), 0.6)], "probabilities from 0 up with the sum 1; .* sum is 1.1"),
+        ([(source(), 0.5), (source(), 0.6)], "probabilities from 0 up with the sum 1; .* the sum 1.1"),
         ([(source(), -1.0), (source(), 2.0)], "probabilities from 0 up"),
         ([(source(), float("nan")), (source(), 1.0)], "probabilities from 0 up"),
         ([(source(), 0.5), source()], "flows alone, or .* pairs alone; received 1 pairs among 2"),

@@ -137,9 +137,9 @@ def test_bad_num(num):
 
 
 def test_repeating_nothing_forever_is_an_error():
-    with pytest.raises(EmptyFlowError, match="repeats DataFromList, which gave no datapoint in its epoch 0"):
+    with pytest.raises(EmptyFlowError, match="repeats DataFromList, which yielded no datapoint in epoch 0"):
         next(iter(RepeatedData([], -1)))
-    with pytest.raises(EmptyFlowError, match="which gave no datapoint"):
+    with pytest.raises(EmptyFlowError, match="which yielded no datapoint"):
         next(iter(FixedSizeData(DataFromGenerator(lambda: iter([])), 2)))
     assert list(RepeatedData([], 2)) == []
 

@@ -173,7 +173,7 @@ def test_a_step_that_cannot_be_is_refused_and_leaves_nothing(change, error, text
 
 
 def test_environments_are_different():
-    with pytest.raises(ArgumentError, match=r"environments are different numbers; received \[1, 1\]"):
+    with pytest.raises(ArgumentError, match=r"environments are distinct numbers; received \[1, 1\]"):
         memory().add(np.zeros((2, 2)), [0, 0], [0.0, 0.0], [False] * 2, [False] * 2, np.zeros((2, 2)), [1, 1])
 
 
@@ -293,10 +293,10 @@ def test_states_of_other_memories_are_refused(tmp_path):
         memory(sampling=PrioritizedSampling(seed=1)).load_state_dict(state, tmp_path / "one")
     with pytest.raises(StateError, match="received no directory"):
         memory().load_state_dict(state)
-    with pytest.raises(StateError, match="a state is what state_dict"):
+    with pytest.raises(StateError, match="a state is the result of state_dict"):
         memory().load_state_dict({})
     walk(buffer, 1, episode=1)
-    with pytest.raises(StateError, match="take both at one moment"):
+    with pytest.raises(StateError, match="save both at the same time"):
         memory().load_state_dict(buffer.state_dict(), tmp_path / "one")
     memory().load_state_dict(memory().state_dict())
 

@@ -154,7 +154,7 @@ def test_a_step_that_cannot_be_is_refused(change, error, text):
 
 def test_calls_in_another_order_are_refused():
     buffer = rollout()
-    with pytest.raises(ArgumentError, match=r"finish\(\) comes after 6 steps; received 0"):
+    with pytest.raises(ArgumentError, match=r"finish\(\) needs 6 steps; received 0"):
         buffer.finish([0.0, 0.0])
     buffer = filled()
     with pytest.raises(ArgumentError, match="a rollout has 6 steps; received another"):
@@ -199,11 +199,11 @@ def test_states_of_other_rollouts_are_refused(tmp_path):
     buffer = filled()
     state = buffer.state_dict()
     buffer.link_into(tmp_path)
-    with pytest.raises(StateError, match="not of such a rollout"):
+    with pytest.raises(StateError, match="does not belong to such a rollout"):
         rollout(steps=7).load_state_dict(state, tmp_path)
     with pytest.raises(StateError, match="received no directory"):
         rollout().load_state_dict(state)
-    with pytest.raises(StateError, match="take both at one moment"):
+    with pytest.raises(StateError, match="save both at the same time"):
         rollout().load_state_dict(rollout().state_dict(), tmp_path)
     (tmp_path / "reward.bin").unlink()
     with pytest.raises(SegmentError, match=r"reward\.bin"):

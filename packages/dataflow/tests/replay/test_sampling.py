@@ -178,7 +178,7 @@ class Broken:
         ("termination", "the discount of 1 steps"),
         ("episode", r"a transition leads from"),
         ("priorities", "priorities that are NaN is not refused"),
-        ("resume", "a memory that goes on from a state"),
+        ("resume", "a memory restored from a state"),
     ],
 )
 def test_the_kit_finds_broken_promises(promise, text):

@@ -56,7 +56,7 @@ def test_no_memory_works_where_a_saved_one_lies(tmp_path, where, reach):
         shutil.copytree(saved, place)
     else:
         place = saved
-    with pytest.raises(ArgumentError, match=r"where a saved one lies \(memory\.json\).*load_state_dict"):
+    with pytest.raises(ArgumentError, match=r"which contains a saved one \(memory\.json\).*load_state_dict"):
         replay(place)
     memory.close()
     assert contents(saved) == before
@@ -68,7 +68,7 @@ def test_no_memory_works_where_a_saved_one_lies(tmp_path, where, reach):
 
 def test_no_memory_works_where_a_saved_rollout_lies(tmp_path):
     collected().link_into(tmp_path / "saved")
-    with pytest.raises(ArgumentError, match="where a saved one lies"):
+    with pytest.raises(ArgumentError, match="which contains a saved one"):
         replay(tmp_path / "saved")
 
 
@@ -79,7 +79,9 @@ def test_nothing_is_saved_where_a_memory_is_at_work_or_saved(tmp_path, make):
     before = contents(tmp_path / "saved")
     for name in ("saved", "other", "own"):
         if (tmp_path / name).exists():
-            with pytest.raises(ArgumentError, match=f"one without files of a memory; received .*{name}"):
+            with pytest.raises(
+                ArgumentError, match=f"directory must not have files of a memory; received .*{name}"
+            ):
                 memory.link_into(tmp_path / name)
     assert contents(tmp_path / "saved") == before
     other.close()
@@ -88,7 +90,7 @@ def test_nothing_is_saved_where_a_memory_is_at_work_or_saved(tmp_path, make):
 @pytest.mark.parametrize("name", ["segment-00000000.bin", "segment-00000007.bin"])
 def test_files_that_no_memory_has_left_are_refused(tmp_path, name):
     (tmp_path / name).write_bytes(b"a user's own")
-    with pytest.raises(ArgumentError, match=f"has '{name}', and no memory has left it there"):
+    with pytest.raises(ArgumentError, match=f"has '{name}', a file not made by a memory"):
         replay(tmp_path)
     assert contents(tmp_path) == {name: b"a user's own"}
 
@@ -161,9 +163,9 @@ def test_the_directory_of_another_memory_or_rollout_is_refused(tmp_path):
     frames, yes = np.arange(ROWS, dtype=np.int32), np.ones(ROWS, bool)
     other.add(frames, frames, frames, yes, ~yes, frames + 1)
     other.link_into(tmp_path / "memory")
-    with pytest.raises(StateError, match="is of another memory"):
+    with pytest.raises(StateError, match="belongs to another memory"):
         replay().load_state_dict(memory.state_dict(), tmp_path / "memory")
     wider = RolloutBuffer(((), "f8"), ((), "i8"), steps=2, environments=3, seed=1)
     wider.link_into(tmp_path / "rollout")
-    with pytest.raises(StateError, match="is of another rollout"):
+    with pytest.raises(StateError, match="belongs to another rollout"):
         rollout().load_state_dict(rollout().state_dict(), tmp_path / "rollout")

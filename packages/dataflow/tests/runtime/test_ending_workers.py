@@ -195,7 +195,7 @@ def test_a_datapoint_that_takes_too_long_is_named(make):
 def test_a_datapoint_that_takes_too_long_is_left_out(make, caplog):
     flow = make(slow_at(3, 20), timeout=0.3, on_error="skip")
     assert [number for (number,) in flow] == [n for n in range(30) if n not in {3, 20}]
-    assert any("left out 2 datapoints" in message for message in caplog.messages)
+    assert any("skipped 2 datapoints" in message for message in caplog.messages)
     flow.close()
 
 

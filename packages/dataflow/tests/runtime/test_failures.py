@@ -159,7 +159,7 @@ def test_skipping_leaves_out_what_fails_and_counts_it(make, caplog):
     flow = make(numbers(30), fail_at(3, 4, 29), on_error="skip")
     assert list(flow) == [[number] for number in range(30) if number not in (3, 4, 29)]
     (message,) = caplog.messages
-    assert "left out 3 datapoints" in message and "datapoint 3: KeyError: 'no 3'" in message
+    assert "skipped 3 datapoints" in message and "datapoint 3: KeyError: 'no 3'" in message
     with pytest.raises(UnknownLengthError, match="FixedSizeData"):
         len(flow)
 
@@ -198,7 +198,7 @@ def test_retries_are_counted(caplog):
     flow = MultiThreadMapData(numbers(9), 1, flaky, on_error="retry")
     assert list(flow) == [[number] for number in range(9)]
     (message,) = (message for message in caplog.messages if "tried" in message)
-    assert message.startswith("MultiThreadMapData(") and "flaky) tried 3 times again in this pass" in message
+    assert message.startswith("MultiThreadMapData(") and "flaky) retried 3 times in this pass" in message
 
 
 def test_policies_that_cannot_work_are_refused():
@@ -264,9 +264,9 @@ def test_a_worker_that_hangs_is_named(caplog):
 
 def test_a_worker_that_exits_by_itself():
     flow = forked(MapData(numbers(3), lambda dp: sys.exit(3)), 1)
-    assert "exit code 3" in str(read_until_error(flow)[1])
+    assert "exited with code 3" in str(read_until_error(flow)[1])
     flow = forked(MapData(numbers(3), lambda dp: os._exit(4)), 1)
-    assert "exit code 4" in str(read_until_error(flow)[1])
+    assert "exited with code 4" in str(read_until_error(flow)[1])
 
 
 def test_what_fails_at_the_start_is_the_users_error():

@@ -117,7 +117,7 @@ def test_a_runner_is_closed_while_workers_of_another_have_copies_of_its_connecti
     for runner in runners:
         list(runner)
     for runner in runners:
-        assert ends(runner) == ["ended by itself with exit code 0"] * 2
+        assert ends(runner) == ["exited with code 0"] * 2
 
 
 def test_a_runner_is_closed_while_a_process_of_the_user_has_copies_of_its_connections():
@@ -130,7 +130,7 @@ def test_a_runner_is_closed_while_a_process_of_the_user_has_copies_of_its_connec
         os.read(reading, 1)
         os._exit(0)
     try:
-        assert ends(runner) == ["ended by itself with exit code 0"] * 2
+        assert ends(runner) == ["exited with code 0"] * 2
     finally:
         os.close(writing)
         os.close(reading)

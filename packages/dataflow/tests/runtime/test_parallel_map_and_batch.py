@@ -125,7 +125,7 @@ def test_retries_and_skips(caplog):
 
     flow = MultiProcessMapAndBatchData(stream(20), 1, flaky, 4, on_error="retry", start_method="fork")
     assert [row for (rows,) in flow for row in rows] == list(range(20))
-    assert "tried 4 times again" in caplog.messages[-1]
+    assert "retried 4 times" in caplog.messages[-1]
     flow = MultiProcessMapAndBatchData(
         DataFromGenerator(lambda: iter([[1], [0], [2], [4]])),
         1,
@@ -135,7 +135,7 @@ def test_retries_and_skips(caplog):
         start_method="fork",
     )
     assert [rows.tolist() for (rows,) in flow] == [[8, 4, 2]]
-    assert "left out 1 datapoints" in caplog.messages[-1]
+    assert "skipped 1 datapoints" in caplog.messages[-1]
 
 
 def test_read_only_views_on_request():

@@ -70,7 +70,7 @@ def test_without_the_extra(monkeypatch):
 @pytest.mark.slow
 def test_without_a_cluster():
     pytest.importorskip("ray")
-    with pytest.raises(ClusterError, match=r"connected to none; call ray.init\(\)"):
+    with pytest.raises(ClusterError, match=r"not connected to one; call ray.init\(\)"):
         next(iter(RayRunner([1, 2], 2)))
 
 
@@ -118,7 +118,7 @@ def test_a_killed_actor_changes_nothing(cluster, caplog):
             found.append(number)
             last = process
     assert found == expected
-    assert "on Ray is lost, and another one does its work again" in caplog.text
+    assert "on Ray is lost; another one repeats its work" in caplog.text
     assert killed != os.getpid() and last != killed
 
 

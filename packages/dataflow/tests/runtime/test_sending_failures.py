@@ -92,7 +92,7 @@ def test_what_cannot_be_sent_is_left_out(make, caplog):
     flow = make(at(23, Unsendable(KeyError)), on_error="skip")
     expected = [[number] for number in range(40) if number != 23]
     assert list(flow) == expected and list(flow) == expected
-    assert sum("left out 1 datapoints" in message for message in caplog.messages) == 2
+    assert sum("skipped 1 datapoints" in message for message in caplog.messages) == 2
     flow.close()
 
 

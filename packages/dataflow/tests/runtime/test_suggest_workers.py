@@ -167,7 +167,7 @@ def test_auto_is_decided_when_the_workers_start(monkeypatch):
 
 def test_a_message_does_not_decide(monkeypatch):
     monkeypatch.delattr("towerpack_dataflow.runtime._parallel_flow.autotune")
-    with pytest.raises(UnknownLengthError, match=r"MultiProcessRunner\(auto\) leaves out what fails"):
+    with pytest.raises(UnknownLengthError, match=r"MultiProcessRunner\(auto\) skips datapoints that fail"):
         len(MultiProcessRunner(MapData(range(100), float), "auto", on_error="skip"))
 
 

@@ -209,7 +209,7 @@ def test_skipping_and_retrying_need_no_order_in_a_map(caplog):
 
     flow = MultiThreadMapData(addressable(100), 3, fail, ordered=False, on_error="skip")
     assert sorted(flow) == [[number] for number in range(100) if number % 10 != 3]
-    assert "left out 10 datapoints" in caplog.messages[-1]
+    assert "skipped 10 datapoints" in caplog.messages[-1]
 
 
 def test_an_error_comes_with_its_type_and_the_rest_is_not_lost():

@@ -120,7 +120,7 @@ def test_a_worker_that_other_code_has_waited_for():
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
     with pytest.raises(
-        WorkerDiedError, match="nothing is known about how: other code of this process waited"
+        WorkerDiedError, match="with an unknown exit status: other code in this process waited"
     ):
         list(iterator)
 

@@ -27,7 +27,7 @@ def test_other_things_are_refused(wrong):
 
 
 def test_a_function_is_told_from_what_it_makes():
-    with pytest.raises(ArgumentTypeError, match=r"received function\. .* write DataFromGenerator\(it\)$"):
+    with pytest.raises(ArgumentTypeError, match=r"received function\. .* use DataFromGenerator\(it\)$"):
         MapData(lambda: iter([[1]]), list)
 
 

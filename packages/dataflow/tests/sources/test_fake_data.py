@@ -52,5 +52,5 @@ def test_bad_arguments(arguments, message):
 
 
 def test_an_unknown_dtype():
-    with pytest.raises(ArgumentTypeError, match="dtype is one that NumPy knows, such as 'float32'"):
+    with pytest.raises(ArgumentTypeError, match="dtype is the name of a NumPy dtype, such as 'float32'"):
         FakeData([[2]], dtype="float33")

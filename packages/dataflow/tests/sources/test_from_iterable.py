@@ -35,13 +35,9 @@ def test_conformance(name):
 
 
 def test_iterable_takes_what_can_be_iterated():
-    with pytest.raises(
-        ArgumentTypeError, match="DataFromIterable takes something to iterate over; received int"
-    ):
+    with pytest.raises(ArgumentTypeError, match="DataFromIterable takes an iterable; received int"):
         DataFromIterable(5)
-    with pytest.raises(
-        ArgumentTypeError, match="DataFromGenerator takes something to iterate over; received int"
-    ):
+    with pytest.raises(ArgumentTypeError, match="DataFromGenerator takes an iterable; received int"):
         DataFromGenerator(5)
     with pytest.raises(ArgumentTypeError, match="DataFromList is a flow already"):
         DataFromIterable(DataFromList([]))
@@ -50,7 +46,7 @@ def test_iterable_takes_what_can_be_iterated():
 def test_lengths():
     assert len(DataFromIterable({1, 2})) == 2
     for flow in (DataFromGenerator(numbers), DataFromIterable(iter([1]))):
-        with pytest.raises(TypeError, match="has no length, since what it iterates over has none"):
+        with pytest.raises(TypeError, match="has no length, since its iterable has none"):
             len(flow)
 
 
@@ -58,7 +54,8 @@ def test_a_generator_object_gives_one_pass_and_then_an_error():
     flow = DataFromGenerator(numbers())
     assert len(list(flow)) == 7
     with pytest.raises(
-        ExhaustedError, match="holds a generator, which can be read once, and 7 datapoints of epoch 0 are out"
+        ExhaustedError,
+        match="holds a generator, which can be read once, and 7 datapoints of epoch 0 were read",
     ) as caught:
         list(flow)
     assert isinstance(caught.value, RuntimeError)
@@ -88,5 +85,5 @@ def test_a_function_that_returns_an_exhausted_generator():
     generator = numbers()
     flow = DataFromGenerator(lambda: generator)
     assert len(list(flow)) == 7
-    with pytest.raises(ExhaustedError, match="returned a generator that is exhausted already"):
+    with pytest.raises(ExhaustedError, match="returned a generator that is already exhausted"):
         list(flow)

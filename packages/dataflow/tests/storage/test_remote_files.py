@@ -81,9 +81,7 @@ def test_an_index_of_another_tar_of_the_same_size_serves_nothing_wrong(store, tm
         assert path.stat().st_size == size
         upload_tar(store, path, index=False)
         try:
-            assert (
-                list(TarData(url)) == samples and "is of another version, or of another file" in caplog.text
-            )
+            assert list(TarData(url)) == samples and "is outdated, or has another version" in caplog.text
         except FormatError as error:
             assert "sample 0: '0.a' is not where the index says" in str(error)
     assert index_tar(path) == 9 and list(TarData(upload_tar(store, path, index=True))) == samples
@@ -206,7 +204,7 @@ def test_a_library_gets_a_whole_copy(store, tmp_path):
     assert path.endswith("/data.bin") and Path(path).read_bytes() == CONTENT
     before = os.stat(path).st_ino
     assert local_path(URL, UrlCache(tmp_path)) == path and os.stat(path).st_ino == before
-    with pytest.raises(StorageError, match=r"has 3000000 bytes, and the cache in .* may have 5000"):
+    with pytest.raises(StorageError, match=r"has 3000000 bytes, and the limit of the cache in .* is 5000"):
         local_path(URL, UrlCache(tmp_path / "small", max_bytes=5000))
 
 

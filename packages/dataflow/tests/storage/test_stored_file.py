@@ -44,7 +44,7 @@ def test_reading_beyond_the_end_is_an_error(tmp_path_factory, offset, size):
     path.write_bytes(bytes(range(256)))
     with open_url(path) as file:
         if offset < 0 or size < 0 or offset + size > 256:
-            with pytest.raises(FormatError, match=r"fixed.bin has 256 bytes, and bytes .* cut off"):
+            with pytest.raises(FormatError, match=r"fixed.bin has 256 bytes, but bytes .* truncated"):
                 file.read(offset, size)
         else:
             assert file.read(offset, size) == bytes(range(256))[offset : offset + size]
@@ -65,7 +65,7 @@ def test_a_file_that_is_cut_is_an_error_and_no_signal(path):
     path.write_bytes(bytes(100_000))
     with open_url(path) as file:
         os.truncate(path, 10)
-        with pytest.raises(StorageError, match="was cut to 10 bytes while it was being read"):
+        with pytest.raises(StorageError, match="was truncated to 10 bytes while it was being read"):
             file.read(0, 100_000)
 
 

@@ -44,7 +44,9 @@ def everything_in(folder):
 def test_a_folder_of_other_files_is_refused_and_stays_as_it_is(tmp_path, name):
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_bytes(b"a user's own")
-    with pytest.raises(CacheError, match=rf"{tmp_path} is to be the folder .* has .*TOWERPACK_CACHE"):
+    with pytest.raises(
+        CacheError, match=rf"{tmp_path} is not a folder of a UrlCache: it contains .*TOWERPACK_CACHE"
+    ):
         UrlCache(tmp_path, max_bytes=1)
     assert everything_in(tmp_path) == {name: b"a user's own"}
 
@@ -107,7 +109,7 @@ def test_a_folder_that_cannot_be_made_makes_reads_slower_alone(tmp_path, caplog,
     cache = UrlCache(folder)
     assert read_all(cache) and read_all(cache)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert re.search(f"The cache in {folder} cannot be written to .* files are read from", caplog.text)
+    assert re.search(f"The cache in {folder} cannot be written to .* files are read remotely", caplog.text)
     with pytest.raises(StorageError, match=rf"{URL} cannot be copied into the cache in {folder}"):
         local_path(URL, cache)
 

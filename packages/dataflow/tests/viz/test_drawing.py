@@ -55,11 +55,11 @@ def test_words_stay_inside_the_image(position):
         (lambda: draw_boxes(BLACK, [0, 0, 1, 1]), r"received shape \(4,\)"),
         (lambda: draw_boxes(BLACK, [[0, 0, 1, 1], [5, 0, 1, 1]]), r"boxes\[1\] is \[5.0, 0.0, 1.0, 1.0\]"),
         (lambda: draw_boxes(BLACK, [[0, 0, 1, np.nan]]), r"boxes\[0\] is"),
-        (lambda: draw_boxes(BLACK, [[0, 0, 1, 1]], []), "there are 1 boxes, and 0 labels"),
+        (lambda: draw_boxes(BLACK, [[0, 0, 1, 1]], []), "there are 1 boxes, but 0 labels"),
         (lambda: draw_text(BLACK, (1, np.inf), "a"), "position is a pair of numbers"),
         (lambda: draw_text(np.zeros(3), (1, 1), "a"), "draw_text takes images of shape"),
         (lambda: intensity_to_rgb(np.zeros(3)), r"received shape \(3,\)"),
-        (lambda: intensity_to_rgb(np.array([[0, np.nan]])), "1 values that are no numbers"),
+        (lambda: intensity_to_rgb(np.array([[0, np.nan]])), "1 values that are NaN"),
         (lambda: intensity_to_rgb(BLACK, "no such"), "colormap='no such'"),
     ],
 )
@@ -107,7 +107,7 @@ def test_the_images_of_a_flow_become_files(tmp_path):
     bright = [[np.full((1, 2), 200, np.uint8)]]
     (path,) = dump_dataflow_images(bright, tmp_path / "bright", index=0, scale=2, batched=False)
     assert cv2.imread(path)[0, 0, 0] == 255
-    with pytest.raises(ComponentError, match="index=2: the flow's datapoints have no such component"):
+    with pytest.raises(ComponentError, match="index=2: the datapoints of the flow have no such component"):
         dump_dataflow_images(flow, tmp_path, index=2, batched=False)
 
 

@@ -53,7 +53,7 @@ def test_a_grid_is_written_in_rgb(tmp_path):
     [
         (([], 1, 1), "takes 1 to 1 images .*received 0"),
         ((np.zeros((3, 2, 2)), 1, 2), "received 3. gen_stack_patches makes several"),
-        (([np.zeros((2, 2)), np.zeros((2, 3))], 1, 2), r"received \[\(2, 2\), \(2, 3\)\]. Give pad=True"),
+        (([np.zeros((2, 2)), np.zeros((2, 3))], 1, 2), r"received \[\(2, 2\), \(2, 3\)\]. Set pad=True"),
         (
             ([np.zeros((2, 2, 2))], 1, 1),
             r"\[height, width, 1, 3 or 4\], of numbers; received shape \(2, 2, 2\)",
@@ -74,7 +74,7 @@ def test_wrong_arguments_are_refused(arguments, message):
 
 @pytest.mark.parametrize("name", ["grid", "grid.txt", "grid.png.zip"])
 def test_an_unknown_suffix_is_refused_and_leaves_no_file(name, tmp_path):
-    with pytest.raises(ArgumentError, match="expected the suffix of a picture's format"):
+    with pytest.raises(ArgumentError, match="expected the extension of an image format"):
         save_grid(np.zeros((1, 2, 2)), tmp_path / name)
     assert not list(tmp_path.iterdir())
 

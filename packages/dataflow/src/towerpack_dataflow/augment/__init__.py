@@ -1,4 +1,4 @@
-"""Augmentation of images, and of the coordinates, boxes and masks that belong to them; files of images."""
+"""Augmentation of images with their coordinates, boxes and masks; image files."""
 
 from ._augmentor import ImageAugmentor, PhotometricAugmentor
 from ._augmentor_list import AugmentorList, LazyTransform

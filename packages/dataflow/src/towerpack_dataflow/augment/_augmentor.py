@@ -1,4 +1,4 @@
-"""`ImageAugmentor`: a random choice of transforms; `PhotometricAugmentor`: one of functions of pixels."""
+"""`ImageAugmentor`: chooses a transform at random; `PhotometricAugmentor`: changes pixel values."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["ImageAugmentor", "PhotometricAugmentor"]
 class ImageAugmentor:
     """Chooses a transform for an image; subclass it with `get_transform`.
 
-    All chance is in `get_transform`, by `self.rng`. In a flow, that is a `RandomState` of the datapoint's own
-    random numbers, from seed, epoch and index; elsewhere it is one of the augmentor's own, unless
-    `drawing_from` gives another.
+    All randomness is in `get_transform`, through `self.rng`. In a flow, that is a `RandomState` with the
+    random numbers of the datapoint, from seed, epoch and index; elsewhere it belongs to the augmentor, unless
+    `drawing_from` sets another.
 
-    Images are uint8 from 0 to 255, or float32 or float64 from 0 to 255, of shape [height, width] or
-    [height, width, 1, 3 or 4]. Float images of other ranges are taken by whatever moves pixels; what changes
-    values computes and clips as from 0 to 255.
+    Images are uint8 from 0 to 255, or float32 or float64 from 0 to 255, of shape [height, width] or [height,
+    width, 1, 3 or 4]. Augmentors that move pixels accept float images of other ranges; those that change
+    values compute and clip from 0 to 255.
 
     Attributes:
         rng: a `numpy.random.RandomState`.
@@ -44,17 +44,17 @@ class ImageAugmentor:
     _own_rng: tuple[int, np.random.RandomState] | None = None
 
     def __init__(self) -> None:
-        """Makes an augmentor without attributes."""
+        """Creates an augmentor without attributes."""
 
     def _init(self, params: dict[str, Any] | None = None) -> None:
-        """Sets attributes, given as `locals()` of a constructor, or one by one in a dict."""
+        """Sets attributes, from `locals()` of a constructor, or from a dict."""
         for name, value in (params or {}).items():
             if name != "self" and not name.startswith("_"):
                 setattr(self, name, value)
 
     @property
     def rng(self) -> np.random.RandomState:
-        """The random numbers to use now."""
+        """The current random numbers."""
         active = active_rng()
         if active is not None:
             return active
@@ -68,13 +68,13 @@ class ImageAugmentor:
         self._own_rng = (os.getpid(), rng)
 
     def reset_state(self) -> None:
-        """Forgets random numbers of its own and of its members. Flows need no such call."""
+        """Drops the random numbers of this augmentor and its members. Flows do not need this call."""
         self._own_rng = None
         for each in self._members():
             each.reset_state()
 
     def _members(self) -> Sequence[ImageAugmentor]:
-        """Returns the augmentors that this one applies."""
+        """Returns the augmentors applied by this one."""
         return ()
 
     def _rand_range(self, low: float = 1.0, high: float | None = None, size: Any = None) -> Any:
@@ -82,7 +82,7 @@ class ImageAugmentor:
         return self.rng.uniform(0 if high is None else low, low if high is None else high, size)
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the transform to apply, chosen at random for this image.
+        """Returns the transform to apply, chosen randomly for this image.
 
         Raises:
             FlowDefinitionError: the subclass does not define it.
@@ -105,10 +105,10 @@ class ImageAugmentor:
         )
 
     def augment(self, img: Array) -> Array:
-        """Returns the image, changed by a transform that is chosen for it.
+        """Returns the image, changed by a transform chosen for it.
 
         Raises:
-            ImageError: the augmentor cannot take such an image.
+            ImageError: the augmentor rejects the image.
         """
         return self.get_transform(check_finite(self, check_image(self, img))).apply_image(img)
 
@@ -122,14 +122,14 @@ class ImageAugmentor:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy draws numbers of its own."""
+        """Leaves out the random numbers; a copy draws different ones."""
         return {name: value for name, value in vars(self).items() if name != "_own_rng"}
 
 
 class PhotometricAugmentor(ImageAugmentor):
-    """Changes values of pixels alone; subclass it with `_augment(img, params)`.
+    """Changes only pixel values; subclass it with `_augment(img, params)`.
 
-    `_get_augment_params(img)` draws what `_augment` is then given.
+    `_get_augment_params(img)` draws the parameters of `_augment`.
 
     Example:
         >>> class Dim(PhotometricAugmentor):
@@ -142,14 +142,14 @@ class PhotometricAugmentor(ImageAugmentor):
     """
 
     def _get_augment_params(self, img: Array) -> Any:
-        """Returns what is chosen at random."""
+        """Returns the random parameters."""
         return None
 
     def _augment(self, img: Array, params: Any) -> Array:
-        """Returns the changed image, which is another array."""
+        """Returns the changed image, as another array."""
         raise FlowDefinitionError(f"{type(self).__name__} defines no _augment(self, img, params)")
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the transform to apply, chosen at random for this image."""
+        """Returns the transform to apply, chosen randomly for this image."""
         params = self._get_augment_params(img)
         return PhotometricTransform(lambda image: self._augment(image, params), self)

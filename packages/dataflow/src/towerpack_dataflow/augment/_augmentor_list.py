@@ -1,4 +1,4 @@
-"""`AugmentorList`: augmentors one after another; `LazyTransform`: one chosen when its image is there."""
+"""`AugmentorList`: applies augmentors in order; `LazyTransform`: a transform chosen for its first image."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["AugmentorList", "LazyTransform", "augmentor", "chosen_transform", "i
 
 @final
 class LazyTransform(Transform):
-    """A transform that is chosen for the first image it is applied to, and then stays.
+    """A transform chosen for the first image and kept afterwards.
 
     Args:
-        get_transform: chooses it, given an image.
-        rng: the random numbers that it is chosen with.
+        get_transform: chooses it for an image.
+        rng: the random numbers for the choice.
     """
 
     def __init__(
         self, get_transform: Callable[[Array], Transform], rng: np.random.RandomState | None = None
     ) -> None:
-        """Chooses nothing yet."""
+        """Stores the arguments; chooses nothing."""
         self._get_transform = get_transform
         self._rng = rng
         self._chosen: Transform | None = None
 
     def apply_image(self, img: Array) -> Array:
-        """Returns the changed image; chooses the transform first if none was."""
+        """Returns the changed image; chooses the transform first if necessary."""
         if self._chosen is None:
             self._chosen = _drawn(self._get_transform, img, self._rng)
         return self._chosen.apply_image(img)
@@ -72,13 +72,13 @@ class LazyTransform(Transform):
 
 @final
 class AugmentorList(ImageAugmentor):
-    """Applies augmentors in order; each sees the image as those before it have changed it.
+    """Applies augmentors in order; each receives the image changed by the previous ones.
 
     Args:
         augmentors: the augmentors.
 
     Raises:
-        ArgumentTypeError: one is no `ImageAugmentor`.
+        ArgumentTypeError: a member is not an `ImageAugmentor`.
 
     Example:
         >>> from towerpack_dataflow.augment import CenterCrop, Clip
@@ -88,7 +88,7 @@ class AugmentorList(ImageAugmentor):
     """
 
     def __init__(self, augmentors: Sequence[ImageAugmentor]) -> None:
-        """Keeps the augmentors."""
+        """Stores the augmentors."""
         if not isinstance(augmentors, (list, tuple)):
             raise ArgumentTypeError(f"augmentors is a list of augmentors; received {augmentors!r}")
         self.augmentors = [augmentor(f"augmentors[{n}]", each) for n, each in enumerate(augmentors)]
@@ -97,7 +97,7 @@ class AugmentorList(ImageAugmentor):
         return self.augmentors
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the transforms; the first is chosen now, the others when the image reaches them."""
+        """Returns the transforms; the first is chosen now, the others when they receive the image."""
         return in_turn(self.augmentors, img, self.rng)
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class AugmentorList(ImageAugmentor):
 
 
 def in_turn(augmentors: Sequence[ImageAugmentor], img: Array, rng: np.random.RandomState) -> Transform:
-    """Returns transforms of augmentors one after another, all of which draw from `rng`."""
+    """Returns the transforms of augmentors in order, all drawn from `rng`."""
     transforms: list[Transform] = []
     for number, each in enumerate(augmentors):
         if number == 0:
@@ -118,11 +118,11 @@ def in_turn(augmentors: Sequence[ImageAugmentor], img: Array, rng: np.random.Ran
 
 
 def chosen_transform(each: ImageAugmentor, img: Array) -> Transform:
-    """Returns the transform of an augmentor for an image, both of which are checked.
+    """Returns the transform of an augmentor for an image; checks both.
 
     Raises:
-        ImageError: the augmentor cannot take such an image.
-        ArgumentTypeError: `get_transform` has returned something else than a transform.
+        ImageError: the augmentor rejects the image.
+        ArgumentTypeError: `get_transform` has returned an object of another type.
     """
     transform = each.get_transform(check_image(each, img))
     if not isinstance(transform, Transform):
@@ -131,20 +131,20 @@ def chosen_transform(each: ImageAugmentor, img: Array) -> Transform:
 
 
 def augmentor(name: str, value: Any) -> ImageAugmentor:
-    """Returns an augmentor.
+    """Returns `value` if it is an augmentor.
 
     Raises:
-        ArgumentTypeError: `value` is none.
+        ArgumentTypeError: `value` is not an augmentor.
     """
     if not isinstance(value, ImageAugmentor):
         raise ArgumentTypeError(
-            f"{name} is an ImageAugmentor; received {value!r}. MapImage makes one of a function"
+            f"{name} is an ImageAugmentor; received {value!r}. MapImage converts a function"
         )
     return value
 
 
 def _drawn(choose: Callable[[Array], Transform], img: Array, rng: np.random.RandomState | None) -> Transform:
-    """Returns what is chosen by random numbers of `rng`, or by those at hand if it is None."""
+    """Returns the transform chosen with random numbers of `rng`, or with the current ones if it is None."""
     if rng is None or rng is active_rng():
         return choose(img)
     with drawing_from(rng):

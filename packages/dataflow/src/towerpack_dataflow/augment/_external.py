@@ -1,4 +1,4 @@
-"""Random functions and transforms of other libraries as augmentors."""
+"""Adapters for random functions and transforms of other libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._transform import Transform, TransformFactory
 
 __all__ = ["Albumentations", "RandomMapImage"]
 
-_OPENCV_BYTES = 2  # of the integers that OpenCV moves in each version
+_OPENCV_BYTES = 2  # of the integers that every version of OpenCV can move
 
 
 @final
@@ -23,8 +23,8 @@ class RandomMapImage(ImageAugmentor):
     """Changes images by a function with random numbers.
 
     Args:
-        func: called with an image and a `numpy.random.RandomState`; returns another image. Augmentors that it
-            calls draw from the same numbers.
+        func: called with an image and a `numpy.random.RandomState`; returns another image. Augmentors called
+            in it draw from the same numbers.
 
     Raises:
         ArgumentTypeError: `func` cannot be called.
@@ -35,13 +35,13 @@ class RandomMapImage(ImageAugmentor):
     """
 
     def __init__(self, func: Callable[[Any, np.random.RandomState], Any]) -> None:
-        """Keeps the function."""
+        """Stores the function."""
         if not callable(func):
             raise ArgumentTypeError(f"func is a function of an image and random numbers; received {func!r}")
         self.func = func
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the function with numbers of its own, the same each time that it is applied."""
+        """Returns the function with separate random numbers, the same at each application."""
         seed = int(self.rng.randint(2**31))
 
         def apply_image(image: Array) -> Array:
@@ -55,24 +55,24 @@ class RandomMapImage(ImageAugmentor):
 
 @final
 class Albumentations(ImageAugmentor):
-    """Changes images and masks by a transform that takes `image=` and returns a dict, as Albumentations do.
+    """Changes images and masks by a transform in the style of Albumentations: takes `image=`, returns a dict.
 
     Args:
-        augmentor: such a transform. If it has `set_random_seed`, it is seeded from `self.rng`, so that its
-            results belong to the datapoint as all others do.
+        augmentor: the transform. If it has `set_random_seed`, it is seeded from `self.rng`, so that its
+            results are determined by the datapoint like all others.
 
     Raises:
         ArgumentTypeError: `augmentor` cannot be called.
     """
 
     def __init__(self, augmentor: Callable[..., Any]) -> None:
-        """Keeps the transform."""
+        """Stores the transform."""
         if not callable(augmentor):
             raise ArgumentTypeError(f"augmentor is called with image=...; received {augmentor!r}")
         self.augmentor = augmentor
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the transform with a seed of its own."""
+        """Returns the transform with a separate seed."""
         seed = int(self.rng.randint(2**31))
         return TransformFactory(
             self,
@@ -81,15 +81,15 @@ class Albumentations(ImageAugmentor):
         )
 
     def _moved(self, before: Array, mask: Array) -> Array:
-        """Returns a mask whose dtype and labels are those before, or a filling value for each channel."""
+        """Returns a mask that keeps its dtype and labels, except for one filling value per channel."""
         fills = before.shape[2] if before.ndim == 3 else 1
         exact = mask.dtype == before.dtype
         if exact and before.dtype.itemsize > _OPENCV_BYTES:
             exact = len(np.setdiff1d(mask, before)) <= fills
         if not exact:
             raise ImageError(
-                f"{self!r}: labels of {before.dtype} came back as others, of {mask.dtype}; give masks of "
-                "uint8 or uint16, which OpenCV moves exactly"
+                f"{self!r}: labels of {before.dtype} were returned with other values, as {mask.dtype}; use "
+                "masks of uint8 or uint16, which OpenCV moves exactly"
             )
         return mask
 

@@ -1,4 +1,4 @@
-"""Checks of images and of what belongs to them, whose errors name who takes them; results as images were."""
+"""Checks of images and annotations, with errors that name the checking component; conversion of results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def opencv() -> Any:
     """Returns OpenCV, version 4 or 5.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: OpenCV is not installed.
     """
     with extra("image", "this augmentation of images"):
         import cv2
@@ -48,21 +48,21 @@ def opencv() -> Any:
 
 
 def check_image(where: object, image: Any) -> Array:
-    """Returns `image` if its dtype and shape are those that augmentors take; looks at no values.
+    """Returns `image` if augmentors accept its dtype and shape; does not check its values.
 
     Args:
-        where: an augmentor or a component, for the message.
+        where: an augmentor or a component named in the message.
         image: uint8, float32 or float64; shape [height, width] or [height, width, 1, 3 or 4].
 
     Raises:
-        ImageError: it is no such image.
+        ImageError: `image` is not such an image.
     """
     if not isinstance(image, np.ndarray):
         raise ImageError(f"{where}: an image is a NumPy array; received {type(image).__name__}")
     check_unmasked(where, image)
     if image.dtype not in _DTYPES:
         raise ImageError(
-            f"{where}: an image is uint8, float32 or float64; received {image.dtype}. Convert it before"
+            f"{where}: an image is uint8, float32 or float64; received {image.dtype}. Convert it first"
         )
     if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] not in {1, 3, 4}) or not image.size:
         raise ImageError(
@@ -73,7 +73,7 @@ def check_image(where: object, image: Any) -> Array:
 
 
 def check_fill(where: object, name: str, value: Any, image: Array) -> None:
-    """Refuses a filling value that an image of uint8 does not hold; NumPy keeps its last eight bits.
+    """Rejects a filling value that uint8 cannot represent; NumPy would keep its last eight bits.
 
     Raises:
         ImageError: the value, or that of a channel, is below 0 or above 255.
@@ -84,32 +84,31 @@ def check_fill(where: object, name: str, value: Any, image: Array) -> None:
 
 
 def check_unmasked(where: object, array: Array) -> None:
-    """Refuses masked values: OpenCV and most functions of NumPy take the values below the mask.
+    """Rejects masked values: OpenCV and most functions of NumPy would use the values under the mask.
 
     Raises:
-        ImageError: `array` is a masked array in which something is masked.
+        ImageError: `array` is a masked array with masked values.
     """
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
         raise ImageError(
-            f"{where}: received a masked array, and augmentation drops masks; fill it first, by x.filled(0)"
+            f"{where}: received a masked array, but augmentation drops masks; fill it first, by x.filled(0)"
         )
 
 
 def check_finite(where: object, image: Array) -> Array:
-    """Returns an image without NaN and infinity.
+    """Returns the image if it has no NaN and no infinity.
 
     Raises:
-        ImageError: it has some.
+        ImageError: it has NaN or infinity.
     """
-    # A sum is several times faster than isfinite(); it may overflow, though, so that it only raises a
-    # suspicion.
+    # A sum is several times faster than isfinite(); but it may overflow, so it only raises a suspicion.
     if image.dtype != np.uint8 and not math.isfinite(image.sum()) and not np.isfinite(image).all():
         raise ImageError(f"{where}: an image has finite values; received NaN or infinity")
     return image
 
 
 def colour(where: object, image: Array) -> Array:
-    """Returns an image of three channels.
+    """Returns the image if it has three channels.
 
     Raises:
         ImageError: it has another number of channels.
@@ -120,24 +119,24 @@ def colour(where: object, image: Array) -> Array:
 
 
 def check_range(where: object, image: Array) -> Array:
-    """Returns an image whose values lie from 0 to 255.
+    """Returns the image if its values are from 0 to 255.
 
     Raises:
-        ImageError: some lie outside.
+        ImageError: some values are outside.
     """
     if image.dtype != np.uint8 and (image.min() < 0 or image.max() > 255):
         raise ImageError(
             f"{where}: takes values from 0 to 255; received values from {image.min():g} to {image.max():g}. "
-            "Put it before a normalisation, or clip before"
+            "Put it before a normalisation, or clip first"
         )
     return image
 
 
 def check_coords(coords: Any) -> Array:
-    """Returns coordinates: floats of shape [number, 2], each row x and y in pixels from the top left corner.
+    """Returns valid coordinates: floats, shape [number, 2], rows of x and y in pixels from the top left.
 
     Raises:
-        ImageError: they are something else.
+        ImageError: `coords` has another dtype, shape or value.
     """
     if (
         not isinstance(coords, np.ndarray)
@@ -155,10 +154,10 @@ def check_coords(coords: Any) -> Array:
 
 
 def check_boxes(boxes: Any, image: Array) -> Array:
-    """Returns boxes: floats of shape [number, 4], rows of x0, y0, x1, y1 in pixels, inside `image`.
+    """Returns valid boxes: floats of shape [number, 4], rows of x0, y0, x1, y1 in pixels, inside `image`.
 
     Raises:
-        ImageError: they are something else.
+        ImageError: `boxes` has another dtype or shape, or is outside.
     """
     if not isinstance(boxes, np.ndarray) or boxes.ndim != 2 or boxes.shape[1] != 4 or boxes.dtype.kind != "f":
         raise ImageError(
@@ -172,51 +171,51 @@ def check_boxes(boxes: Any, image: Array) -> Array:
         row = int(np.argmin(inside))
         raise ImageError(
             f"boxes lie inside their image, which has width {width} and height {height}; received "
-            f"box {row}: {boxes[row].tolist()}. Clip them before, and leave out those that are empty then"
+            f"box {row}: {boxes[row].tolist()}. Clip them first, and drop empty ones"
         )
     return boxes
 
 
 def with_channels(result: Array, image: Array) -> Array:
-    """Returns what OpenCV has made of `image`, with the axis of one channel that OpenCV leaves out."""
+    """Returns a result of OpenCV for `image`, with the axis of one channel that OpenCV drops."""
     return result[:, :, None] if image.ndim == 3 and result.ndim == 2 else result
 
 
 def by_opencv(
     where: object, function: Callable[..., Any], img: Array, *arguments: Any, **options: Any
 ) -> Array:
-    """Returns an image as a function of OpenCV changes it, with its dtype and its axes.
+    """Returns an image changed by a function of OpenCV, with the same dtype and axes.
 
     Args:
-        where: a transform or an augmentor, for the message.
+        where: a transform or an augmentor, named in the message.
         function: a function of OpenCV.
         img: its first argument.
-        arguments: the other arguments.
-        options: the arguments by name.
+        arguments: further positional arguments.
+        options: keyword arguments.
 
     Raises:
-        ImageError: OpenCV refuses such an image, or would convert it.
+        ImageError: OpenCV rejects the image, or would convert it.
     """
     try:
         result = function(img, *arguments, **options)
     except opencv().error as error:
         reason = getattr(error, "err", None) or error
         raise ImageError(
-            f"{where!r}: OpenCV takes no image of shape {img.shape} of {img.dtype} here: {reason}"
+            f"{where!r}: OpenCV does not accept an image of shape {img.shape} of {img.dtype} here: {reason}"
         ) from error
     if result.dtype != img.dtype:  # int64 as int32
         raise ImageError(
             f"{where!r}: OpenCV would convert an image of {img.dtype} to {result.dtype}. "
-            "Convert it before, or apply_mask() to it, which moves values of any dtype"
+            "Convert it first, or use apply_mask(), which moves values of any dtype"
         )
     return with_channels(result, img)
 
 
 def shape_pair(name: str, value: Any) -> tuple[int, int]:
-    """Returns height and width, given as two integers or as one.
+    """Returns height and width, from two integers or one.
 
     Raises:
-        ArgumentError: `value` is neither.
+        ArgumentError: `value` is neither of these.
     """
     pair = (value, value) if isinstance(value, (int, np.integer)) else tuple(value) if _lists(value) else ()
     if len(pair) != 2 or not all(isinstance(n, (int, np.integer)) and n > 0 for n in pair):
@@ -228,7 +227,7 @@ def interval(name: str, value: Any, least: float = -math.inf, most: float = math
     """Returns the two ends of an interval.
 
     Raises:
-        ArgumentError: `value` is no pair of numbers in order, or an end lies outside of `least` and `most`.
+        ArgumentError: `value` is not an ordered pair of numbers, or an end is outside `least` to `most`.
     """
     pair = tuple(value) if _lists(value) else ()
     numbers = len(pair) == 2 and all(isinstance(n, (int, float, np.number)) for n in pair)
@@ -242,7 +241,7 @@ def fraction(name: str, value: Any) -> float:
     """Returns a probability or a share.
 
     Raises:
-        ArgumentError: `value` is no number from 0 to 1.
+        ArgumentError: `value` is not a number from 0 to 1.
     """
     if not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
         raise ArgumentError(f"{name} is a number from 0 to 1; received {value!r}")
@@ -250,11 +249,11 @@ def fraction(name: str, value: Any) -> float:
 
 
 def as_before(result: Array, dtype: np.dtype[Any], clip: bool) -> Array:
-    """Returns values in another dtype; fractions are cut off, not rounded.
+    """Returns values in another dtype; truncates fractions.
 
     Args:
-        result: float, a new array, which is changed.
-        dtype: of the image before.
+        result: a new float array, which is overwritten.
+        dtype: dtype of the original image.
         clip: whether values below 0 and above 255 are clipped; those of uint8 always are.
     """
     if clip or dtype == np.uint8:

@@ -1,4 +1,4 @@
-"""Augmentors over others: chosen, left out or ordered at random; and functions as augmentors."""
+"""Augmentors that choose, skip or order others at random; and functions as augmentors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class MapImage(ImageAugmentor):
 
     Args:
         func: a function of an image, which returns another.
-        coord_func: a function of coordinates, shape [number, 2]; without one, coordinates are refused.
+        coord_func: a function of coordinates, shape [number, 2]; without one, coordinates are rejected.
 
     Raises:
-        ArgumentTypeError: one is no function.
+        ArgumentTypeError: an argument is not a function.
 
     Example:
         >>> import numpy as np
@@ -41,7 +41,7 @@ class MapImage(ImageAugmentor):
     """
 
     def __init__(self, func: Callable[[Any], Any], coord_func: Callable[[Any], Any] | None = None) -> None:
-        """Keeps the functions."""
+        """Stores the functions."""
         if not callable(func) or not (coord_func is None or callable(coord_func)):
             raise ArgumentTypeError(f"MapImage takes functions; received {func!r} and {coord_func!r}")
         self.func, self.coord_func = func, coord_func
@@ -58,22 +58,22 @@ class RandomApplyAug(ImageAugmentor):
 
     Args:
         aug: the augmentor.
-        prob: share of the images.
+        prob: probability for each image.
 
     Raises:
         ArgumentError: `prob` is not from 0 to 1.
-        ArgumentTypeError: `aug` is no augmentor.
+        ArgumentTypeError: `aug` is not an augmentor.
     """
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
-        """Keeps the augmentor."""
+        """Stores the arguments."""
         self.aug, self.prob = augmentor("aug", aug), fraction("prob", prob)
 
     def _members(self) -> Sequence[ImageAugmentor]:
         return (self.aug,)
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the augmentor's transform, or one that changes nothing."""
+        """Returns the transform of the augmentor, or an identity."""
         return chosen_transform(self.aug, img) if self.rng.uniform() < self.prob else NoOpTransform()
 
 
@@ -85,12 +85,12 @@ class RandomChooseAug(ImageAugmentor):
         aug_lists: augmentors, or pairs of an augmentor and its probability.
 
     Raises:
-        ArgumentError: there are none, or the probabilities do not sum to 1.
-        ArgumentTypeError: one is no augmentor.
+        ArgumentError: `aug_lists` is empty, or the probabilities do not sum to 1.
+        ArgumentTypeError: a member is not an augmentor.
     """
 
     def __init__(self, aug_lists: Sequence[Any]) -> None:
-        """Keeps the augmentors."""
+        """Stores the augmentors."""
         even = 1 / max(1, len(aug_lists))
         pairs = [each if isinstance(each, (tuple, list)) else (each, even) for each in aug_lists]
         if not pairs or abs(sum(prob for _, prob in pairs) - 1) > 1e-6:
@@ -111,23 +111,23 @@ class RandomChooseAug(ImageAugmentor):
 
 @final
 class RandomOrderAug(ImageAugmentor):
-    """Applies augmentors in random order; each sees the image as those before it have changed it.
+    """Applies augmentors in random order; each receives the image changed by the previous ones.
 
     Args:
         aug_lists: the augmentors.
 
     Raises:
-        ArgumentTypeError: one is no augmentor.
+        ArgumentTypeError: a member is not an augmentor.
     """
 
     def __init__(self, aug_lists: Sequence[ImageAugmentor]) -> None:
-        """Keeps the augmentors."""
+        """Stores the augmentors."""
         self.aug_lists = [augmentor("aug_lists", each) for each in aug_lists]
 
     def _members(self) -> Sequence[ImageAugmentor]:
         return self.aug_lists
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the transforms, in the order drawn."""
+        """Returns the transforms, in random order."""
         order = self.rng.permutation(len(self.aug_lists))
         return in_turn([self.aug_lists[place] for place in order], img, self.rng)

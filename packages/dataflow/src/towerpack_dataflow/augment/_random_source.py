@@ -1,4 +1,4 @@
-"""Where augmentors take random numbers from: the datapoint's own generator, while a flow makes it."""
+"""The random numbers of augmentors: the generator of the current datapoint in a flow."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ACTIVE: ContextVar[np.random.RandomState | None] = ContextVar("towerpack_augmen
 
 @contextmanager
 def drawing_from(rng: np.random.Generator | np.random.RandomState) -> Iterator[np.random.RandomState]:
-    """Makes `self.rng` of all augmentors the given one, in this thread and in this block.
+    """Sets `self.rng` of all augmentors, in this thread and in this block.
 
-    The flows of this package do so for each datapoint. A function of one's own that calls augmentors does it
-    with the generator that `MapData(..., rng=True)` gives it; its results are then the same in any process.
+    The flows of this package do so for each datapoint. A custom function that calls augmentors uses it with
+    the generator from `MapData(..., rng=True)`; its results are then the same in any process.
 
     Args:
-        rng: a generator, of which augmentors see a `RandomState` over the same bits, or a `RandomState`.
+        rng: a generator, passed to augmentors as a `RandomState` over the same bits; or a `RandomState`.
 
     Example:
         >>> from towerpack_dataflow.augment import RandomCrop
@@ -40,5 +40,5 @@ def drawing_from(rng: np.random.Generator | np.random.RandomState) -> Iterator[n
 
 
 def active_rng() -> np.random.RandomState | None:
-    """Returns what `drawing_from` has set in this thread, or None."""
+    """Returns the random numbers set by `drawing_from` in this thread, or None."""
     return _ACTIVE.get()

@@ -1,4 +1,4 @@
-"""`Transform`: a change of an image without any chance in it, and of all that goes with the image."""
+"""`Transform`: a deterministic change of an image and its annotations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["NoOpTransform", "PhotometricTransform", "Transform", "TransformFacto
 
 
 class Transform:
-    """Changes images, coordinates, boxes and masks without chance; subclass it with `apply_image` at least.
+    """Changes images, coordinates, boxes and masks deterministically; subclasses define `apply_image`.
 
     Coordinates are in pixels from the top left corner of the image, so that the centre of the first pixel is
     (0.5, 0.5). Nothing is changed in place. A result may be a view of the argument.
@@ -38,7 +38,7 @@ class Transform:
         raise _unsupported(self, "apply_image")
 
     def apply_coords(self, coords: Array) -> Array:
-        """Returns where points of the image lie in the changed one.
+        """Returns the positions of points in the changed image.
 
         Args:
             coords: float, shape [number, 2], rows of x and y.
@@ -49,7 +49,7 @@ class Transform:
         raise _unsupported(self, "apply_coords")
 
     def apply_boxes(self, boxes: Array) -> Array:
-        """Returns the smallest boxes around the changed corners of boxes; they may lie outside of the image.
+        """Returns the smallest boxes around the changed corners of boxes; they may lie outside the image.
 
         Args:
             boxes: float, shape [number, 4], rows of x0, y0, x1, y1.
@@ -61,7 +61,7 @@ class Transform:
         return np.concatenate([corners.min(axis=1), corners.max(axis=1)], axis=1)
 
     def apply_mask(self, mask: Array) -> Array:
-        """Returns the changed map of labels: values are moved, never mixed.
+        """Returns the changed label map: values are moved, never mixed.
 
         Args:
             mask: integers or booleans, shape [height, width] or [height, width, channels].
@@ -72,7 +72,7 @@ class Transform:
         raise _unsupported(self, "apply_mask")
 
     def __getattr__(self, name: str) -> Any:
-        """Returns a method that raises, for any other `apply_...`."""
+        """Returns a method that raises for any other `apply_...`."""
         if not name.startswith("apply_"):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
@@ -89,50 +89,50 @@ class Transform:
 
 @final
 class NoOpTransform(Transform):
-    """Changes nothing, whatever it is applied to."""
+    """Changes nothing."""
 
     def __getattribute__(self, name: str) -> Any:
-        """Returns the identity for each `apply_...`."""
+        """Returns the identity function for each `apply_...`."""
         return _same if name.startswith("apply_") else super().__getattribute__(name)
 
 
 @final
 class PhotometricTransform(Transform):
-    """Changes values of pixels; whatever else belongs to the image stays as it is.
+    """Changes only pixel values; coordinates, boxes and masks are unchanged.
 
     Args:
         func: a function of an image.
-        name: shown by `repr()`, a name or the augmentor.
+        name: a name or the augmentor, shown by `repr()`.
     """
 
     def __init__(self, func: Callable[[Array], Array], name: object = None) -> None:
-        """Keeps the function."""
+        """Stores the function."""
         self._func = func
         self.name = name
 
     def apply_image(self, img: Array) -> Array:
-        """Returns what the function makes of the image."""
+        """Returns the result of the function for the image."""
         return self._func(img)
 
     def apply_coords(self, coords: Array) -> Array:
-        """Returns the coordinates as they are."""
+        """Returns the coordinates unchanged."""
         return coords
 
     def apply_boxes(self, boxes: Array) -> Array:
-        """Returns the boxes as they are."""
+        """Returns the boxes unchanged."""
         return boxes
 
     def apply_mask(self, mask: Array) -> Array:
-        """Returns the mask as it is."""
+        """Returns the mask unchanged."""
         return mask
 
 
 @final
 class TransformFactory(Transform):
-    """A transform made of functions.
+    """A transform built from functions.
 
     Args:
-        name: shown by `repr()`, a name or the augmentor.
+        name: a name or the augmentor, shown by `repr()`.
         functions: `apply_image=...`, `apply_coords=...`, or any other `apply_...=`.
 
     Raises:
@@ -144,7 +144,7 @@ class TransformFactory(Transform):
     """
 
     def __init__(self, name: object = None, **functions: Callable[..., Any]) -> None:
-        """Takes the functions as methods."""
+        """Stores the functions as methods."""
         for method, function in functions.items():
             if not method.startswith("apply_") or not callable(function):
                 raise ArgumentError(
@@ -160,50 +160,50 @@ class TransformFactory(Transform):
 
 @final
 class TransformList(Transform):
-    """Transforms that are applied one after another; `+` joins lists.
+    """A sequence of transforms; `+` joins lists.
 
     Args:
         tfms: the transforms, in order.
 
     Raises:
-        ArgumentTypeError: one is no `Transform`.
+        ArgumentTypeError: a member is not a `Transform`.
     """
 
     def __init__(self, tfms: Iterable[Transform]) -> None:
-        """Keeps the transforms."""
+        """Stores the transforms."""
         self.tfms = list(tfms)
         for transform in self.tfms:
             if not isinstance(transform, Transform):
                 raise ArgumentTypeError(f"TransformList takes transforms; received {transform!r}")
 
     def apply_image(self, img: Array) -> Array:
-        """Returns the image, changed by all."""
+        """Returns the image, changed by all transforms."""
         return np.asarray(self._apply("apply_image", img))
 
     def apply_coords(self, coords: Array) -> Array:
-        """Returns the coordinates, changed by all."""
+        """Returns the coordinates, changed by all transforms."""
         return np.asarray(self._apply("apply_coords", coords))
 
     def apply_boxes(self, boxes: Array) -> Array:
-        """Returns the boxes, changed by all."""
+        """Returns the boxes, changed by all transforms."""
         return np.asarray(self._apply("apply_boxes", boxes))
 
     def apply_mask(self, mask: Array) -> Array:
-        """Returns the mask, changed by all."""
+        """Returns the mask, changed by all transforms."""
         return np.asarray(self._apply("apply_mask", mask))
 
     def __getattr__(self, name: str) -> Any:
-        """Returns any other `apply_...` of all."""
+        """Returns any other `apply_...` of all transforms."""
         if not name.startswith("apply_"):
             raise AttributeError(f"TransformList has no attribute {name!r}")
         return lambda value: self._apply(name, value)
 
     def __add__(self, other: Transform) -> TransformList:
-        """Returns the list of these transforms, and then another one or those of another list."""
+        """Returns these transforms followed by another transform or list."""
         return TransformList([*self.tfms, *(other.tfms if isinstance(other, TransformList) else [other])])
 
     def __len__(self) -> int:
-        """Returns how many transforms there are."""
+        """Returns the number of transforms."""
         return len(self.tfms)
 
     def __getitem__(self, index: int) -> Transform:
@@ -222,6 +222,6 @@ def _same(value: Any) -> Any:
 
 def _unsupported(transform: Transform, method: str) -> UnsupportedTransformError:
     return UnsupportedTransformError(
-        f"{transform!r} has no {method}: define it in the transform, or leave the augmentor out where "
+        f"{transform!r} has no {method}: define it in the transform, or remove the augmentor where "
         "this is needed"
     )

@@ -1,4 +1,4 @@
-"""Batches: several datapoints as one, in memory that is used again."""
+"""Batches: stacks datapoints, in reusable memory."""
 
 from ._batch_allocator import BatchAllocator, Rows, noop
 from ._batch_data import BatchData

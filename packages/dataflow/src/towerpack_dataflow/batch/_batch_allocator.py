@@ -1,4 +1,4 @@
-"""`BatchAllocator`: the memory that batches are built in."""
+"""`BatchAllocator`: allocates the memory of batches."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ __all__ = ["BatchAllocator", "Rows", "noop"]
 
 
 def noop() -> None:
-    """Does nothing: the default of a callback."""
+    """Does nothing; the default callback."""
 
 
 class Rows(Protocol):
-    """An array, or an object that takes rows in an array's place."""
+    """An array, or an object that accepts rows like an array."""
 
     def __setitem__(self, row: int, value: Any, /) -> None:
-        """Takes a row."""
+        """Stores a row."""
 
 
 class BatchAllocator:
-    """Allocates the memory of batches: here, new memory for each.
+    """Allocates memory for batches; this class allocates new memory for each batch.
 
-    `BufferPool` uses memory again, and the runtime's workers give parts of shared memory.
+    `BufferPool` reuses memory, and the runtime's workers allocate in shared memory.
     """
 
     def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
-        """Returns the arrays of one batch: one for each shape and dtype, with arbitrary contents."""
+        """Returns the arrays of one batch: one per shape and dtype, with arbitrary contents."""
         return [np.empty(shape, dtype) for shape, dtype in fields]
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """Returns what to assign the rows of such an array to, in order, and what to call after the last."""
+        """Returns a target to assign the rows of `buffer` to in order, and a function to call at the end."""
         return buffer, noop

@@ -30,29 +30,30 @@ _NOT_COPIED = frozenset({"_memory", "_read_only"})
 class BatchData(ProxyDataFlow):
     """Stacks the datapoints of the flow below, component by component.
 
-    The batch has the datapoints' own type (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
+    The batch has the type of the datapoints (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
     Python's `bool` becomes bool, `int` int32, `float` float32, `complex` complex64 in each batch; strings and
     bytes become object arrays. A list or tuple of numbers as a component becomes an array of int64 or
-    float64; make it an array in a map below to have another dtype. Nothing is converted to make datapoints
-    fit together.
+    float64; for another dtype, convert it to an array in a map below. Nothing is converted to make datapoints
+    match.
 
-    Floats of Python are rounded to float32, as literals like 0.1 are. A number that would change otherwise is
-    refused: an integer beyond int32, a float above 2**24 that float32 does not hold. So are masked arrays in
-    which something is masked, and arrays of a class that adds a unit or other attributes. A map below gives
-    such a component its type: `MapDataComponent(ds, numpy.int64, "id")`.
+    Python floats are rounded to float32, as literals like 0.1 are. A number that would change in another way
+    is rejected: an integer beyond int32, a float above 2**24 that float32 does not represent. So are masked
+        arrays
+    with masked values, and arrays of a class that adds a unit or other attributes. A map below can set the
+    type of such a component: `MapDataComponent(ds, numpy.int64, "id")`.
 
-    Large batches are built in the memory of earlier ones, once no view of those exists.
+    Large batches reuse the memory of earlier ones once no view of those exists.
 
     Args:
         ds: the flow below.
         batch_size: datapoints in a batch.
-        remainder: whether a last, smaller batch is given, or its datapoints are left out.
-        use_list: whether each component stays a list of the values, unstacked; for values of varying shape.
+        remainder: whether the last, smaller batch is yielded or dropped.
+        use_list: whether each component is a list of unstacked values; for values of varying shape.
 
     Raises:
         ArgumentError: `batch_size` is not an integer above 0, or is larger than `ds` without `remainder`.
         ArgumentTypeError: a switch is not a boolean.
-        BatchError: datapoints do not stack; raised while iterating.
+        BatchError: datapoints cannot be stacked; raised while iterating.
 
     Example:
         >>> flow = BatchData([[1, 0.5], [2, 1.5], [3, 2.5]], 2, remainder=True)
@@ -60,13 +61,13 @@ class BatchData(ProxyDataFlow):
         [[1, 2], [3]]
     """
 
-    # The source of memory for batches. A runtime that has memory for them sets this before it iterates.
+    # The source of memory for batches. A runtime with its own memory sets this before iterating.
     _memory: BatchAllocator | None = None
     _read_only = False
     _holds = ("ds",)
 
     def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
-        """Checks the size against the length of `ds`, if that is known."""
+        """Checks the size against the length of `ds`, if it is known."""
         super().__init__(ds)
         self._batch_size = checked_batch_size(self.ds, batch_size, remainder)
         self._remainder = remainder
@@ -74,15 +75,15 @@ class BatchData(ProxyDataFlow):
 
     @staticmethod
     def aggregate_batch(datapoints: Sequence[Any], use_list: bool = False) -> Any:
-        """Returns one batch of some datapoints, as a `BatchData` makes it.
+        """Returns the batch that `BatchData` makes from datapoints.
 
         Args:
             datapoints: at least one.
-            use_list: whether each component stays a list of the values, unstacked.
+            use_list: whether each component is a list of unstacked values.
 
         Raises:
-            ArgumentError: there is no datapoint.
-            BatchError: the datapoints do not stack.
+            ArgumentError: `datapoints` is empty.
+            BatchError: the datapoints cannot be stacked.
 
         Example:
             >>> numbers, words = BatchData.aggregate_batch([[1, "a"], [2, "b"]])
@@ -107,12 +108,12 @@ class BatchData(ProxyDataFlow):
         return None if self._remainder or self._use_list else self._batch_size
 
     def _facts(self) -> dict[str, Any]:
-        # Of all hosts together, since batch k of these is the k-th stretch of an epoch on any number of them.
+        # Counted over all hosts: batch k of all hosts is the k-th range of an epoch for any number of hosts.
         size = self._batch_size * hosts_of(self.ds)
         return {"batch_size": size, "remainder": self._remainder}
 
     def lend_read_only(self) -> None:
-        """Makes arrays read-only from the next batch on; input sources need not copy large ones then."""
+        """Makes arrays read-only from the next batch on; input sources then need not copy large ones."""
         self._read_only = True
         if self._use_list:
             self.ds.lend_read_only()
@@ -122,7 +123,7 @@ class BatchData(ProxyDataFlow):
         return self._collated(epoch, start) if columns is None else self._gathered(columns, epoch, start)
 
     def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Yields batches that the flow below writes by itself, without making datapoints."""
+        """Yields batches written by the flow below, without making datapoints."""
         size = self._batch_size
         kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
         below = self._below(epoch)
@@ -140,7 +141,7 @@ class BatchData(ProxyDataFlow):
             raise
 
     def _first(self, epoch: Epoch, index: int) -> int:
-        """Returns the number of the first datapoint in a batch."""
+        """Returns the number of the first datapoint of a batch."""
         return first_number(self.ds, epoch, index, self._batch_size)
 
     def _stretches(self, epoch: Epoch, start: int) -> Iterator[range]:
@@ -186,7 +187,7 @@ class BatchData(ProxyDataFlow):
         return next(self._datapoints(epoch, index), None)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has memory and readers of its own."""
+        """Leaves out memory and readers; a copy creates them again."""
         return {key: value for key, value in super().__getstate__().items() if key not in _NOT_COPIED}
 
     def _name(self) -> str:
@@ -197,8 +198,8 @@ def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:
     """Checks and returns the size of batches.
 
     Args:
-        flow: whose datapoints the batches are made of.
-        batch_size: the most datapoints of a batch.
+        flow: the flow of the datapoints.
+        batch_size: the largest number of datapoints in a batch.
         remainder: whether the last batch of a pass may be smaller.
 
     Raises:
@@ -210,16 +211,16 @@ def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:
     if not arguments.flag("remainder", remainder) and length is not None and size > length:
         raise ArgumentError(
             f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
-            f"no batch; take a smaller one, or remainder=True{_columns_hint(flow)}"
+            f"no batch; use a smaller one, or remainder=True{_columns_hint(flow)}"
         )
     return size
 
 
 def _columns_hint(flow: Any) -> str:
-    """Says what to write where the flow is a list of arrays, each a column of examples."""
+    """Returns a hint if the flow is a list of arrays, each a column of examples."""
     columns = flow._lst if isinstance(flow, DataFromList) else ()
-    if not isinstance(columns, (list, tuple)):  # such as a data set of PyTorch, which takes time to read
+    if not isinstance(columns, (list, tuple)):  # such as a data set of PyTorch, which is slow to read
         return ""
     if not columns or not all(isinstance(column, np.ndarray) for column in columns):
         return ""
-    return ". For arrays of which each row is one example, give DataFromArrays([images, labels])"
+    return ". For arrays with one example per row, use DataFromArrays([images, labels])"

@@ -1,4 +1,4 @@
-"""`BatchDataByShape`: batches of datapoints whose components have one shape."""
+"""`BatchDataByShape`: batches datapoints with equal shapes."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ Shape = tuple[int, ...]
 
 @final
 class BatchDataByShape(ProxyDataFlow):
-    """Batches datapoints for which one component has the same shape; a stream of unknown length.
+    """Batches datapoints in which one component has the same shape; a stream of unknown length.
 
-    A batch leaves when its last datapoint has come. At the end of a pass incomplete batches are left out, or
-    with `remainder` given in the order in which they were begun; none goes into the next pass. `PadBatchData`
-    batches different shapes together.
+    A batch is yielded as soon as it is full. At the end of a pass incomplete batches are dropped, or with
+    `remainder` yielded in the order of their first datapoints; none continues into the next pass.
+    `PadBatchData` batches different shapes together.
 
     Args:
         ds: the flow below.
         batch_size: datapoints in a batch.
-        idx: the component whose shape decides: a position in a list or tuple, a key of a dict.
-        remainder: whether smaller batches are given at the end of a pass.
+        idx: the component with the decisive shape: a position in a list or tuple, or a key of a dict.
+        remainder: whether smaller batches are yielded at the end of a pass.
 
     Raises:
         ArgumentError: `batch_size` is not an integer above 0.
         ArgumentTypeError: `idx` cannot be a key, or `remainder` is not a boolean.
-        ComponentError: a datapoint has no such component, or it is no array; raised while iterating.
-        BatchError: other components do not stack; raised while iterating.
+        ComponentError: a datapoint has no such component, or it is not an array; raised while iterating.
+        BatchError: other components cannot be stacked; raised while iterating.
 
     Example:
         >>> import numpy as np
@@ -50,7 +50,7 @@ class BatchDataByShape(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, batch_size: int, idx: Hashable, remainder: bool = False) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         self._batch_size = arguments.count("batch_size", batch_size)
         if not isinstance(idx, Hashable):
@@ -59,19 +59,19 @@ class BatchDataByShape(ProxyDataFlow):
         self._remainder = arguments.flag("remainder", remainder)
 
     def __len__(self) -> int:
-        """Refuses: the number of batches depends on the shapes.
+        """Always raises: the number of batches depends on the shapes.
 
         Raises:
             UnknownLengthError: always.
         """
         raise UnknownLengthError(
-            f"{self._name()} has as many batches as the shapes make; iterate over it, or fix the length of a "
-            "pass with FixedSizeData(flow, size)"
+            f"the number of batches of {self._name()} depends on the shapes; iterate over it, or fix the "
+            "length of a pass with FixedSizeData(flow, size)"
         )
 
     @property
     def addressable(self) -> bool:
-        """Never: which datapoints make a batch is known when all before it were seen."""
+        """Always false: the datapoints of a batch depend on all datapoints before it."""
         return False
 
     @property
@@ -96,7 +96,7 @@ class BatchDataByShape(ProxyDataFlow):
                     collator = groups[shape] = Collator(self._batch_size, memory=memory)
                 collator.expect(number)
                 collator.add(datapoint)
-                del datapoint  # its memory is for the next one
+                del datapoint  # frees its memory for the next one
                 if collator.full:
                     del groups[shape]  # a rare shape needs no memory between its batches
                     yield collator.take()
@@ -113,7 +113,7 @@ class BatchDataByShape(ProxyDataFlow):
         except (LookupError, TypeError, AttributeError) as error:
             raise ComponentError(
                 f"BatchDataByShape needs an array as component {self._idx!r} of each datapoint; datapoint "
-                f"{number} of the pass has none there. Make it one in a MapDataComponent below"
+                f"{number} of the pass has none there. Convert it to an array in a MapDataComponent below"
             ) from error
         return shape
 

@@ -1,4 +1,4 @@
-"""`BufferPool`: memory for large batches, used again and again."""
+"""`BufferPool`: reusable memory for large batches."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from ._batch_allocator import BatchAllocator
 
 __all__ = ["BufferLease", "BufferPool", "freeze"]
 
-_LEAST = 2**16  # bytes; smaller arrays are what malloc keeps warm by itself
+_LEAST = 2**16  # bytes; malloc itself keeps smaller arrays warm
 _KEEP = 2**27
 _SIZES = 8
 
 
 class BufferPool(BatchAllocator):
-    """Allocates the buffers of one batch after another out of memory that no view refers to any more.
+    """Allocates the buffers of successive batches from memory that no view refers to any more.
 
-    Fresh memory for a large batch is thousands of pages that the kernel has to find and clear, which takes
-    longer than filling them. So memory comes back here when the last view of an array dies. A consumer that
-    holds on to all batches gets fresh memory for each; memory that it has a view of is never written again.
+    New memory for a large batch consists of thousands of pages that the kernel must find and clear, which
+    takes longer than filling them. So memory returns to this pool when the last view of an array is deleted.
+    A consumer that keeps all batches gets new memory for each; memory with a live view is never overwritten.
 
     Any number of threads may allocate and release.
 
     Args:
-        keep: bytes of free memory of one size to keep, or one buffer if that is larger.
+        keep: bytes of free memory to keep per size, or one buffer if that is larger.
     """
 
     def __init__(self, keep: int = _KEEP) -> None:
-        """Starts without any memory."""
+        """Creates an empty pool."""
         self._keep = keep
         self._free: dict[int, deque[np.ndarray]] = {}
 
     def allocate(self, fields: Sequence[Field]) -> list[np.ndarray]:
-        """Returns an array for each shape and dtype, with arbitrary contents."""
+        """Returns one array per shape and dtype, with arbitrary contents."""
         return [self._array(shape, dtype) for shape, dtype in fields]
 
     def _array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -50,13 +50,13 @@ class BufferPool(BatchAllocator):
         if free is None:
             free = self._free_list(size)
         try:
-            memory = free.pop()  # the one released last is the warmest
+            memory = free.pop()  # the most recently released one is the warmest
         except IndexError:
             memory = aligned_memory(size)
         return np.asarray(BufferLease(memory, free)).view(dtype).reshape(shape)
 
     def _free_list(self, size: int) -> deque[np.ndarray]:
-        """Returns the list that memory of this size is released to; it drops what exceeds its length."""
+        """Returns the list to which memory of this size is released; it drops memory beyond its length."""
         while len(self._free) >= _SIZES:
             self._free.pop(next(iter(self._free)), None)
         return self._free.setdefault(size, deque(maxlen=max(self._keep // size, 1)))
@@ -64,20 +64,20 @@ class BufferPool(BatchAllocator):
 
 @final
 class BufferLease:
-    """The base of all views of one buffer; the memory is released when the last of them dies.
+    """The base of all views of one buffer; releases the memory when the last view is deleted.
 
-    NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array.
-    A lease is none, so every slice, reshape and transpose keeps it alive, wherever it is passed on to.
+    NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array. A
+    lease is not an array, so every slice, reshape and transpose keeps it alive, in all consumers.
 
     Attributes:
-        towerpack_lease: tells code that takes memory without a copy that the memory stays as it is for as
-            long as this object lives.
+        towerpack_lease: tells code that uses memory without a copy that the memory is not overwritten during
+            the lifetime of this object.
     """
 
     towerpack_lease = True
 
     def __init__(self, memory: np.ndarray, free: deque[np.ndarray]) -> None:
-        """Takes `memory`, which is released to `free`."""
+        """Stores `memory`, to be released to `free`."""
         self._memory = memory
         self._free = free
         self.__array_interface__ = memory.__array_interface__
@@ -88,7 +88,7 @@ class BufferLease:
 
 
 def freeze(value: object) -> None:
-    """Makes an array read-only, and the arrays that it is a view of."""
+    """Makes an array read-only, and its base arrays."""
     while isinstance(value, np.ndarray):
         value.flags.writeable = False
         value = value.base

@@ -16,18 +16,18 @@ __all__ = ["Collator"]
 
 @final
 class Collator:
-    """Builds one batch after another from datapoints as they arrive.
+    """Builds successive batches from datapoints as they arrive.
 
     Each array is copied into the batch's buffer at once and released, so that its memory, still in the
-    caches, serves the next one. Collecting the datapoints first and stacking them then costs several times as
-    much.
+    caches, serves the next one. Collecting the datapoints first and stacking them afterwards costs several
+    times as much.
 
     Args:
         size: datapoints in a full batch.
-        use_list: whether each component stays a list of the values, unstacked.
+        use_list: whether each component is a list of unstacked values.
         memory: allocates the batches, perhaps in recycled or shared memory; new memory if `None`.
         number: index of the first datapoint in its pass, for error messages.
-        make: makes the builder of a component from its key and first value, if not the usual one.
+        make: returns the builder of a component for its key and first value; the usual one by default.
 
     Attributes:
         count: datapoints in the batch so far.
@@ -53,14 +53,14 @@ class Collator:
 
     @property
     def full(self) -> bool:
-        """Whether the batch must be taken before the next datapoint."""
+        """Whether the batch must be removed before the next datapoint."""
         return self.count == self._size
 
     def add(self, datapoint: Any) -> None:
-        """Puts one datapoint into the batch.
+        """Adds one datapoint to the batch.
 
         Raises:
-            BatchError: the datapoint does not go with those before it.
+            BatchError: the datapoint does not match those before it.
         """
         row = self.count
         if row == 0:
@@ -77,11 +77,11 @@ class Collator:
         self.count = row + 1
 
     def expect(self, number: int) -> None:
-        """Tells the index that the next datapoint has in its pass, where it does not follow the last one."""
+        """Sets the index of the next datapoint in its pass, if it does not follow the last one."""
         self._number = number - self.count
 
     def take(self) -> Any:
-        """Returns the batch, of the datapoints' own type; the next one starts empty."""
+        """Returns the batch, in the type of the datapoints; the next batch starts empty."""
         builders = self._builders
         values = [builder.finish(self.count) for builder in builders]
         self._number += self.count
@@ -90,7 +90,7 @@ class Collator:
         return assembled(self._kind, [builder.key for builder in builders], values)
 
     def _open(self, datapoint: Any) -> None:
-        """Makes builders, and memory for them, that fit the first datapoint of a batch."""
+        """Creates builders and their memory for the first datapoint of a batch."""
         if not isinstance(datapoint, (list, tuple, dict)):
             raise self._unlike(
                 f"is {_outline(datapoint)}; a datapoint to batch is a list, tuple or dict of components: "

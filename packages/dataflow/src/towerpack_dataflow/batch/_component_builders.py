@@ -25,19 +25,19 @@ class ComponentBuilder(ABC):
     """Builds one component of one batch.
 
     Args:
-        key: of the component: a position, or the key of a dict.
+        key: key of the component: a position, or the key of a dict.
     """
 
     def __init__(self, key: Any) -> None:
-        """Starts without values."""
+        """Creates a builder without values."""
         self.key = key
 
     @abstractmethod
     def put(self, row: int, value: Any) -> None:
-        """Takes the value of datapoint `row`.
+        """Adds the value of datapoint `row`.
 
         Raises:
-            UnlikeError: the value does not go with those before it.
+            UnlikeError: the value does not match those before it.
         """
 
     @abstractmethod
@@ -47,7 +47,7 @@ class ComponentBuilder(ABC):
 
 @final
 class ListBuilder(ComponentBuilder):
-    """Keeps the values as a list."""
+    """Collects the values in a list."""
 
     def __init__(self, key: Any) -> None:
         """Starts with an empty list."""
@@ -55,7 +55,7 @@ class ListBuilder(ComponentBuilder):
         self._values: list[Any] = []
 
     def put(self, row: int, value: Any) -> None:
-        """Appends the value as it is now."""
+        """Appends a snapshot of the value."""
         (value,) = snapshot((value,))
         self._values.append(value)
 
@@ -66,7 +66,7 @@ class ListBuilder(ComponentBuilder):
 
 @final
 class _ObjectBuilder(ComponentBuilder):
-    """Makes object arrays of strings or bytes: NumPy's own string types pad, and cut off trailing NULs."""
+    """Makes object arrays of strings or bytes: NumPy's string types pad, and drop trailing NULs."""
 
     def __init__(self, key: Any, kind: type) -> None:
         super().__init__(key)
@@ -86,7 +86,7 @@ class _ObjectBuilder(ComponentBuilder):
 
 @final
 class _NumberBuilder(ComponentBuilder):
-    """Makes arrays of Python's numbers: bool, int32, float32 or complex64."""
+    """Builds arrays of Python numbers: bool, int32, float32 or complex64."""
 
     def __init__(self, key: Any, kind: type) -> None:
         super().__init__(key)
@@ -109,14 +109,14 @@ class ArrayBuilder(ComponentBuilder):
     """Copies arrays and NumPy scalars of one shape and dtype into one buffer.
 
     Args:
-        key: of the component.
-        shape: of each value.
-        dtype: of each value.
+        key: key of the component.
+        shape: shape of each value.
+        dtype: dtype of each value.
 
     Attributes:
-        buffer: the memory of the component, which the collator sets before the first value.
-        rows: what the values are assigned to; the buffer, or an object that copies into it.
-        written: what to call when all values are assigned.
+        buffer: the memory of the component, set by the collator before the first value.
+        rows: the target of assignments: the buffer, or an object that copies into it.
+        written: called after the last assignment.
     """
 
     buffer: np.ndarray
@@ -124,7 +124,7 @@ class ArrayBuilder(ComponentBuilder):
     written: Callable[[], object]
 
     def __init__(self, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
-        """Starts without a buffer."""
+        """Creates a builder without a buffer."""
         super().__init__(key)
         self.shape = shape
         self.dtype = dtype
@@ -150,13 +150,13 @@ class ArrayBuilder(ComponentBuilder):
         self.rows[row] = value
 
     def finish(self, count: int) -> np.ndarray:
-        """Returns the buffer, or the part of it that was written."""
+        """Returns the buffer, or its written part."""
         self.written()
         return self.buffer if count == len(self.buffer) else self.buffer[:count]
 
 
 def builder_for(key: Any, value: Any) -> ComponentBuilder:
-    """Returns the builder that fits the first value of a component.
+    """Returns the builder for the first value of a component.
 
     Raises:
         UnlikeError: no batch can hold such a value.
@@ -182,5 +182,5 @@ def _would_change(key: Any, value: Any, kind: type) -> str:
     return (
         f"has {described(value)} in component {key!r}; Python's {kind.__name__} becomes {dtype} in a batch, "
         f"which would change it. Give the component another type below: MapDataComponent(ds, numpy.{wide}, "
-        f"{key!r}), or take use_list=True"
+        f"{key!r}), or set use_list=True"
     )

@@ -1,4 +1,4 @@
-"""Values as arrays that hold the same values: a mask, a unit or a bit that would get lost is refused."""
+"""Exact conversion of values to arrays: a mask, a unit or a bit that would be lost is rejected."""
 
 from __future__ import annotations
 
@@ -11,24 +11,23 @@ from ..flow._columns import number_kind, only_values
 
 __all__ = ["USE_LIST", "UnlikeError", "as_array", "described"]
 
-USE_LIST = "make them alike in a MapData below, or take use_list=True, which keeps lists"
+USE_LIST = "make them alike in a MapData below, or set use_list=True, which keeps lists"
 
 
 class UnlikeError(Exception):
-    """A value does not go with those before it; the collator adds which datapoint it was in."""
+    """A value does not match those before it; the collator adds the index of the datapoint."""
 
 
 def as_array(key: Any, value: Any) -> np.ndarray:
-    """Returns an array as it is, and makes one of a list of numbers, or of an array of another library.
+    """Returns an array unchanged; converts a list of numbers, or an array of another library.
 
     Args:
-        key: of the component, for errors.
-        value: an array, a tensor or anything else that NumPy reads by `__array__`; or a list or tuple, nested
-            or not, of numbers of one type or of arrays. Integers may stand among floats where float64 holds
-            them.
+        key: key of the component, for errors.
+        value: an array, a tensor or any other object with `__array__`; or a list or tuple, nested or not, of
+            numbers of one type or of arrays. Integers may stand among floats if float64 represents them.
 
     Raises:
-        UnlikeError: the value is neither, or something in it would get lost.
+        UnlikeError: the value is neither of these, or the conversion would lose information.
     """
     if isinstance(value, np.ndarray):
         return _values_of(key, value)
@@ -50,7 +49,7 @@ def as_array(key: Any, value: Any) -> np.ndarray:
 
 
 def described(value: Any) -> str:
-    """Returns type and value, cut short, for messages."""
+    """Returns type and value, shortened, for messages."""
     text = repr(value)
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
@@ -60,21 +59,21 @@ def _of_other_library(key: Any, value: Any) -> np.ndarray:
         raise _with_attributes(key, value)
     try:
         array = np.asarray(value)
-    except Exception as error:  # it lies in a device's memory, or has a type that NumPy lacks
+    except Exception as error:  # it is in a device's memory, or has a type unknown to NumPy
         raise UnlikeError(
             f"has {described(value)} in component {key!r}, which numpy.asarray() refuses "
             f"({type(error).__name__}: {error}); make it an array in a MapDataComponent below"
         ) from error
     if array.dtype.hasobject:
         raise UnlikeError(
-            f"has {described(value)} in component {key!r}, of which NumPy makes an array of objects; "
+            f"has {described(value)} in component {key!r}, which NumPy converts to an array of objects; "
             f"{USE_LIST}"
         )
     return _values_of(key, array)
 
 
 def _values_of(key: Any, array: np.ndarray) -> np.ndarray:
-    """Returns an array of a subclass as a plain one, if only its class gets lost."""
+    """Returns an array of a subclass as a plain one, if only its class is lost."""
     if type(array) is np.ndarray:
         return array
     if only_values(array):
@@ -82,25 +81,25 @@ def _values_of(key: Any, array: np.ndarray) -> np.ndarray:
     if isinstance(array, np.ma.MaskedArray):
         raise UnlikeError(
             f"has a masked array in component {key!r}, and a batch has no masks; fill it below: "
-            f"MapDataComponent(ds, lambda x: x.filled(0), {key!r}), and give numpy.ma.getmaskarray(x) as "
-            "another component where it is needed, or take use_list=True, which keeps it"
+            f"MapDataComponent(ds, lambda x: x.filled(0), {key!r}), and add numpy.ma.getmaskarray(x) as "
+            "another component if needed, or set use_list=True, which keeps it"
         )
     raise _with_attributes(key, array)
 
 
 def _with_attributes(key: Any, value: Any) -> UnlikeError:
     return UnlikeError(
-        f"has {type(value).__name__}, an array of its own class, in component {key!r}, and a batch would "
-        "drop its attributes, such as a unit; give numpy.asarray(x) where the values are enough, or "
-        "take use_list=True, which keeps it"
+        f"has {type(value).__name__}, a subclass of numpy.ndarray, in component {key!r}, and a batch would "
+        "drop its attributes, such as a unit; use numpy.asarray(x) if the values are sufficient, or "
+        "set use_list=True, which keeps it"
     )
 
 
 def _check_members(key: Any, value: Any, array: np.ndarray) -> None:
-    """Checks that an array holds the members of a list as they are.
+    """Checks that an array holds the members of a list unchanged.
 
     Raises:
-        UnlikeError: a number would be another one in the array, or of another kind.
+        UnlikeError: a number would change its value or kind in the array.
     """
     members = list(_members(value))
     kinds = {_kind(key, member) for member in members}
@@ -111,7 +110,7 @@ def _check_members(key: Any, value: Any, array: np.ndarray) -> None:
     if not exact:
         raise UnlikeError(
             f"has {described(value)} in component {key!r}, and an array of {array.dtype} would change a "
-            f"member or its type; make it an array of one type in a MapData below, or take use_list=True"
+            f"member or its type; make it an array of one type in a MapData below, or set use_list=True"
         )
 
 

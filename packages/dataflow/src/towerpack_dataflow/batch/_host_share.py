@@ -1,4 +1,4 @@
-"""How the datapoints of a flow are divided among hosts, and where a host goes on behind so many of them."""
+"""The division of a flow's datapoints among hosts, and each host's position after a number of them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["BatchMark", "first_number", "hosts_of", "keeps_indices", "length_of_
 
 @final
 class BatchMark(Mark):
-    """Where the batches of a pass begin that goes on with other hosts, or in batches of another size.
+    """The start of the batches of a pass that continues with other hosts or another batch size.
 
     Args:
-        outer_epoch: of the pass.
+        outer_epoch: outer epoch of the pass.
         epoch: number of the pass.
         given: number of the first batch.
-        seen: datapoints of the pass, of all hosts together, that had been given before it.
+        seen: number of datapoints of the pass yielded before it, over all hosts.
     """
 
     __slots__ = ("given", "seen")
@@ -32,14 +32,14 @@ class BatchMark(Mark):
     fields = ("outer_epoch", "epoch", "given", "seen")
 
     def __init__(self, outer_epoch: int, epoch: int, given: int, seen: int) -> None:
-        """Marks the beginning of the rest."""
+        """Marks the start of the rest."""
         super().__init__(outer_epoch, epoch)
         self.given = given
         self.seen = seen
 
 
 def first_number(flow: DataFlow, epoch: Epoch, index: int, size: int) -> int:
-    """Returns the number of the first datapoint in a batch over `flow`; `epoch` is that of the batches."""
+    """Returns the index of the first datapoint of a batch over `flow`; `epoch` is that of the batches."""
     mark = BatchMark.from_list(epoch.marks.get(epoch.key)) if epoch.marks else None
     if mark is None or not mark.belongs_to(epoch.outer_epoch, epoch) or index < mark.given:
         return index * size
@@ -47,14 +47,14 @@ def first_number(flow: DataFlow, epoch: Epoch, index: int, size: int) -> int:
 
 
 def hosts_of(flow: DataFlow) -> int:
-    """Returns among how many hosts the datapoints of a flow are divided."""
+    """Returns the number of hosts that share the datapoints of a flow."""
     count = flow._count if isinstance(flow, ShardData) else 1
     below = flow._children()
     return count * hosts_of(below[0]) if len(below) == 1 else count
 
 
 def keeps_indices(flow: DataFlow) -> bool:
-    """Tells whether datapoint *i* of a flow is made of datapoint *i* below it, and of no other."""
+    """Tells whether datapoint *i* of a flow is made of datapoint *i* below it alone."""
     return (
         isinstance(flow, ProxyDataFlow)
         and type(flow).origins is ProxyDataFlow.origins
@@ -66,10 +66,10 @@ def keeps_indices(flow: DataFlow) -> bool:
 
 
 def local_number(flow: DataFlow, number: int) -> int:
-    """Returns how many of the first `number` datapoints of all hosts are this host's.
+    """Returns this host's share of the first `number` datapoints of all hosts.
 
     Raises:
-        StateError: between `flow` and the shards lies a flow with another number of datapoints.
+        StateError: a flow between `flow` and the shards changes the number of datapoints.
     """
     if hosts_of(flow) == 1:
         return number
@@ -79,7 +79,7 @@ def local_number(flow: DataFlow, number: int) -> int:
 
 
 def length_of_all(flow: DataFlow) -> int | None:
-    """Returns the number of datapoints of all hosts together; `None` if it is not known.
+    """Returns the number of datapoints of all hosts together; `None` if unknown.
 
     Raises:
         StateError: as for `local_number`.
@@ -92,8 +92,8 @@ def length_of_all(flow: DataFlow) -> int | None:
 def _next(flow: DataFlow) -> DataFlow:
     if not keeps_indices(flow):
         raise StateError(
-            f"{flow._name()} lies between the batches and ShardData, and has other datapoints than the flow "
-            "below it, so that the state of other hosts or batches has no place there; put the batches right "
+            f"{flow._name()} lies between the batches and ShardData, and changes the number of datapoints, "
+            "so that a state of other hosts or batches cannot be converted; put the batches directly "
             "above ShardData"
         )
     assert isinstance(flow, ProxyDataFlow)

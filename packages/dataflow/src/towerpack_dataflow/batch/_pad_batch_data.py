@@ -1,4 +1,4 @@
-"""`PadBatchData`: stacks datapoints of different shapes into batches, filled up with a value."""
+"""`PadBatchData`: stacks datapoints of different shapes into padded batches."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ __all__ = ["PadBatchData"]
 
 @final
 class PadBatchData(ProxyDataFlow):
-    """Stacks datapoints as `BatchData` does, and fills arrays up to one shape.
+    """Stacks datapoints as `BatchData` does, and pads arrays to one shape.
 
-    An array becomes as long along each axis as the longest of its component in the batch, or as long as
-    `shapes` says: XLA compiles a model for each shape, so give fixed ones there. Values stand at the
-    beginning of each axis. Components without an axis are stacked as they are. A batch of empty lists alone
-    is float64; give arrays where that may happen. Where the lengths are needed later, let a map below
-    append them: `MapData(ds, lambda dp: [*dp, len(dp[0])])`. It is addressable if the flow below is.
+    An array is padded along each axis to the longest one of its component in the batch, or to the length in
+    `shapes`: XLA compiles a model for each shape, so set fixed ones there. Values stand at the beginning of
+    each axis. Components without an axis are stacked unchanged. A batch of only empty lists is float64; use
+    arrays where that may happen. If the lengths are needed later, append them in a map below: `MapData(ds,
+    lambda dp: [*dp, len(dp[0])])`. The flow is addressable if the flow below is.
 
     Args:
         ds: the flow below.
         batch_size: datapoints in a batch.
-        remainder: whether a last, smaller batch is given, or its datapoints are left out.
+        remainder: whether the last, smaller batch is yielded or dropped.
         shapes: the shape of some components, by position or key, with None for axes of the longest value.
-        values: what is filled in: one number for all components, or numbers by position or key.
+        values: the padding value: one number for all components, or numbers by position or key.
 
     Raises:
         ArgumentError: `batch_size` is not an integer above 0, is larger than `ds` without `remainder`, or a
-            shape is no list of lengths.
-        ArgumentTypeError: `remainder` is not a boolean, or `shapes` is no dict.
-        BatchError: datapoints do not stack, or one is larger than its shape; raised while iterating.
+            shape is not a list of lengths.
+        ArgumentTypeError: `remainder` is not a boolean, or `shapes` is not a dict.
+        BatchError: datapoints cannot be stacked, or one is larger than its shape; raised while iterating.
 
     Example:
         >>> import numpy as np
@@ -65,7 +65,7 @@ class PadBatchData(ProxyDataFlow):
         shapes: Mapping[Any, Sequence[int | None]] | None = None,
         values: Any = 0,
     ) -> None:
-        """Checks the size against the length of `ds`, if that is known."""
+        """Checks the size against the length of `ds`, if it is known."""
         super().__init__(ds)
         self._batch_size = checked_batch_size(self.ds, batch_size, remainder)
         self._remainder = remainder
@@ -94,7 +94,7 @@ class PadBatchData(ProxyDataFlow):
         try:
             for datapoint in self.ds._datapoints(self._below(epoch), first):
                 collator.add(datapoint)
-                del datapoint  # its memory is for the next one
+                del datapoint  # frees its memory for the next one
                 if collator.full:
                     yield collator.take()
             if self._remainder and collator.count:
@@ -120,7 +120,7 @@ class PadBatchData(ProxyDataFlow):
         return PaddedBuilder(key, value, self._shapes.get(key), fill, self._memory)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has memory of its own."""
+        """Leaves out the memory; a copy allocates its own."""
         return {**super().__getstate__(), "_memory": BufferPool()}
 
     def _name(self) -> str:

@@ -1,4 +1,4 @@
-"""`PaddedBuilder`: stacks arrays of different shapes, filled up with a value."""
+"""`PaddedBuilder`: stacks arrays of different shapes, with padding."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ._exact_arrays import UnlikeError, as_array
 __all__ = ["PaddedBuilder", "Sizes"]
 
 Sizes = tuple[int | None, ...]
-"""The length of each axis; `None` for that of the longest value in the batch."""
+"""The length of each axis; `None` for the length of the longest value in the batch."""
 
 
 @final
 class PaddedBuilder(ComponentBuilder):
-    """Collects the arrays of one component, and copies them into one that has room for the largest.
+    """Collects the arrays of one component, and copies them into one padded array.
 
     Args:
-        key: of the component.
-        first: its first value; all have its dtype and number of axes.
-        sizes: the lengths of the axes; `None` if each is that of the longest value.
-        fill: what stands behind the values.
+        key: key of the component.
+        first: its first value; all values have its dtype and number of axes.
+        sizes: the lengths of the axes; `None` if each is the length of the longest value.
+        fill: the padding value.
         memory: allocates the batch.
     """
 
@@ -33,23 +33,23 @@ class PaddedBuilder(ComponentBuilder):
         """Checks the number of axes.
 
         Raises:
-            UnlikeError: the sizes are of another number of axes.
+            UnlikeError: the number of sizes differs from the number of axes.
         """
         super().__init__(key)
         array = as_array(key, first)
-        self._dtype: np.dtype | None = None  # that of an empty list is not known
+        self._dtype: np.dtype | None = None  # unknown for an empty list
         self._sizes = (None,) * array.ndim if sizes is None else sizes
         self._fill = fill
         self._memory = memory
         self._values: list[np.ndarray] = []
         if len(self._sizes) != array.ndim:
             raise UnlikeError(
-                f"has shape {array.shape} in component {key!r}, and shapes= gives it {self._sizes}; say one "
+                f"has shape {array.shape} in component {key!r}, and shapes= gives it {self._sizes}; set one "
                 "length for each axis, None for that of the longest value"
             )
 
     def put(self, row: int, value: Any) -> None:
-        """Takes the value as it is now.
+        """Adds a snapshot of the value.
 
         Raises:
             UnlikeError: the value has another dtype or number of axes, or is larger than its size.
@@ -68,15 +68,15 @@ class PaddedBuilder(ComponentBuilder):
         if any(size is not None and length > size for length, size in zip(array.shape, self._sizes)):
             raise UnlikeError(
                 f"has shape {array.shape} in component {self.key!r}, which is larger than the {self._sizes} "
-                "of shapes=; cut it in a MapData below, or leave it out in a FilterData"
+                "of shapes=; truncate it in a MapData below, or drop it with FilterData"
             )
-        self._values.append(array.copy())  # whoever made it may write to it again
+        self._values.append(array.copy())  # its producer may write to it again
 
     def finish(self, count: int) -> np.ndarray:
-        """Returns the arrays as one.
+        """Returns the padded array.
 
         Raises:
-            BatchError: the dtype does not hold the filling value.
+            BatchError: the dtype cannot represent the padding value.
         """
         longest = np.max([value.shape for value in self._values], axis=0, initial=0)
         shape = [int(most) if size is None else size for most, size in zip(longest, self._sizes)]
@@ -92,14 +92,14 @@ class PaddedBuilder(ComponentBuilder):
         if not _holds(row.dtype, self._fill):
             raise BatchError(
                 f"cannot batch: {row.dtype} in component {self.key!r} does not hold values={self._fill!r}; "
-                f"give a value that it holds, as values={{{self.key!r}: ...}} for this component alone, or "
+                f"use a value that it holds, as values={{{self.key!r}: ...}} for this component alone, or "
                 "another dtype in a MapData below"
             )
         row[...] = self._fill
 
 
 def _holds(dtype: np.dtype, value: Any) -> bool:
-    """Tells whether a value stays the same in a dtype, but for the rounding of floats."""
+    """Tells whether a dtype represents a value, apart from the rounding of floats."""
     one = np.empty((), dtype)
     try:
         with np.errstate(over="ignore"):

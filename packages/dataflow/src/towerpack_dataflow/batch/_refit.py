@@ -1,4 +1,4 @@
-"""`refit`: a state for another number of hosts, or batches of another size."""
+"""`refit`: converts a state to another number of hosts or batch size."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ __all__ = ["refit"]
 
 
 def refit(flow: DataFlow, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Translates a state of `BatchData` over any number of hosts, in batches of any size, into one of `flow`.
+    """Translates a state of `BatchData` for any number of hosts and batch size into a state of `flow`.
 
-    The rest of the epoch consists of the datapoints that had not been given, in their order: batch *k* of all
-    hosts is the *k*-th stretch of the rest, each of as many datapoints as all hosts take now. The index is
-    such that the epoch ends where each epoch of `flow` ends; so there may be numbers that no batch has. The
-    epochs after it are those of any flow. Random numbers above the batches go by the new indices.
+    The rest of the epoch consists of the remaining datapoints, in order: batch *k* of all hosts is the *k*-th
+    range of the rest, each with as many datapoints as all hosts now use per step. The index is chosen so that
+    the epoch ends at the usual end of an epoch of `flow`; so some indices may have no batch. Later epochs are
+    unaffected. Random numbers above the batches follow the new indices.
 
-    Every host translates the same state, of any of the old hosts, for its own flow, and loads it before it
-    reads.
+    Every host converts the same state, of any of the old hosts, for its own flow, and loads it before
+    reading.
 
     Args:
-        flow: `BatchData(ShardData(...), size)`, maps and runners above and between them, or without shards.
+        flow: `BatchData(ShardData(...), size)`, with maps and runners above and between them, or without
+            shards.
         state: from `state_dict()` of such a flow with other shards, another batch size, or both.
 
     Raises:
-        StateError: `state` is not of such a flow, or a flow above the batches or between them and the shards
-            changes the number of datapoints.
+        StateError: `state` does not belong to such a flow, or a flow above the batches or between them and
+            the shards changes the number of datapoints.
 
     Example:
         >>> from towerpack_dataflow import DataFromList, ShardData
         >>> def host(index, count, size):
         ...     source = DataFromList([[number] for number in range(24)], shuffle=False)
         ...     return BatchData(ShardData(source, index, count), size, True)
-        >>> state = host(0, 2, 2).state_at(3) | {"seed": 0}  # 12 datapoints are out
+        >>> state = host(0, 2, 2).state_at(3) | {"seed": 0}  # 12 datapoints were read
         >>> flows = [host(index, 3, 3) for index in range(3)]
         >>> for flow in flows:
         ...     flow.load_state_dict(refit(flow, state))
@@ -69,7 +70,7 @@ def _batches_of(flow: DataFlow, epoch: Epoch) -> tuple[BatchData, Epoch]:
     while not isinstance(flow, BatchData):
         if not keeps_indices(flow):
             raise StateError(
-                f"the state of {flow._name()} cannot be refitted: it is no BatchData, nor a flow over one "
+                f"the state of {flow._name()} cannot be refitted: it is not a BatchData, or a flow over one "
                 "that keeps the number of batches"
             )
         assert isinstance(flow, ProxyDataFlow)
@@ -78,7 +79,7 @@ def _batches_of(flow: DataFlow, epoch: Epoch) -> tuple[BatchData, Epoch]:
 
 
 def _seen(batches: BatchData, epoch: Epoch, state: Mapping[str, Any], size: int) -> int:
-    """Returns how many datapoints of this epoch all hosts together had been given."""
+    """Returns the number of datapoints of this epoch already yielded, over all hosts."""
     mark = BatchMark.from_list(state.get("marks", {}).get(epoch.key))
     if mark is None or not mark.belongs_to(0, epoch) or mark.given > state["index"]:
         mark = BatchMark(0, int(epoch), 0, 0)
@@ -88,7 +89,7 @@ def _seen(batches: BatchData, epoch: Epoch, state: Mapping[str, Any], size: int)
 
 
 def _given(batches: BatchData, seen: int) -> tuple[int, bool]:
-    """Returns the index to go on at, and whether the batch there is that of a whole epoch."""
+    """Returns the index to continue at, and whether the batch there is that of a whole epoch."""
     size, length = batches._batch_size, known_length(batches.ds)
     number, rest = divmod(seen, size * hosts_of(batches.ds))
     if not rest or length is None:

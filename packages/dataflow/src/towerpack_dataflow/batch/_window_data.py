@@ -1,4 +1,4 @@
-"""`WindowData`: stretches of consecutive datapoints, each stacked, that may overlap."""
+"""`WindowData`: stacks consecutive datapoints into sliding windows."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["WindowData"]
 
 @final
 class WindowData(ProxyDataFlow):
-    """Stacks each `size` consecutive datapoints, component by component: a window that slides over the flow.
+    """Stacks each `size` consecutive datapoints, component by component: a sliding window.
 
-    Window *k* holds the datapoints `k * stride` to `k * stride + size - 1`, stacked as in a batch; there is
-    none that is not full. For sequences, frames and time series. It is addressable if the flow below is, and
-    no window goes from one pass into the next.
+    Window *k* holds the datapoints `k * stride` to `k * stride + size - 1`, stacked as in a batch; every
+    window is full. For sequences, frames and time series. The flow is addressable if the flow below is, and
+    no window crosses the end of a pass.
 
     Args:
         ds: the flow below.
         size: datapoints in a window.
-        stride: how many datapoints a window begins behind the one before.
-        use_list: whether each component stays a list of the values, unstacked.
+        stride: distance between the first datapoints of successive windows.
+        use_list: whether each component is a list of unstacked values.
 
     Raises:
         ArgumentError: a number is not an integer above 0.
         ArgumentTypeError: `use_list` is not a boolean.
-        BatchError: datapoints do not stack; raised while iterating.
+        BatchError: datapoints cannot be stacked; raised while iterating.
 
     Example:
         >>> [numbers.tolist() for (numbers,) in WindowData([[0], [1], [2], [3], [4]], 3)]
@@ -49,7 +49,7 @@ class WindowData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, size: int, stride: int = 1, use_list: bool = False) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         self._size = arguments.count("size", size)
         self._stride = arguments.count("stride", stride)

@@ -1,4 +1,4 @@
-"""The commands of `python -m towerpack_dataflow`, and the flows that they are about."""
+"""The commands of `python -m towerpack_dataflow`, and the loader of their flows."""
 
 from ._file_commands import add_files
 from ._load_flow import FLOW_HELP, FlowNotFoundError, load_flow

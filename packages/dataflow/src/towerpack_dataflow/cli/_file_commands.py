@@ -1,4 +1,4 @@
-"""`python -m towerpack_dataflow convert` and `inspect`: files of datapoints, from one format to another."""
+"""`python -m towerpack_dataflow convert` and `inspect`: convert and inspect files of datapoints."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ def add_files(commands: Any) -> None:
     convert = commands.add_parser(
         "convert",
         help="write the datapoints of a file in another format",
-        description=f"The ends of the names say the formats: {FILE_HELP}.",
+        description=f"The file extensions select the formats: {FILE_HELP}.",
     )
     convert.add_argument("source", metavar="SOURCE", help="path or URL of a file")
-    convert.add_argument("target", metavar="TARGET", help="path of a file that is not there yet")
+    convert.add_argument("target", metavar="TARGET", help="path of a new file")
     convert.add_argument(
         "--plain",
         action="store_true",
-        help="write arrays and tuples as lists, and numbers of NumPy as plain ones, to CSV and lines of JSON",
+        help="write arrays and tuples as lists, and NumPy numbers as plain ones, to CSV and JSON Lines",
     )
     convert.set_defaults(run=_convert)
-    inspect = commands.add_parser("inspect", help="print what a file of datapoints holds")
-    inspect.add_argument("file", metavar="FILE", help=f"path or URL; its end says the format: {FILE_HELP}")
+    inspect = commands.add_parser("inspect", help="print a summary of a file of datapoints")
+    inspect.add_argument("file", metavar="FILE", help=f"path or URL; formats by extension: {FILE_HELP}")
     inspect.set_defaults(run=_inspect)
 
 
 def _convert(options: argparse.Namespace) -> int:
     source, target = format_of(options.source), format_of(options.target)
     if target.write is None:
-        raise CommandError(f"{options.target}: files of {target.name} are read here, and not written")
+        raise CommandError(f"{options.target}: files of {target.name} can be read, but not written")
     if os.path.exists(options.target):
-        raise CommandError(f"{options.target} exists; remove it, or take another name")
+        raise CommandError(f"{options.target} exists; remove it, or use another name")
     flow = _opened(options.source)
     write = target.write_plain if options.plain else target.write
     if write is None:
-        raise CommandError(f"--plain is for CSV and lines of JSON; {target.name} has types of its own")
+        raise CommandError(f"--plain is for CSV and JSON Lines; {target.name} has separate types")
     write(flow, options.target)
     length = known_length(flow)
     print(f"{options.target}: {length} datapoints of {source.name} as {target.name}")

@@ -1,4 +1,4 @@
-"""The formats that commands know, by the ends of files' names."""
+"""The file formats of the commands, by file extension."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class FileFormat:
     """A format of files.
 
     Args:
-        name: for people.
-        suffixes: of files' names.
-        read: makes a flow, in the file's order, of a path.
-        write: writes a flow to a path; None where nothing here does.
-        write_plain: as `write`, with what the format has no types for converted; None where it has.
-        version: returns the version that a file of ours says it has, and None for a file of others; None
-            where the format has no place for it.
+        name: name of the format, for display.
+        suffixes: file extensions.
+        read: creates a flow over a file, in the order of the file.
+        write: writes a flow to a path; None if unsupported.
+        write_plain: like `write`, but converts values unsupported by the format; None if it supports all.
+        version: returns the format version in a file of this package, and None for other files; None if the
+            format has no place for it.
     """
 
     name: str
@@ -52,26 +52,26 @@ class FileFormat:
 
 
 def format_of(path: str) -> FileFormat:
-    """Returns the format of a file, by the end of its name.
+    """Returns the format of a file by its extension.
 
     Raises:
-        CommandError: no format has this end.
+        CommandError: no format has this extension.
     """
     name = printable(path)
     for known in _FORMATS:
         if name.lower().endswith(known.suffixes):
             return known
-    raise CommandError(f"{name}: no format has this end. Known: {FILE_HELP}")
+    raise CommandError(f"{name}: no format has this extension. Known: {FILE_HELP}")
 
 
 def _read_npz(path: str) -> DataFlow:
-    if numpy_version(path) is None:  # arrays that another program has saved
+    if numpy_version(path) is None:  # arrays saved by another program
         return NumpyData(path, shuffle=False)
     return NumpySerializer.load(path, shuffle=False)
 
 
 def _version_of_records(read: Callable[[str], Any], path: str) -> int | None:
-    """Returns the version that the first record says it has."""
+    """Returns the version in the first record."""
     from ..formats.encoding import record_version
 
     first = next(iter(read(path)), None)
@@ -79,11 +79,11 @@ def _version_of_records(read: Callable[[str], Any], path: str) -> int | None:
 
 
 def _named(flow: Any) -> tuple[list[str], Iterator[Any]]:
-    """Returns names of the components of a flow, and its datapoints, from the first on."""
+    """Returns the names of the components of a flow, and all of its datapoints."""
     datapoints = iter(flow)
     first = next(datapoints, None)
     if first is None:
-        raise CommandError("there are no datapoints, whose components would be the columns")
+        raise CommandError("there are no datapoints, so the columns are unknown")
     names = list(first) if isinstance(first, dict) else [f"component_{place}" for place in range(len(first))]
     return [str(name) for name in names], chain([first], datapoints)
 
@@ -131,14 +131,14 @@ _FORMATS = (
     FileFormat("Arrow", (".arrow", ".feather"), ArrowData, ArrowSerializer.save, version=arrow_version),
     FileFormat("CSV", (".csv",), CSVData, _write_csv, partial(_write_csv, plain=True)),
     FileFormat(
-        "lines of JSON",
+        "JSON Lines",
         (".jsonl",),
         JSONLData,
         JSONLSerializer.save,
         partial(JSONLSerializer.save, plain=True),
     ),
     FileFormat("compressed CSV", _compressed(".csv"), CSVData),
-    FileFormat("compressed lines of JSON", _compressed(".jsonl"), JSONLData),
+    FileFormat("compressed JSON Lines", _compressed(".jsonl"), JSONLData),
     FileFormat("SVMLight", (".svm", ".svmlight", ".libsvm"), lambda path: SVMLightData(path, shuffle=False)),
     FileFormat("tar", (".tar",), TarData, write_tar),
 )

@@ -1,4 +1,4 @@
-"""The flow that a command is about, by the name that the command line has for it."""
+"""Loads the flow named on the command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def load_flow(address: str) -> Any:
     """Loads the flow at `module:name`, and calls it if it is a function.
 
     Raises:
-        FlowNotFoundError: there is no such module or name, or what it names is no flow.
+        FlowNotFoundError: the module or name does not exist, or the object is not a flow.
     """
     module, colon, name = address.rpartition(":")
     if not (module and colon and name):
@@ -34,14 +34,14 @@ def load_flow(address: str) -> Any:
         made = _called(address, made)
     if not hasattr(made, "__iter__"):
         raise FlowNotFoundError(
-            f"{address} is {type(made).__name__}, not a flow nor a function that returns one"
+            f"{address} is {type(made).__name__}, neither a flow nor a function that returns one"
         )
     return made
 
 
 def _called(address: str, factory: Callable[[], Any]) -> Any:
     try:
-        with suppress(ValueError):  # from a built-in that does not say what it takes
+        with suppress(ValueError):  # from a built-in without a signature
             inspect.signature(factory).bind()
     except TypeError as error:
         raise FlowNotFoundError(
@@ -61,8 +61,8 @@ def _namespace(module: str, name: str) -> Any:
             names = vars(importlib.import_module(module))
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # the module is there, and something it needs is not
-            raise FlowNotFoundError(f"there is no module {module}, seen from {Path.cwd()}") from None
+                raise  # the module exists, but one of its imports does not
+            raise FlowNotFoundError(f"there is no module {module}, searched from {Path.cwd()}") from None
         finally:
             sys.path.remove("")
     if name not in names:
@@ -72,4 +72,4 @@ def _namespace(module: str, name: str) -> Any:
 
 @final
 class FlowNotFoundError(Exception):
-    """There is no such flow."""
+    """The flow does not exist."""

@@ -1,4 +1,4 @@
-"""`python -m towerpack_dataflow show`: the images of a flow as a picture, before and after augmentation."""
+"""`python -m towerpack_dataflow show`: shows images of a flow, before and after augmentation."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["add_show"]
 
 def add_show(commands: Any) -> None:
     """Adds `show` to a parser's sub-commands."""
-    show = commands.add_parser("show", help="write the images that a flow yields as one picture")
+    show = commands.add_parser("show", help="write the images of a flow as one picture")
     show.add_argument("flow", metavar="MODULE:NAME", help=FLOW_HELP)
     show.add_argument(
-        "-o", "--output", required=True, metavar="FILE", help="of the picture, such as grid.png"
+        "-o", "--output", required=True, metavar="FILE", help="file for the picture, such as grid.png"
     )
     show.add_argument(
-        "--component", help="the image: its place, or its key (default: what is augmented, or place 0)"
+        "--component", help="position or key of the image (default: an augmented component, or position 0)"
     )
-    show.add_argument("--number", type=int, default=16, help="how many images (default: %(default)s)")
+    show.add_argument("--number", type=int, default=16, help="number of images (default: %(default)s)")
     show.add_argument("--batched", action="store_true", help="the component is a batch of images")
-    show.add_argument("--scale", type=float, default=1.0, help="what values are multiplied with, to 0 to 255")
+    show.add_argument("--scale", type=float, default=1.0, help="factor that scales values to 0 to 255")
     show.set_defaults(run=_show)
 
 
@@ -69,7 +69,7 @@ def _side_by_side(pair: Any, scale: float) -> Any:
 
 
 def _visible(image: Any) -> Any:
-    """Returns an image from 0 to 255: one that is normalised or from 0 to 1 has its range stretched."""
+    """Returns an image from 0 to 255: stretches the range of normalised images and of those from 0 to 1."""
     low, high = image.min(), image.max()
     if image.dtype == np.uint8 or (low >= 0 and 1 < high <= 255):
         return image

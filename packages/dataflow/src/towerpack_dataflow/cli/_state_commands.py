@@ -20,7 +20,7 @@ _POSITION = ("seed", "epoch", "index")
 
 @final
 class CommandError(Exception):
-    """A command line asks for what is not there."""
+    """The command line refers to a missing or unsupported object."""
 
 
 def add_state(commands: Any) -> None:
@@ -29,8 +29,8 @@ def add_state(commands: Any) -> None:
         "state", help="show, make and compare states of flows; trace a datapoint to its sources"
     )
     kinds = state.add_subparsers(required=True, metavar="COMMAND")
-    show = kinds.add_parser("show", help="print what a state says")
-    show.add_argument("file", help="JSON that holds a state, at any depth: what a training has saved, too")
+    show = kinds.add_parser("show", help="print the content of a state")
+    show.add_argument("file", help="JSON file with a state at any depth, such as one saved by a training run")
     show.set_defaults(run=_show)
     seek = kinds.add_parser("seek", help="print the state after N datapoints, as JSON, without reading any")
     _add_flow(seek)
@@ -39,11 +39,11 @@ def add_state(commands: Any) -> None:
     diff = kinds.add_parser("diff", help="print how two states differ; status 1 if they do")
     diff.add_argument("files", nargs=2, metavar="FILE")
     diff.set_defaults(run=_diff)
-    trace = kinds.add_parser("trace", help="print where a datapoint comes from")
+    trace = kinds.add_parser("trace", help="print the sources of a datapoint")
     _add_flow(trace)
     where = trace.add_mutually_exclusive_group(required=True)
-    where.add_argument("--index", type=int, help="which datapoint of its epoch")
-    where.add_argument("--state", metavar="FILE", help="the datapoint that comes after this state")
+    where.add_argument("--index", type=int, help="index of the datapoint in its epoch")
+    where.add_argument("--state", metavar="FILE", help="the next datapoint after this state")
     trace.add_argument("--epoch", type=int, default=0, help="with --index (default: %(default)s)")
     trace.add_argument("--json", action="store_true", help="print the tree as JSON")
     trace.set_defaults(run=_trace)
@@ -51,7 +51,7 @@ def add_state(commands: Any) -> None:
 
 def _add_flow(command: argparse.ArgumentParser) -> None:
     command.add_argument("flow", metavar="MODULE:NAME", help=FLOW_HELP)
-    command.add_argument("--seed", type=int, help="of the flow (default: what the flow has, or 0)")
+    command.add_argument("--seed", type=int, help="seed of the flow (default: the flow's seed, or 0)")
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def _read(file: str) -> Mapping[str, Any]:
         raise CommandError(f"{file} is not JSON: {error}") from None
     found = next(_states(content), None)
     if found is None:
-        raise CommandError(f"{file} holds no state of a flow: nowhere a seed, an epoch and an index together")
+        raise CommandError(f"{file} contains no state of a flow, that is, no seed, epoch and index together")
     return found
 
 
@@ -129,6 +129,6 @@ def _described(state: Mapping[str, Any]) -> Iterator[str]:
             "  " * (place.count(".") + 2 if place else 1) + fact["kind"] + (f": {details}" if details else "")
         )
     for place, seed in state.get("seeds", {}).items():
-        yield f"seed of its own at {place}: {seed}"
+        yield f"separate seed at {place}: {seed}"
     for place, mark in state.get("marks", {}).items():
         yield f"mark at {place or 'the top'}: {mark}"

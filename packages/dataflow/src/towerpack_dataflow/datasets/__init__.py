@@ -1,4 +1,4 @@
-"""Datasets as flows, and their statistics; what a dataset needs is imported when one is made."""
+"""Datasets as flows, and their statistics; optional dependencies are imported when a dataset is created."""
 
 from ._bsds500 import BSDS500
 from ._cifar import Cifar10, Cifar100
@@ -12,7 +12,7 @@ from ._mnist import FashionMnist, Mnist
 from ._online_moments import OnlineMoments, StatCounter
 from ._tiny_imagenet import TinyImageNet
 
-# Sorted as everywhere: names in capitals are of data sets, no constants.
+# Sorted as everywhere: names in capitals are data sets, not constants.
 __all__ = [  # noqa: RUF022
     "BSDS500",
     "Caltech101Silhouettes",

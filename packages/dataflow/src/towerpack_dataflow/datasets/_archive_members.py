@@ -17,12 +17,12 @@ def read_members(path: Path, names: Sequence[str], hint: str) -> dict[str, bytes
     """Reads files of a tar archive, in one pass over it.
 
     Args:
-        path: of the archive, packed or not.
-        names: of the members; those of the archive may begin with `./`.
-        hint: what to think of when one is missing.
+        path: path of the archive, compressed or not.
+        names: names of the members; those in the archive may start with `./`.
+        hint: a likely reason for a missing member.
 
     Raises:
-        FormatError: the archive is cut off or damaged, or has no such member.
+        FormatError: the archive is truncated or damaged, or has no such member.
     """
     found: dict[str, bytes] = {}
     try:
@@ -34,7 +34,7 @@ def read_members(path: Path, names: Sequence[str], hint: str) -> dict[str, bytes
                     found[name] = file.read()
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise FormatError(
-            f"{path} is cut off or damaged ({error}); delete it, and it will be downloaded"
+            f"{path} is truncated or damaged ({error}); delete it to download it again"
         ) from error
     missing = [name for name in names if name not in found]
     if missing:

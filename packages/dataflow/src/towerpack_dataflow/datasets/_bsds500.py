@@ -1,4 +1,4 @@
-"""`BSDS500`: photographs with the edges that several people drew."""
+"""`BSDS500`: photographs with edges drawn by several people."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class BSDS500(MapData):
 
     A datapoint is `[image, edges]`: uint8 of shape (321, 481, 3), RGB, and float32 of shape (321, 481), the
     fraction of the people who drew an edge at each pixel, from 0 to 1. Upright photographs are transposed.
-    There are 200 to train on, 200 to test with, and 100 to validate with. The files are read at each pass;
-    `CacheData` over the flow keeps what is in them. Its authors publish no checksum, so the archive is not
+    There are 200 for training, 200 for testing, and 100 for validation. The files are read in each pass; put
+    a `CacheData` over the flow to keep their content. Its authors publish no checksum, so the archive is not
     downloaded: unpack it into the folder.
 
     Source: P. Arbelaez, M. Maire, C. Fowlkes, J. Malik, "Contour detection and hierarchical image
@@ -38,14 +38,15 @@ class BSDS500(MapData):
 
     Args:
         name: `"train"`, `"test"` or `"val"`.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
-        dir: where the archive's folder `BSR` is; if not given, a folder in `$TOWERPACK_DATASETS`.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
+        dir: the folder that contains the archive's folder `BSR`; by default, a folder in
+            `$TOWERPACK_DATASETS`.
 
     Raises:
-        ArgumentError: `name` is none of the three.
-        DatasetError: a folder is missing, or an image is without edges or edges without their image.
-        FormatError: a file is cut off or damaged; raised while iterating.
-        ImportError: SciPy, or a decoder of images, is missing; raised while iterating.
+        ArgumentError: `name` is not one of the three.
+        DatasetError: a folder is missing, or an image has no edges, or edges have no image.
+        FormatError: a file is truncated or damaged; raised while iterating.
+        ImportError: SciPy, or an image decoder, is missing; raised while iterating.
     """
 
     _holds = ("ds",)
@@ -64,16 +65,16 @@ class BSDS500(MapData):
 
 
 def _pairs(images: Path, truths: Path) -> list[list[str]]:
-    """Returns the files of each photograph: of the image, and of the edges."""
+    """Returns the files of each photograph: image and edges."""
     if not (images.is_dir() and truths.is_dir()):
         lacking = truths if images.is_dir() else images
-        raise DatasetError(f"the folder {lacking} is missing; unpack {_URL} so that it is there")
+        raise DatasetError(f"the folder {lacking} is missing; unpack {_URL} there")
     names = {Path(name).stem: name for name in image_names(images)}
     alone = names.keys() ^ {path.stem for path in truths.glob("*.mat")}
     if alone or not names:
         raise DatasetError(
             f"{images} has {len(names)} images; expected some, and the edges of each in {truths}"
-            + (f", but {min(alone)} is in one of the folders alone" if alone else "")
+            + (f", but {min(alone)} is in only one of the folders" if alone else "")
             + f"; unpack {_URL} again"
         )
     return [[str(images / names[stem]), str(truths / f"{stem}.mat")] for stem in sorted(names)]

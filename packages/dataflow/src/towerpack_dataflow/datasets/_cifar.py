@@ -24,19 +24,19 @@ class Cifar10(ImageArrays):
     """Yields small photographs; addressable.
 
     A datapoint is `[image, label]`: uint8 of shape (32, 32, 3), RGB, and an int from 0 to 9. There are 50,000
-    to train on, and 10,000 to test with.
+    for training and 10,000 for testing.
 
     Source: A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009, the binary version.
 
     Args:
         train_or_test: `"train"` or `"test"`.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
-        dir: where the archive is, or comes; if not given, a folder in `$TOWERPACK_DATASETS`.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
+        dir: the folder of the archive; by default, a folder in `$TOWERPACK_DATASETS`.
 
     Raises:
-        ArgumentError: `train_or_test` is neither.
+        ArgumentError: `train_or_test` has another value.
         DatasetError: the archive is missing and cannot be downloaded.
-        FormatError: the archive is cut off or damaged.
+        FormatError: the archive is truncated or damaged.
     """
 
     _folder = "cifar10"
@@ -48,7 +48,7 @@ class Cifar10(ImageArrays):
         "test": ["cifar-10-batches-bin/test_batch.bin"],
     }
     _names_member = "cifar-10-batches-bin/batches.meta.txt"
-    _labels = 1  # bytes before each image, of which the last is the label
+    _labels = 1  # number of bytes before each image; the last one is the label
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Cifar10(ImageArrays):
         shuffle: bool | None = None,
         dir: PathLike | None = None,
     ) -> None:
-        """Reads the images, downloading the archive if it is missing."""
+        """Reads the images; downloads the archive if it is missing."""
         arguments.one_of("train_or_test", train_or_test, ("train", "test"))
         path = require(dataset_folder(dir, self._folder), self._archive)
         wanted = self._members[train_or_test]
@@ -70,15 +70,15 @@ class Cifar10(ImageArrays):
     def _records(self, path: Path, name: str, content: bytes) -> npt.NDArray[np.uint8]:
         size = self._labels + _BYTES
         if not content or len(content) % size:
-            raise FormatError(f"{path}: {name} has {len(content)} bytes, which is no multiple of {size}")
+            raise FormatError(f"{path}: {name} has {len(content)} bytes, which is not a multiple of {size}")
         return np.frombuffer(content, np.uint8).reshape(-1, size)
 
 
 @final
 class Cifar100(Cifar10):
-    """Yields small photographs of a hundred classes; addressable, and in all else like `Cifar10`.
+    """Yields small photographs of a hundred classes; addressable, otherwise like `Cifar10`.
 
-    A label is an int from 0 to 99, the finer of the two that the files have.
+    A label is an int from 0 to 99, the finer of the two in the files.
     """
 
     _folder = "cifar100"

@@ -1,4 +1,4 @@
-"""`Digits`: the handwritten digits that come with scikit-learn."""
+"""`Digits`: the handwritten digits included in scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class Digits(DataFromArrays):
     A datapoint is `[image, label]`: float32 of shape (8, 8) from 0 to 1, and an int from 0 to 9. Every fifth
     sample of each class is held out as the test set: both have the same mixture, and the split never changes.
 
-    Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998, the test part, as
-    `sklearn.datasets.load_digits` has it.
+    Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998, the test part,
+    as in `sklearn.datasets.load_digits`.
 
     Args:
         train_or_test: `"train"` (1442 samples) or `"test"` (355 samples).
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
 
     Raises:
-        ArgumentError: `train_or_test` is neither.
+        ArgumentError: `train_or_test` has another value.
         ImportError: scikit-learn is missing.
 
     Example:

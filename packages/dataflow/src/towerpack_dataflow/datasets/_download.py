@@ -1,4 +1,4 @@
-"""Files of data sets: where they lie, and how a missing one comes there."""
+"""Files of data sets: their folders, and downloads of missing ones."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["DatasetFile", "dataset_folder", "download", "require"]
 
 PathLike = str | os.PathLike[str]
 _BLOCK = 2**20
-_SILENCE = 30  # seconds without a byte after which a server counts as gone
+_SILENCE = 30  # seconds without a byte after which a server counts as lost
 
 
 @final
 @dataclass(frozen=True)
 class DatasetFile:
-    """A file that a data set is made of.
+    """A file of a data set.
 
     Args:
-        url: where its authors, or a mirror, have it.
-        md5: the checksum that they publish, in hexadecimal.
+        url: URL at its authors, or a mirror.
+        md5: the published checksum, in hexadecimal.
     """
 
     url: str
@@ -42,12 +42,12 @@ class DatasetFile:
 
 
 def dataset_folder(directory: PathLike | None, name: str) -> Path:
-    """Returns where the files of a data set lie.
+    """Returns the folder of a data set's files.
 
     Args:
-        directory: the folder itself; if not given, `name` in `$TOWERPACK_DATASETS`, or in
+        directory: the folder itself; by default, `name` in `$TOWERPACK_DATASETS`, or in
             `~/towerpack_datasets`.
-        name: of the data set.
+        name: name of the data set.
     """
     if directory is not None:
         return Path(directory)
@@ -55,32 +55,33 @@ def dataset_folder(directory: PathLike | None, name: str) -> Path:
 
 
 def require(folder: Path, file: DatasetFile) -> Path:
-    """Returns the path of a file in a folder, downloading it if it is missing.
+    """Returns the path of a file in a folder; downloads it if it is missing.
 
     Raises:
-        DatasetError: it is missing and cannot be had.
+        DatasetError: it is missing and cannot be downloaded.
     """
     path = folder / file.name
     return path if path.exists() else download(file.url, path, md5=file.md5)
 
 
 def download(url: str, path: PathLike, md5: str) -> Path:
-    """Downloads a file, unless it is there, and shows how far it is.
+    """Downloads a file unless it exists, and shows the progress.
 
-    What has come lies beside the file, under its name with `.part`, until it is whole and its checksum is
-    right; then it gets its name. A download that was interrupted, even killed, goes on where it stopped. Of
-    several processes that want the same file one downloads it, and the others wait.
+    Received data are stored next to the file, under its name with `.part`, until the download is complete and
+    its checksum is correct; then the file gets its name. An interrupted download, even a killed one,
+    continues where it stopped. If several processes request the same file, one downloads it, and the others
+    wait.
 
     Args:
-        url: of http or https.
-        path: of the file.
-        md5: its checksum, in hexadecimal.
+        url: URL over http or https.
+        path: path of the file.
+        md5: checksum of the file, in hexadecimal.
 
     Returns:
         the path.
 
     Raises:
-        DatasetError: the server cannot be reached or goes away, or the checksum is another.
+        DatasetError: the server cannot be reached or is lost, or the checksum differs.
         OSError: the file cannot be written.
     """
     path = Path(path)
@@ -89,7 +90,7 @@ def download(url: str, path: PathLike, md5: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     with open(part, "ab") as file, _alone(file):
-        if path.exists():  # another process had it
+        if path.exists():  # another process has downloaded it
             return path
         _fetch(url, path, file)
         _verify(url, part, md5)
@@ -112,13 +113,13 @@ def _fetch(url: str, path: Path, file: BinaryIO) -> None:
     try:
         request = urllib.request.Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})
         with urllib.request.urlopen(request, timeout=_SILENCE) as answer:
-            if answer.status != 206:  # the server begins anew
+            if answer.status != 206:  # the server starts from the beginning
                 file.truncate(0)
                 begun = 0
             _copy(answer, file, path, begun)
     except urllib.error.HTTPError as error:
-        if error.code != 416:  # nothing is missing of what the server has; the checksum tells the rest
-            raise _unreachable(url, path, f"the server says {error.code} {error.reason}") from error
+        if error.code != 416:  # the server has no more bytes; the checksum decides
+            raise _unreachable(url, path, f"the server replied {error.code} {error.reason}") from error
     except (OSError, ValueError) as error:
         raise _unreachable(url, path, str(error)) from error
 
@@ -138,8 +139,8 @@ def _copy(answer: Any, file: BinaryIO, path: Path, begun: int) -> None:
 
 def _unreachable(url: str, path: Path, why: str) -> DatasetError:
     return DatasetError(
-        f"{path} is missing, and cannot be downloaded from {url}: {why}. Call again to go on where it "
-        f"stopped, or put the file there yourself"
+        f"{path} is missing, and cannot be downloaded from {url}: {why}. Call again to continue the "
+        f"download, or put the file there yourself"
     )
 
 
@@ -149,8 +150,8 @@ def _verify(url: str, part: Path, md5: str) -> None:
     if found != md5:
         part.unlink()
         raise DatasetError(
-            f"what {url} sent has the checksum (MD5) {found}, and {md5} was expected; it was deleted. "
-            f"The file there has changed, or the connection did: call again, or put the right file at "
+            f"the file from {url} has the checksum (MD5) {found}, expected {md5}; it was deleted. "
+            f"The file or the connection has changed: call again, or put the right file at "
             f"{part.with_suffix('')}"
         )
 

@@ -1,4 +1,4 @@
-"""`ILSVRC12Files` and `ILSVRC12`: ImageNet's images of the competition of 2012."""
+"""`ILSVRC12Files` and `ILSVRC12`: the ImageNet images of the 2012 competition."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _CORNERS = ("xmin", "ymin", "xmax", "ymax")
 class ILSVRC12Files(ImageFiles):
     """Yields `[path, label]` of ImageNet's images of 1000 classes; addressable.
 
-    There are 1,281,167 to train on, 50,000 to validate with, and 100,000 to test with, whose labels are not
-    published: they are 0. That the images in the folders are those of the list is checked when the flow is
-    made, by the names alone.
+    There are 1,281,167 for training, 50,000 for validation, and 100,000 for testing; the labels of the latter
+    are not published and set to 0. When the flow is created, the names of the images in the folders are
+    compared with those in the list; no image is opened.
 
     ::
 
@@ -42,11 +42,11 @@ class ILSVRC12Files(ImageFiles):
         dir: the folder with the folder `name`.
         name: `"train"`, `"val"` or `"test"`.
         meta_dir: where the lists are; see `ILSVRCMeta`.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
-        dir_structure: of the validation set; if not given, it is found by looking at the folder.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
+        dir_structure: structure of the validation set; by default, determined from the folder.
 
     Raises:
-        ArgumentError: `name` or `dir_structure` is none of those above.
+        ArgumentError: `name` or `dir_structure` has another value.
         DatasetError: a folder, the list, or an image of the list is missing.
         FormatError: the list is damaged, or lacks images of the folders.
     """
@@ -61,10 +61,10 @@ class ILSVRC12Files(ImageFiles):
         shuffle: bool | None = None,
         dir_structure: Layout | None = None,
     ) -> None:
-        """Reads the list, and compares it with the folders."""
+        """Reads the list and compares it with the folders."""
         folder = Path(dir).expanduser() / arguments.one_of("name", name, ("train", "val", "test"))
         self._meta = ILSVRCMeta(meta_dir)
-        found = ILSVRCMeta.guess_dir_structure(folder)  # an error without the folder, before any list is read
+        found = ILSVRCMeta.guess_dir_structure(folder)  # raises without the folder, before any list is read
         files = self._meta.get_image_list(name, found if dir_structure is None else dir_structure)
         check_listed(folder, [file for file, _ in files], str(self._meta.dir / f"{name}.txt"))
         super().__init__(folder, files, name == "train" if shuffle is None else shuffle)
@@ -74,7 +74,7 @@ class ILSVRC12Files(ImageFiles):
 
         Raises:
             DatasetError: `synset_words.txt` is missing.
-            FormatError: it has not 1000 lines.
+            FormatError: it does not have 1000 lines.
         """
         return [words.partition(" ")[2] for words in self._meta.get_synset_words_1000().values()]
 
@@ -83,22 +83,22 @@ class ILSVRC12Files(ImageFiles):
 class ILSVRC12(LabelledImages):
     """Yields `[image, label]` of ImageNet's images of 1000 classes; addressable.
 
-    An image is uint8 of shape [height, width, 3], RGB, also where the file is grey, CMYK, or a PNG under the
-    name of a JPEG, as some of the training set are. All else is as in `ILSVRC12Files`.
+    An image is uint8 of shape [height, width, 3], RGB, also for files that are grey, CMYK, or a PNG under the
+    name of a JPEG, as some of the training set. Otherwise like `ILSVRC12Files`.
 
     Args:
         dir: the folder with the folder `name`.
         name: `"train"`, `"val"` or `"test"`.
         meta_dir: where the lists are; see `ILSVRCMeta`.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
-        dir_structure: of the validation set; if not given, it is found by looking at the folder.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
+        dir_structure: structure of the validation set; by default, determined from the folder.
 
     Raises:
-        ArgumentError: `name` or `dir_structure` is none of those.
+        ArgumentError: `name` or `dir_structure` has another value.
         DatasetError: a folder, the list, or an image of the list is missing.
-        FormatError: the list is damaged, or lacks images of the folders; a file is no image, which is raised
-            while iterating.
-        ImportError: no decoder of images is installed; raised while iterating.
+        FormatError: the list is damaged, or lacks images of the folders; or, while iterating, a file is not
+            an image.
+        ImportError: no image decoder is installed; raised while iterating.
     """
 
     _holds = ("ds",)
@@ -111,7 +111,7 @@ class ILSVRC12(LabelledImages):
         shuffle: bool | None = None,
         dir_structure: Layout | None = None,
     ) -> None:
-        """Reads the list, and compares it with the folders; opens no image."""
+        """Reads the list and compares it with the folders; opens no image."""
         super().__init__(ILSVRC12Files(dir, name, meta_dir, shuffle, dir_structure))
 
     @staticmethod
@@ -121,9 +121,9 @@ class ILSVRC12(LabelledImages):
         """Returns the boxes of training images, and None for those without a file of boxes.
 
         Args:
-            bbox_dir: the folder whose folder `train` has a file of boxes, `n01440764/n01440764_18.xml`, for
-                some images.
-            imglist: files and labels, as `ILSVRCMeta.get_image_list("train")` returns them.
+            bbox_dir: a folder that contains the folder `train` with a file of boxes, such as
+                `n01440764/n01440764_18.xml`, for some images.
+            imglist: files and labels, from `ILSVRCMeta.get_image_list("train")`.
 
         Returns:
             for each image, float32 of shape [number of boxes, 4]: left, top, right and bottom, in pixels.
@@ -136,7 +136,7 @@ class ILSVRC12(LabelledImages):
 
 
 def _boxes(path: Path) -> npt.NDArray[np.float32] | None:
-    import xml.etree.ElementTree as ET  # costs milliseconds, which `import towerpack_dataflow` would pay
+    import xml.etree.ElementTree as ET  # imported here to keep `import towerpack_dataflow` fast
 
     try:
         root: Any = ET.parse(path)

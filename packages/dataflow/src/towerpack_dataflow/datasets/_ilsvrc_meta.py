@@ -1,4 +1,4 @@
-"""`ILSVRCMeta`: classes, lists of images and the mean image of ImageNet's competition."""
+"""`ILSVRCMeta`: classes, image lists and the mean image of the ImageNet competition."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ _ARCHIVE = DatasetFile(
 _CLASSES = 1000
 _LABELS = {str(label): label for label in range(_CLASSES)}
 _SIZES, _DATA, _SHAPE, _DIM = (1, 2, 3, 4), 5, 7, 1  # fields of Caffe's BlobProto and BlobShape
-_FORM = "the original's is text of lines 'file label', with labels from 0 to 999"
+_FORM = "the original is text with lines 'file label', with labels from 0 to 999"
 
 
 @final
 class ILSVRCMeta:
-    """Reads what the authors of Caffe published with ImageNet's images of 2012.
+    """Reads the metadata published by the authors of Caffe for the ImageNet images of 2012.
 
     The files `synsets.txt`, `synset_words.txt`, `train.txt`, `val.txt`, `test.txt` and
-    `imagenet_mean.binaryproto` lie in the folder, or in the archive `caffe_ilsvrc12.tar.gz` there, which is
-    downloaded when it is wanted and neither is there.
+    `imagenet_mean.binaryproto` are in the folder, or in the archive `caffe_ilsvrc12.tar.gz` there, which is
+    downloaded on demand if both are missing.
 
     Args:
-        dir: the folder; if not given, `ilsvrc_metadata` in `$TOWERPACK_DATASETS`.
+        dir: the folder; by default, `ilsvrc_metadata` in `$TOWERPACK_DATASETS`.
 
     Attributes:
         dir: the folder.
     """
 
     def __init__(self, dir: PathLike | None = None) -> None:
-        """Keeps the folder; reads nothing."""
+        """Stores the folder; reads nothing."""
         self.dir = dataset_folder(dir, "ilsvrc_metadata").expanduser()
 
     def get_synset_1000(self) -> dict[int, str]:
@@ -55,7 +55,7 @@ class ILSVRCMeta:
 
         Raises:
             DatasetError: `synsets.txt` is missing.
-            FormatError: it has not 1000 lines.
+            FormatError: it does not have 1000 lines.
         """
         return dict(enumerate(self._classes("synsets.txt")))
 
@@ -64,28 +64,28 @@ class ILSVRCMeta:
 
         Raises:
             DatasetError: `synset_words.txt` is missing.
-            FormatError: it has not 1000 lines.
+            FormatError: it does not have 1000 lines.
         """
         return dict(enumerate(self._classes("synset_words.txt")))
 
     def get_image_list(
         self, name: Literal["train", "val", "test"], dir_structure: Layout = "original"
     ) -> list[tuple[str, int]]:
-        """Returns file and label of each image; the labels of the test set, which are not published, are 0.
+        """Returns file and label of each image; the unpublished labels of the test set are 0.
 
         Args:
             name: `"train"`, `"val"` or `"test"`.
-            dir_structure: whether the images of the validation set lie in one folder (`"original"`) or in one
-                for each class (`"train"`), as those of the training set always do.
+            dir_structure: whether the images of the validation set are in one folder (`"original"`) or in one
+                folder per class (`"train"`), like those of the training set.
 
         Raises:
-            ArgumentError: an argument is none of these.
+            ArgumentError: an argument has another value.
             DatasetError: the list is missing.
-            FormatError: a line is no file and label.
+            FormatError: a line does not consist of file and label.
         """
         arguments.one_of("name", name, ("train", "val", "test"))
         if arguments.one_of("dir_structure", dir_structure, ("original", "train")) == "train" == name:
-            dir_structure = "original"  # the list has the folders
+            dir_structure = "original"  # the list contains the folders
         if name == "test" and dir_structure == "train":
             raise ArgumentError(
                 "dir_structure='train' has a folder for each class, and the classes of the test set are not "
@@ -101,13 +101,13 @@ class ILSVRCMeta:
         """Returns the mean of the training images: float32 of shape [height, width, 3], RGB, from 0 to 255.
 
         Args:
-            size: height and width, to which it is resized by OpenCV; (256, 256) if not given.
+            size: height and width for a resize by OpenCV; (256, 256) by default.
 
         Raises:
-            ArgumentError: `size` is neither a number nor two.
+            ArgumentError: `size` is neither a number nor a pair.
             DatasetError: `imagenet_mean.binaryproto` is missing.
             FormatError: it is damaged.
-            ImportError: it is to be resized, and OpenCV is missing.
+            ImportError: a resize is requested, but OpenCV is missing.
         """
         shape = None if size is None else shape_pair("size", size)
         name = "imagenet_mean.binaryproto"
@@ -120,7 +120,7 @@ class ILSVRCMeta:
 
     @staticmethod
     def guess_dir_structure(dir: PathLike) -> Layout:
-        """Returns `"train"` if images lie in folders by class, as `n01440764`; `"original"` if they do not.
+        """Returns `"train"` if images are in folders by class, such as `n01440764`; else `"original"`.
 
         Raises:
             DatasetError: the folder is missing.
@@ -129,15 +129,13 @@ class ILSVRCMeta:
             with os.scandir(dir) as entries:
                 by_class = any(entry.name.startswith("n") and entry.is_dir() for entry in entries)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise DatasetError(f"the folder {dir} is missing, or is no folder") from error
+            raise DatasetError(f"the folder {dir} is missing, or is not a folder") from error
         return "train" if by_class else "original"
 
     def _classes(self, name: str) -> list[str]:
         lines = self._lines(name)
         if len(lines) != _CLASSES:
-            raise FormatError(
-                f"{self.dir / name} has {len(lines)} lines; expected {_CLASSES}, one for each class"
-            )
+            raise FormatError(f"{self.dir / name} has {len(lines)} lines; expected {_CLASSES}, one per class")
         return lines
 
     def _listed(self, name: str) -> list[tuple[str, int]]:
@@ -150,7 +148,7 @@ class ILSVRCMeta:
         return listed
 
     def _lines(self, name: str) -> list[str]:
-        return text_lines(self.dir / name, f"{_ARCHIVE.url} has it", self._content(name))
+        return text_lines(self.dir / name, f"it is in {_ARCHIVE.url}", self._content(name))
 
     def _content(self, name: str) -> bytes:
         path = self.dir / name
@@ -159,8 +157,8 @@ class ILSVRCMeta:
         try:
             archive = require(self.dir, _ARCHIVE)
         except DatasetError as error:
-            raise DatasetError(f"{path} is missing, and so is the archive that has it: {error}") from error
-        return read_members(archive, [name], "is it the one of Caffe's authors?")[name]
+            raise DatasetError(f"{path} is missing, and so is its archive: {error}") from error
+        return read_members(archive, [name], "is it the archive of Caffe's authors?")[name]
 
 
 def _blob(content: bytes, path: Path) -> npt.NDArray[np.float32]:
@@ -176,7 +174,7 @@ def _blob(content: bytes, path: Path) -> npt.NDArray[np.float32]:
             elif number == _SHAPE:
                 shape = _dimensions(value)
     except (WireError, TypeError) as error:
-        raise FormatError(f"{path} is cut off or damaged: {error}") from error
+        raise FormatError(f"{path} is truncated or damaged: {error}") from error
     shape = [size for size in shape or sizes.values() if size != 1]
     if not data or len(shape) != 3 or shape[0] != 3 or len(data) != 4 * np.prod(shape):
         raise FormatError(

@@ -19,9 +19,9 @@ class ImageArrays(DataFromArrays):
 
     Args:
         images: shape [number, height, width] or [number, height, width, channels].
-        labels: of each image, integers.
-        shuffle: whether each epoch has an order of its own.
-        label_names: what each label means, by its number; empty where nobody says.
+        labels: integer label of each image.
+        shuffle: whether each epoch has a different order.
+        label_names: names of the labels, in order; empty if unknown.
     """
 
     _holds = ()
@@ -29,13 +29,13 @@ class ImageArrays(DataFromArrays):
     def __init__(
         self, images: npt.NDArray[Any], labels: npt.NDArray[Any], shuffle: bool, label_names: tuple[str, ...]
     ) -> None:
-        """Keeps the arrays."""
+        """Stores the arrays."""
         super().__init__([images, labels.tolist()], shuffle=shuffle)
         self._images = images
         self._label_names = label_names
 
     def get_label_names(self) -> list[str]:
-        """Returns what each label means, by its number."""
+        """Returns the names of the labels, in order."""
         return list(self._label_names)
 
     def get_per_pixel_mean(self) -> npt.NDArray[np.float32]:
@@ -43,12 +43,12 @@ class ImageArrays(DataFromArrays):
         return self._mean().astype(np.float32)
 
     def get_per_channel_mean(self) -> npt.NDArray[np.float32]:
-        """Returns the mean of each channel: float32, one for each, or a single one for grey images."""
+        """Returns the mean of each channel: float32, one per channel, or a single one for grey images."""
         mean: npt.NDArray[np.float64] = self._mean().mean(axis=(0, 1))
         return mean.astype(np.float32)
 
     def _mean(self) -> npt.NDArray[np.float64]:
-        # By blocks: all at once would take eight times the memory of bytes.
+        # In blocks: a single call would take eight times the memory of the bytes.
         blocks = [self._images[first : first + _ROWS] for first in range(0, len(self._images), _ROWS)]
         total: npt.NDArray[np.float64] = sum(
             (block.sum(axis=0, dtype=np.float64) for block in blocks), np.zeros(self._images.shape[1:])

@@ -22,10 +22,10 @@ class ImageFiles(DataFromList):
     """Yields `[path, label]`; addressable.
 
     Args:
-        folder: what all paths begin with.
-        files: of each file, its path below the folder, and its label.
-        shuffle: whether each epoch has an order of its own.
-        label_names: what each label means, by its number.
+        folder: common prefix of all paths.
+        files: path below the folder and label of each file.
+        shuffle: whether each epoch has a different order.
+        label_names: names of the labels, in order.
     """
 
     _holds = ()
@@ -33,33 +33,33 @@ class ImageFiles(DataFromList):
     def __init__(
         self, folder: Path, files: Iterable[tuple[str, int]], shuffle: bool, label_names: Sequence[str] = ()
     ) -> None:
-        """Keeps the paths; opens nothing."""
+        """Stores the paths; opens nothing."""
         start = os.path.join(folder, "")
         super().__init__([[start + name, label] for name, label in files], shuffle)
         self._label_names = tuple(label_names)
 
     def get_label_names(self) -> list[str]:
-        """Returns what each label means, by its number."""
+        """Returns the names of the labels, in order."""
         return list(self._label_names)
 
 
 class LabelledImages(MapDataComponent):
     """Yields `[image, label]` of files: uint8 of shape [height, width, 3], RGB; addressable.
 
-    An image is decoded by what its bytes are, whatever the name of the file says.
+    The bytes of an image determine its decoder, not the name of the file.
 
     Args:
-        files: the flow of paths, which is `ds` from then on.
+        files: the flow of paths, stored as `ds`.
     """
 
     _holds = ("ds",)
 
     def __init__(self, files: ImageFiles) -> None:
-        """Puts itself over the paths; reads nothing yet."""
+        """Stores the flow; reads nothing."""
         super().__init__(files, read_image)
 
     def get_label_names(self) -> list[str]:
-        """Returns what each label means, by its number."""
+        """Returns the names of the labels, in order."""
         return cast(ImageFiles, self.ds).get_label_names()
 
 
@@ -67,12 +67,12 @@ def image_names(folder: Path) -> list[str]:
     """Returns the names of the images in a folder, sorted; hidden files are left out.
 
     Raises:
-        DatasetError: the folder is missing, or is none.
+        DatasetError: the folder is missing, or is not a folder.
     """
     try:
         names = os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise DatasetError(f"the folder {folder} is missing, or is no folder") from error
+        raise DatasetError(f"the folder {folder} is missing, or is not a folder") from error
     return sorted(name for name in names if name.lower().endswith(_SUFFIXES) and not name.startswith("."))
 
 
@@ -80,20 +80,20 @@ def check_listed(folder: Path, names: Sequence[str], source: str) -> None:
     """Checks that the images in a folder are those of a list, without opening them.
 
     Args:
-        folder: of the images.
+        folder: folder of the images.
         names: paths below it, such as `"n01440764/n01440764_18.JPEG"`.
-        source: where the names stand, for messages.
+        source: source of the names, for messages.
 
     Raises:
         DatasetError: files of the list are missing.
-        FormatError: the list has a name twice, or lacks files of the folders that it names.
+        FormatError: the list has a duplicate name, or lacks files of its folders.
     """
     listed = defaultdict(set)
     for name in names:
         parent, _, file = name.rpartition("/")
         listed[parent].add(file)
     if sum(map(len, listed.values())) != len(names):
-        raise FormatError(f"{source} lists {len(names)} files, of which some are the same")
+        raise FormatError(f"{source} lists {len(names)} files, some of them twice")
     missing, unlisted = [], []
     for parent in sorted(listed):
         there = set(image_names(folder / parent))
@@ -101,13 +101,13 @@ def check_listed(folder: Path, names: Sequence[str], source: str) -> None:
         unlisted += [os.path.join(parent, file) for file in there - listed[parent]]
     if missing:
         raise DatasetError(
-            f"{folder} lacks {len(missing)} of the {len(names)} files that {source} lists, {min(missing)} "
+            f"{folder} lacks {len(missing)} of the {len(names)} files in {source}, {min(missing)} "
             "among them; unpack the data set again"
         )
     if unlisted:
         raise FormatError(
-            f"{source} lists {len(names)} files, and {folder} has {len(unlisted)} more, {min(unlisted)} "
-            "among them; the list is cut off, or of another data set"
+            f"{source} lists {len(names)} files, but {folder} has {len(unlisted)} more, {min(unlisted)} "
+            "among them; the list is truncated, or belongs to another data set"
         )
 
 
@@ -115,20 +115,20 @@ def text_lines(path: Path, whence: str, content: bytes | None = None) -> list[st
     """Returns the lines of a text file, without empty ones at its end.
 
     Args:
-        path: of the file.
-        whence: where users get it, for the message that it is missing.
-        content: of the file, where it has been read.
+        path: path of the file.
+        whence: its source for users, for the message about a missing file.
+        content: content of the file, if already read.
 
     Raises:
         DatasetError: the file is missing.
-        FormatError: it is empty, or no text.
+        FormatError: it is empty, or not text.
     """
     try:
         lines = (path.read_bytes() if content is None else content).decode().rstrip().splitlines()
     except FileNotFoundError as error:
         raise DatasetError(f"{path} is missing; {whence}") from error
     except UnicodeDecodeError as error:
-        raise FormatError(f"{path} is no text ({error}); {whence}") from error
+        raise FormatError(f"{path} is not text ({error}); {whence}") from error
     if not lines:
         raise FormatError(f"{path} is empty; {whence}")
     return lines

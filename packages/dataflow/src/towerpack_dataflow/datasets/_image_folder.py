@@ -1,4 +1,4 @@
-"""`ImageFolder`: images in a folder for each class; `Places365Standard`, which lies in such folders."""
+"""`ImageFolder`: images in one folder per class; `Places365Standard`: a data set of this form."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _PLACES_URL = "http://data.csail.mit.edu/places/places365/places365standard_easy
 
 @final
 class ImageFolderFiles(ImageFiles):
-    """Yields `[path, label]` of the images in a folder that has a sub folder for each class; addressable.
+    """Yields `[path, label]` of the images in a folder with one subfolder per class; addressable.
 
-    The sorted names of the sub folders are the classes, numbered from 0. Images in deeper folders belong to
-    the class, too; what is hidden, or has no suffix of images, does not.
+    The sorted names of the subfolders are the classes, numbered from 0. Images in deeper folders belong to
+    the class, too; hidden files, and those without the extension of an image, do not.
 
     Args:
         dir: the folder.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch has a different order.
 
     Raises:
-        DatasetError: the folder is missing or has no sub folder, or a sub folder has no image.
+        DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
     """
 
     _holds = ()
@@ -45,18 +45,18 @@ class ImageFolderFiles(ImageFiles):
 
 @final
 class ImageFolder(LabelledImages):
-    """Yields `[image, label]` of a folder that has a sub folder for each class; addressable.
+    """Yields `[image, label]` of a folder with one subfolder per class; addressable.
 
-    An image is uint8 of shape [height, width, 3], RGB. `ImageFolderFiles` says which files these are.
+    An image is uint8 of shape [height, width, 3], RGB. `ImageFolderFiles` defines the set of files.
 
     Args:
         dir: the folder.
-        shuffle: whether each epoch has an order of its own.
+        shuffle: whether each epoch has a different order.
 
     Raises:
-        DatasetError: the folder is missing or has no sub folder, or a sub folder has no image.
-        FormatError: a file is no image; raised while iterating.
-        ImportError: no decoder of images is installed; raised while iterating.
+        DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
+        FormatError: a file is not an image; raised while iterating.
+        ImportError: no image decoder is installed; raised while iterating.
     """
 
     _holds = ("ds",)
@@ -71,20 +71,20 @@ class Places365Standard(LabelledImages):
     """Yields photographs of 365 kinds of places; addressable.
 
     A datapoint is `[image, label]`: uint8 of shape (256, 256, 3), RGB, and an int from 0 to 364. There are
-    1,803,460 to train on, and 36,500 to validate with, in the small version with "easy" folders.
+    1,803,460 for training and 36,500 for validation, in the small version with "easy" folders.
 
     Source: B. Zhou, A. Lapedriza, A. Khosla, A. Oliva, A. Torralba, "Places: a 10 million image database for
     scene recognition", 2017.
 
     Args:
-        dir: the folder that has `train` and `val`, each with a folder for each class.
+        dir: the folder with `train` and `val`, each with one folder per class.
         name: `"train"` or `"val"`.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
 
     Raises:
-        ArgumentError: `name` is neither.
+        ArgumentError: `name` has another value.
         DatasetError: a folder is missing, or there are not 365 classes.
-        FormatError: a file is no image; raised while iterating.
+        FormatError: a file is not an image; raised while iterating.
     """
 
     _holds = ("ds",)
@@ -95,7 +95,7 @@ class Places365Standard(LabelledImages):
         files = ImageFolderFiles(folder, name == "train" if shuffle is None else shuffle)
         if len(files.get_label_names()) != _PLACES:
             raise DatasetError(
-                f"{folder} has {len(files.get_label_names())} classes, and {_PLACES} were expected; unpack "
+                f"{folder} has {len(files.get_label_names())} classes, but {_PLACES} were expected; unpack "
                 f"{_PLACES_URL} again"
             )
         super().__init__(files)
@@ -107,10 +107,10 @@ def _sub_folders(folder: Path) -> list[str]:
             names = sorted(entry.name for entry in entries if entry.is_dir() and entry.name[0] != ".")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DatasetError(
-            f"{folder} is missing, or is no folder; give the folder that has a sub folder for each class"
+            f"{folder} is missing, or is not a folder; pass a folder with one subfolder per class"
         ) from error
     if not names:
-        raise DatasetError(f"{folder} has no sub folder; expected one for each class, with its images")
+        raise DatasetError(f"{folder} has no subfolder; expected one per class, with its images")
     return names
 
 
@@ -123,4 +123,4 @@ def _images_below(folder: Path, kind: str) -> Iterator[str]:
             found = True
             yield os.path.relpath(os.path.join(parent, name), folder)
     if not found:
-        raise DatasetError(f"{folder / kind} has no image; remove the folder if it is no class")
+        raise DatasetError(f"{folder / kind} has no image; remove the folder if it is not a class")

@@ -1,4 +1,4 @@
-"""`SVHNDigit` and `Caltech101Silhouettes`: images in MATLAB's files."""
+"""`SVHNDigit` and `Caltech101Silhouettes`: images in MATLAB files."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class SVHNDigit(ImageArrays):
     """Yields digits of house numbers; addressable.
 
     A datapoint is `[image, label]`: uint8 of shape (32, 32, 3), RGB, and an int from 0 to 9 (the files have
-    10 for a zero). There are 73,257 to train on, 26,032 to test with, and 531,131 easier ones beside.
+    10 for a zero). There are 73,257 for training, 26,032 for testing, and 531,131 additional easier ones.
 
     Source: Y. Netzer et al., "Reading digits in natural images with unsupervised feature learning", 2011.
 
     Args:
         name: `"train"`, `"test"` or `"extra"`.
-        shuffle: whether each epoch has an order of its own; if not given, all but the test set do.
-        dir: where the files are, or come; if not given, a folder in `$TOWERPACK_DATASETS`.
+        shuffle: whether each epoch has a different order; by default, for all except the test set.
+        dir: the folder of the files; by default, a folder in `$TOWERPACK_DATASETS`.
 
     Raises:
-        ArgumentError: `name` is none of the three.
+        ArgumentError: `name` is not one of the three.
         DatasetError: the file is missing and cannot be downloaded.
-        FormatError: the file is cut off or damaged.
+        FormatError: the file is truncated or damaged.
         ImportError: SciPy is missing.
     """
 
@@ -54,7 +54,7 @@ class SVHNDigit(ImageArrays):
         shuffle: bool | None = None,
         dir: PathLike | None = None,
     ) -> None:
-        """Reads the images, downloading the file if it is missing."""
+        """Reads the images; downloads the file if it is missing."""
         arguments.one_of("name", name, ("train", "test", "extra"))
         file = DatasetFile(f"{_SVHN}{name}_32x32.mat", self._checksums[name])
         path = require(dataset_folder(dir, "svhn"), file)
@@ -62,7 +62,7 @@ class SVHNDigit(ImageArrays):
         images, labels = content["X"], content["y"].ravel()
         if images.shape[:3] != (32, 32, 3) or images.shape[3:] != labels.shape or images.dtype != np.uint8:
             raise FormatError(
-                f"{path}: expected X of uint8 of shape (32, 32, 3, number), and a label of each in y; "
+                f"{path}: expected X of uint8 of shape (32, 32, 3, number), and one label each in y; "
                 f"found {images.dtype} of shape {images.shape}, and {labels.shape} labels"
             )
         shuffle = name != "test" if shuffle is None else shuffle
@@ -72,7 +72,7 @@ class SVHNDigit(ImageArrays):
 
 @final
 class Caltech101Silhouettes(ImageArrays):
-    """Yields outlines of objects, filled; addressable.
+    """Yields silhouettes of objects; addressable.
 
     A datapoint is `[image, label]`: float32 of shape (28, 28), 0 or 1, and an int from 0 to 100. Its authors
     publish no checksum, so the file is not downloaded: put it into the folder.
@@ -82,13 +82,13 @@ class Caltech101Silhouettes(ImageArrays):
 
     Args:
         name: `"train"` (4,100 images), `"test"` (2,307) or `"val"` (2,264).
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
-        dir: where the file is; if not given, a folder in `$TOWERPACK_DATASETS`.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
+        dir: the folder of the file; by default, a folder in `$TOWERPACK_DATASETS`.
 
     Raises:
-        ArgumentError: `name` is none of the three.
+        ArgumentError: `name` is not one of the three.
         DatasetError: the file is missing.
-        FormatError: the file is cut off or damaged.
+        FormatError: the file is truncated or damaged.
         ImportError: SciPy is missing.
     """
 
@@ -109,12 +109,12 @@ class Caltech101Silhouettes(ImageArrays):
         images, labels = content[f"{name}_data"], content[f"{name}_labels"].ravel()
         if images.shape != (len(labels), 28 * 28):
             raise FormatError(
-                f"{path}: expected {len(labels)} images of {28 * 28} pixels in {name}_data, as there are "
-                f"labels; found shape {images.shape}"
+                f"{path}: expected {len(labels)} images of {28 * 28} pixels in {name}_data, one per "
+                f"label; found shape {images.shape}"
             )
         shuffle = name == "train" if shuffle is None else shuffle
         names = tuple(str(np.ravel(entry)[0]) for entry in content["classnames"].ravel())
-        # Columns come first in MATLAB's arrays.
+        # MATLAB arrays are in column-major order.
         upright = images.reshape(-1, 28, 28).transpose(0, 2, 1).astype(np.float32)
         super().__init__(np.ascontiguousarray(upright), labels.astype(np.int64) - 1, shuffle, names)
 
@@ -123,7 +123,7 @@ def read_mat(path: Path, names: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     """Reads variables of a MATLAB file.
 
     Raises:
-        FormatError: the file is cut off or damaged, or has no such variable.
+        FormatError: the file is truncated or damaged, or has no such variable.
         ImportError: SciPy is missing.
     """
     with extra("datasets", f"reading {path}"):
@@ -131,8 +131,8 @@ def read_mat(path: Path, names: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
     with open(path, "rb") as file:
         try:
             content: dict[str, Any] = loadmat(file, variable_names=names)
-        except Exception as error:  # SciPy raises what its parser stumbles over, of many types
-            raise FormatError(f"{path} is cut off or damaged ({type(error).__name__}: {error})") from error
+        except Exception as error:  # SciPy's parser raises errors of many types
+            raise FormatError(f"{path} is truncated or damaged ({type(error).__name__}: {error})") from error
     missing = [name for name in names if name not in content]
     if missing:
         raise FormatError(f"{path} has no {', '.join(missing)}")

@@ -18,27 +18,27 @@ from ._image_arrays import ImageArrays
 __all__ = ["FashionMnist", "Mnist"]
 
 _KINDS = {"train": "train", "test": "t10k"}
-_UBYTE = 8  # the only type of values in these files
+_UBYTE = 8  # the only value type in these files
 
 
 class Mnist(ImageArrays):
     """Yields handwritten digits; addressable.
 
     A datapoint is `[image, label]`: float32 of shape (28, 28) from 0 to 1, and an int from 0 to 9. There are
-    60,000 to train on, and 10,000 to test with.
+    60,000 for training and 10,000 for testing.
 
     Source: Y. LeCun, L. Bottou, Y. Bengio, P. Haffner, "Gradient-based learning applied to document
     recognition", 1998.
 
     Args:
         train_or_test: `"train"` or `"test"`.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
-        dir: where the four files are, or come; if not given, a folder in `$TOWERPACK_DATASETS`.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
+        dir: the folder of the four files; by default, a folder in `$TOWERPACK_DATASETS`.
 
     Raises:
-        ArgumentError: `train_or_test` is neither.
+        ArgumentError: `train_or_test` has another value.
         DatasetError: a file is missing and cannot be downloaded.
-        FormatError: a file is cut off or damaged.
+        FormatError: a file is truncated or damaged.
     """
 
     _folder = "mnist"
@@ -57,14 +57,14 @@ class Mnist(ImageArrays):
         shuffle: bool | None = None,
         dir: PathLike | None = None,
     ) -> None:
-        """Reads the images, downloading what is missing."""
+        """Reads the images; downloads missing files."""
         kind = _KINDS[arguments.one_of("train_or_test", train_or_test, ("train", "test"))]
         folder = dataset_folder(dir, self._folder)
         images = _read_idx(self._file(folder, f"{kind}-images-idx3-ubyte.gz"), 3)
         path = self._file(folder, f"{kind}-labels-idx1-ubyte.gz")
         labels = _read_idx(path, 1)
         if len(labels) != len(images):
-            raise FormatError(f"{path} has {len(labels)} labels, and there are {len(images)} images")
+            raise FormatError(f"{path} has {len(labels)} labels, but there are {len(images)} images")
         shuffle = train_or_test == "train" if shuffle is None else shuffle
         super().__init__(images.astype(np.float32) / 255, labels, shuffle, self._names)
 
@@ -74,7 +74,7 @@ class Mnist(ImageArrays):
 
 @final
 class FashionMnist(Mnist):
-    """Yields pictures of clothes; addressable, and in all else like `Mnist`.
+    """Yields pictures of clothes; addressable, otherwise like `Mnist`.
 
     Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine
     learning algorithms", 2017.
@@ -101,13 +101,13 @@ def _read_idx(path: Path, axes: int) -> npt.NDArray[Any]:
             content = file.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise FormatError(
-            f"{path} is cut off or damaged ({error}); delete it, and it will be downloaded"
+            f"{path} is truncated or damaged ({error}); delete it to download it again"
         ) from error
     start = 4 + 4 * axes
     sizes = np.frombuffer(content[4:start], ">u4").tolist() if len(content) >= start else [-1]
     if content[:4] != bytes((0, 0, _UBYTE, axes)) or len(content) - start != np.prod(sizes):
         raise FormatError(
-            f"{path} is no IDX file of bytes with {axes} axes: it begins with {content[:start].hex()}, and "
-            f"has {len(content)} bytes"
+            f"{path} is not an IDX file of bytes with {axes} axes: it begins with {content[:start].hex()} "
+            f"and has {len(content)} bytes"
         )
     return np.frombuffer(content, np.uint8, offset=start).reshape(sizes)

@@ -1,4 +1,4 @@
-"""Statistics of values that come one by one: of numbers, and of arrays element by element."""
+"""Online statistics of numbers, and of arrays element by element."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["OnlineMoments", "StatCounter"]
 
 @final
 class StatCounter:
-    """Keeps numbers, and tells their sum, mean and extremes.
+    """Collects numbers and computes their sum, mean and extremes.
 
     Attributes:
-        samples: the numbers, in the order in which they came.
+        samples: the numbers in order.
 
     Example:
         >>> rewards = StatCounter()
@@ -28,14 +28,14 @@ class StatCounter:
     """
 
     def __init__(self) -> None:
-        """Starts with no number."""
+        """Starts without numbers."""
         self.samples: list[float] = []
 
     def feed(self, value: float) -> None:
         """Adds a number.
 
         Raises:
-            ArgumentError: it is no number.
+            ArgumentError: `value` is not a number.
         """
         array = _as_real("StatCounter.feed", value)
         if array.ndim:
@@ -43,43 +43,43 @@ class StatCounter:
         self.samples.append(float(array))
 
     def reset(self) -> None:
-        """Starts anew."""
+        """Removes all numbers."""
         self.samples = []
 
     @property
     def count(self) -> int:
-        """How many numbers there are."""
+        """The number of samples."""
         return len(self.samples)
 
     @property
     def sum(self) -> float:
-        """Their sum, which is 0.0 without any."""
+        """The sum of the numbers; 0.0 without any."""
         return float(np.sum(self.samples, dtype=np.float64))
 
     @property
     def average(self) -> float:
-        """Their mean.
+        """The mean of the numbers.
 
         Raises:
-            ArgumentError: there are none.
+            ArgumentError: there are no numbers.
         """
         return float(np.mean(self._some()))
 
     @property
     def min(self) -> float:
-        """The smallest.
+        """The smallest number.
 
         Raises:
-            ArgumentError: there are none.
+            ArgumentError: there are no numbers.
         """
         return min(self._some())
 
     @property
     def max(self) -> float:
-        """The largest.
+        """The largest number.
 
         Raises:
-            ArgumentError: there are none.
+            ArgumentError: there are no numbers.
         """
         return max(self._some())
 
@@ -91,9 +91,9 @@ class StatCounter:
 
 @final
 class OnlineMoments:
-    """Computes mean and variance, element by element, of arrays of one shape that need not fit into memory.
+    """Computes mean and variance, element by element, of arrays of one shape, without storing them.
 
-    Such as the per-pixel mean of a data set's images. In float64, and stable for means far from zero.
+    For example, the per-pixel mean of the images of a data set. In float64; stable for means far from zero.
 
     Source: B. P. Welford, "Note on a method for calculating corrected sums of squares and products", 1962.
 
@@ -106,7 +106,7 @@ class OnlineMoments:
     """
 
     def __init__(self) -> None:
-        """Starts with no array."""
+        """Starts without arrays."""
         self._mean: npt.NDArray[np.float64] = np.zeros(0)
         self._squares: npt.NDArray[np.float64] = np.zeros(0)
         self.count = 0
@@ -115,7 +115,7 @@ class OnlineMoments:
         """Adds an array, or a number.
 
         Raises:
-            ArgumentError: it does not hold numbers, or has another shape than those before.
+            ArgumentError: it does not hold numbers, or has another shape than earlier ones.
         """
         value = _as_real("OnlineMoments.feed", array)
         if not self.count:
@@ -151,7 +151,7 @@ class OnlineMoments:
 
     @property
     def std(self) -> npt.NDArray[np.float64]:
-        """The root of the variance.
+        """The square root of the variance.
 
         Raises:
             ArgumentError: there are no arrays.
@@ -169,6 +169,6 @@ def _as_real(where: str, value: Any) -> npt.NDArray[np.float64]:
         raise ArgumentError(f"{where} takes real numbers; received {value!r:.60} of {array.dtype}")
     if np.ma.is_masked(value):
         raise ArgumentError(
-            f"{where} takes no masked values; received {value!r:.60}. Give x.compressed() or fill it"
+            f"{where} takes no masked values; received {value!r:.60}. Use x.compressed(), or fill it"
         )
     return array.astype(np.float64)

@@ -1,4 +1,4 @@
-"""`TinyImageNet`: small photographs of 200 of ImageNet's classes."""
+"""`TinyImageNet`: small photographs of 200 ImageNet classes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ _WHENCE = "unpack http://cs231n.stanford.edu/tiny-imagenet-200.zip (MD5 90528d7c
 class TinyImageNet(LabelledImages):
     """Yields small photographs; addressable.
 
-    A datapoint is `[image, label]`: uint8 of shape (64, 64, 3), RGB, and an int from 0 to 199, the place of
-    the class in `wnids.txt`. There are 100,000 to train on, and 10,000 to validate with. That the images in
-    the folders are those of the lists is checked when the flow is made, by the names alone.
+    A datapoint is `[image, label]`: uint8 of shape (64, 64, 3), RGB, and an int from 0 to 199, the position
+    of the class in `wnids.txt`. There are 100,000 for training and 10,000 for validation. When the flow is
+    created, the names of the images in the folders are compared with those in the lists; no image is opened.
 
     Source: Y. Le, X. Yang, "Tiny ImageNet visual recognition challenge", 2015.
 
     Args:
         dir: the folder `tiny-imagenet-200`, unpacked.
         name: `"train"` or `"val"`; the labels of the test set are not published.
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
+        shuffle: whether each epoch has a different order; by default, only for the training set.
 
     Raises:
-        ArgumentError: `name` is neither.
+        ArgumentError: `name` has another value.
         DatasetError: a list, or an image of a list, is missing.
-        FormatError: a list is damaged, or lacks images of the folder; a file is no image, which is raised
-            while iterating.
-        ImportError: no decoder of images is installed; raised while iterating.
+        FormatError: a list is damaged, or lacks images of the folder; or, while iterating, a file is not an
+            image.
+        ImportError: no image decoder is installed; raised while iterating.
     """
 
     _holds = ("ds",)
 
     def __init__(self, dir: PathLike, name: Literal["train", "val"], shuffle: bool | None = None) -> None:
-        """Reads the lists, and compares them with the folders; opens no image."""
+        """Reads the lists and compares them with the folders; opens no image."""
         arguments.one_of("name", name, ("train", "val"))
         folder = Path(dir).expanduser()
         synsets = _synsets(folder)
@@ -72,7 +72,7 @@ def _synsets(folder: Path) -> list[str]:
     synsets = text_lines(path, _WHENCE)
     if len(set(synsets)) != _CLASSES or len(synsets) != _CLASSES:
         raise FormatError(
-            f"{path} has {len(synsets)} lines, {len(set(synsets))} of them different; expected {_CLASSES} "
+            f"{path} has {len(synsets)} lines, {len(set(synsets))} of them distinct; expected {_CLASSES} "
             f"classes; {_WHENCE}"
         )
     return synsets
@@ -103,9 +103,9 @@ def _rows(path: Path) -> list[list[str]]:
     """Returns the fields of each line of a list: the file, then its class or its box."""
     rows = [line.split("\t") for line in text_lines(path, _WHENCE)]
     for number, row in enumerate(rows, 1):
-        if len(row) < 5:  # the file, four numbers, and perhaps a class
+        if len(row) < 5:  # the file, four numbers, and optionally a class
             raise FormatError(
                 f"{path}, line {number}: received {len(row)} fields in {row!r:.80}; expected the file and "
-                "its box, with tabs between"
+                "its box, separated by tabs"
             )
     return rows

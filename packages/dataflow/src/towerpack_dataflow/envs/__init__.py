@@ -1,4 +1,4 @@
-"""Environments of gymnasium in worker processes, and their exact state; needs the extra `[gym]`."""
+"""Gymnasium environments in worker processes, with exact states; needs the extra `[gym]`."""
 
 try:
     import gymnasium as _gymnasium  # noqa: F401

@@ -1,4 +1,4 @@
-"""The actions of the episodes under way, from which a resumed run makes them again."""
+"""The actions of current episodes, which a resumed run repeats."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _FEWEST = 64
 
 @final
 class ActionLog:
-    """Remembers every action since each environment's episode began.
+    """Records the actions of each environment's current episode.
 
     Args:
         parts: the arrays of the action space.
-        num_envs: how many environments.
+        num_envs: number of environments.
     """
 
     def __init__(self, parts: Sequence[Part], num_envs: int) -> None:
-        """Begins without actions."""
+        """Starts without actions."""
         self._rows = [np.empty((_FEWEST, num_envs, *part.shape), part.dtype) for part in parts]
         self._sent = np.zeros((_FEWEST, num_envs), np.bool_)
         self._begin = np.zeros(num_envs, np.int64)
         self._length = 0
 
     def append(self, envs: Any, arrays: Sequence[np.ndarray]) -> None:
-        """Notes the actions that some environments are sent at a time.
+        """Records one action for each of some environments.
 
         Args:
             envs: their numbers, or a slice.
@@ -50,11 +50,11 @@ class ActionLog:
         self._length += 1
 
     def restart(self, envs: Any) -> None:
-        """Forgets the actions of these environments: new episodes have begun."""
+        """Drops the actions of these environments when new episodes begin."""
         self._begin[envs] = self._length
 
     def fill(self, actions: Sequence[Sequence[np.ndarray]]) -> None:
-        """Takes over the actions of all environments' episodes, and forgets its own."""
+        """Replaces the recorded actions of all environments."""
         lengths = [len(arrays[0]) for arrays in actions]
         size = max(_FEWEST, *lengths)
         self._rows = [np.empty((size, *rows.shape[1:]), rows.dtype) for rows in self._rows]
@@ -67,13 +67,13 @@ class ActionLog:
         self._length = max(lengths)
 
     def actions(self, env: int) -> list[np.ndarray]:
-        """Returns the actions of an environment's episode, as arrays."""
+        """Returns the actions of an environment's current episode, as arrays."""
         chosen = slice(self._begin[env], self._length)
         sent = self._sent[chosen, env]
         return [rows[chosen, env][sent] for rows in self._rows]
 
     def _make_room(self) -> None:
-        """Drops actions that no episode needs; doubles the memory if most are needed."""
+        """Drops obsolete actions; doubles the memory if most are still needed."""
         first = int(self._begin.min())
         kept = self._length - first
         size = len(self._sent) * (2 if 2 * kept > len(self._sent) else 1)
@@ -101,7 +101,7 @@ def packed_actions(arrays: Sequence[np.ndarray]) -> list[str]:
 
 
 def unpacked_actions(texts: Sequence[str], parts: Sequence[Part]) -> list[np.ndarray]:
-    """Returns the actions that `packed_actions` made text of.
+    """Returns the actions encoded by `packed_actions`.
 
     Raises:
         StateError: the text is damaged, or of another action space.
@@ -114,5 +114,5 @@ def unpacked_actions(texts: Sequence[str], parts: Sequence[Part]) -> list[np.nda
         ]
     except (ValueError, TypeError, zlib.error) as error:
         raise StateError(
-            f"the actions of this state are not of this action space, or damaged: {error}"
+            f"the actions of this state belong to another action space, or are damaged: {error}"
         ) from error

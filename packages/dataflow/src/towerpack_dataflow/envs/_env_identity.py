@@ -1,4 +1,4 @@
-"""Which environment a state belongs to, as text that is the same in each process."""
+"""The identity of an environment as text, equal in all processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FOR_PEOPLE = ("render_mode",)  # an argument that changes no transition
 
 
 def env_identity(env: Any) -> str:
-    """Returns the class of an environment, and the id, arguments and wrappers that its spec has.
+    """Returns the class of an environment, and the id, arguments and wrappers in its spec.
 
     Args:
         env: an environment of gymnasium, or a vector environment.
@@ -41,7 +41,7 @@ def _text_of(arguments: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """Returns the text of a value; of an object whose text may have an address in it, the type alone."""
+    """Returns the text of a value; only the type if the text of the object may contain an address."""
     if isinstance(value, _PLAIN):
         return repr(value)
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""What a worker does for a vector environment: it makes its environments, steps and resets them."""
+"""The worker of a vector environment: creates, steps and resets its environments."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def stretch(number: int, workers: int, envs: int) -> range:
 
 @final
 class EnvService(WorkerService):
-    """Runs the environments of each worker, and answers the parent's messages.
+    """Runs the environments of each worker and answers messages from the parent.
 
     Args:
         make_envs: a function for each environment of all workers.
         mode: the name of the autoreset mode.
-        in_turn: whether the parent waits for all environments of a step, and needs one answer for them.
+        in_turn: whether the parent waits for all environments of a step, with one answer for all.
     """
 
     def __init__(self, make_envs: Sequence[Callable[[], Any]], mode: str, in_turn: bool) -> None:
-        """Makes nothing yet."""
+        """Stores the arguments; creates nothing."""
         self._make_envs, self._mode, self._in_turn = list(make_envs), mode, in_turn
 
     def contents(self) -> dict[str, Any]:
@@ -43,10 +43,10 @@ class EnvService(WorkerService):
         return {f"the function of environment {number}": make for number, make in enumerate(self._make_envs)}
 
     def prepare(self, memory: BatchAllocator) -> None:
-        """Does nothing: environments are made in `serve`, which can say which one is at fault."""
+        """Does nothing: environments are created in `serve`, which can name the failing one."""
 
     def serve(self, channel: Channel) -> None:
-        """Makes the environments, then answers one message after the other.
+        """Creates the environments, then answers messages in order.
 
         Raises:
             PeerGoneError: the parent has closed the connection.
@@ -60,7 +60,7 @@ class EnvService(WorkerService):
 
 @final
 class _Answers:
-    """The loop of a worker, once its environments are made."""
+    """The loop of a worker after the creation of its environments."""
 
     def __init__(self, link: WorkerLink, made: WorkerEnvs, in_turn: bool) -> None:
         self._link, self._in_turn = link, in_turn
@@ -68,7 +68,7 @@ class _Answers:
         self._called = made.episodes[0]
 
     def run(self) -> None:
-        """Goes on until the parent closes the connection, or an environment fails."""
+        """Runs until the parent closes the connection, or an environment fails."""
         while True:
             for message in self._link.receive():
                 try:

@@ -27,13 +27,13 @@ _LONGEST_WAIT = 1e5  # seconds; the system accepts no infinity
 
 @final
 class EnvFacts(NamedTuple):
-    """What the environments are, which must be the same for all.
+    """Properties of the environments; they must be the same for all.
 
     Attributes:
-        metadata: of the first one.
-        render_mode: of the first one.
+        metadata: metadata of the first environment.
+        render_mode: render mode of the first environment.
         observation, action: their spaces.
-        identities: what each environment is, by `env_identity`.
+        identities: the identity of each environment, from `env_identity`.
     """
 
     metadata: dict[str, Any]
@@ -47,17 +47,17 @@ class EnvFacts(NamedTuple):
 class EnvWorkers:
     """Starts the workers, exchanges messages with them, and ends them.
 
-    Whatever fails ends all of them: an environment that has lost a step cannot be trusted with the next one.
+    A failure ends all of them: an environment that has lost a step cannot be trusted with the next one.
 
     Args:
-        service: makes and steps the environments in the workers.
+        service: creates and steps the environments in the workers.
         stretches: the numbers of the environments of each worker.
         start_method: "spawn" or "fork".
-        timeout: seconds that one call of an environment may take.
-        names: what the owner and one of the workers are called in messages.
+        timeout: time limit of one call of an environment, in seconds.
+        names: the names of the owner and of a worker in messages.
 
     Attributes:
-        facts: what the environments are.
+        facts: properties of the environments.
         memories: the shared memory of each worker.
         stretches: as given.
     """
@@ -70,7 +70,7 @@ class EnvWorkers:
         timeout: float | None,
         names: tuple[str, str] = ("vector environment", "worker"),
     ) -> None:
-        """Starts the workers, and waits until all environments are made."""
+        """Starts the workers, and waits until all environments are created."""
         self._timeout = inf if timeout is None else timeout
         self._owner, self._member = names
         self.stretches = list(stretches)
@@ -80,8 +80,8 @@ class EnvWorkers:
         self._by_descriptor: dict[int, int] = {}
         self._group = WorkerGroup(PoolOptions(len(stretches), start_method, None, 2**28, inf))
         self._making = [f"in environment {numbers[0]}, while it was made" for numbers in self.stretches]
-        self._asked: set[int] = set()  # the workers that owe an answer to a request
-        self._last_message = 0.0  # when it came, while the workers start
+        self._asked: set[int] = set()  # the workers with an outstanding answer
+        self._last_message = 0.0  # its time of arrival, while the workers start
         self._why_closed = "close() was called"
         with self._closing():
             self._group.start(service)
@@ -94,22 +94,22 @@ class EnvWorkers:
 
     @property
     def running(self) -> bool:
-        """Whether there are workers, and this process has started them."""
+        """Whether workers exist and were started by this process."""
         return bool(self._group.workers) and self._group.is_ours
 
     def check_running(self) -> None:
-        """Checks that there are workers.
+        """Checks that the workers are running.
 
         Raises:
-            EnvCallError: they were ended.
+            EnvCallError: they have ended.
         """
         if not self.running:
             raise EnvCallError(
-                f"this {self._owner} has no {self._member}s any more: {self._why_closed}; make a new one"
+                f"this {self._owner} has no {self._member}s any more: {self._why_closed}; create a new one"
             )
 
     def ring(self, number: int) -> None:
-        """Says to a worker that `wanted` has changed."""
+        """Notifies a worker of a change in `wanted`."""
         memory = self.memories[number]
         if memory.current[0] == IDLE:
             memory.since[0] = monotonic()
@@ -120,7 +120,7 @@ class EnvWorkers:
                 self._raise_death(number)
 
     def news(self) -> list[tuple[int, Any]]:
-        """Waits for messages; returns them with the numbers of their workers.
+        """Waits for messages; returns each with the number of its worker.
 
         Raises:
             WorkerDiedError: a worker has ended.
@@ -142,7 +142,7 @@ class EnvWorkers:
         """Sends each worker a request, unless its arguments are `None`; returns all answers.
 
         Raises:
-            Exception: whatever an environment raises.
+            Exception: any error of an environment.
             WorkerDiedError: a worker has ended.
             EnvTimeoutError: a call of an environment takes too long.
         """
@@ -164,20 +164,20 @@ class EnvWorkers:
 
     @property
     def descriptors(self) -> list[int]:
-        """Descriptors that become readable when `news()` has something to say."""
+        """Descriptors that become readable when `news()` has messages."""
         return list(self._by_descriptor)
 
     def expect_steps(self, number: int) -> None:
-        """Notes that all environments of a worker were told to step, by another way than `ring`."""
+        """Records that all environments of a worker were asked to step, by other means than `ring`."""
         memory = self.memories[number]
         memory.since[0] = monotonic()
         memory.wanted[:] = True
 
     def time_left(self) -> float:
-        """Returns the seconds until a call of an environment may have taken too long.
+        """Returns the seconds until a call of an environment may exceed its timeout.
 
         Raises:
-            EnvTimeoutError: a call of an environment takes too long.
+            EnvTimeoutError: a call of an environment exceeds its timeout.
         """
         with self._closing():
             return self._time_left(self._deadline)
@@ -194,8 +194,8 @@ class EnvWorkers:
         return _Closing(self)
 
     def _ready_workers(self, deadline: Callable[[int], float]) -> list[int]:
-        """Waits for workers that have sent something, or have ended."""
-        wait = _USUAL_WAIT  # a step rarely takes longer, and needs no look at the clock then
+        """Waits for workers that have sent a message or have ended."""
+        wait = _USUAL_WAIT  # a step rarely takes longer, and then the clock is not needed
         while not (events := self._poll.poll(wait * 1000)):
             wait = self._time_left(deadline)
         sockets = {worker.channel.socket.fileno() for worker in self._group.workers}
@@ -203,7 +203,7 @@ class EnvWorkers:
         for descriptor, _ in events:
             if (
                 self._by_descriptor[descriptor] not in found
-            ):  # ended, and a process of its own keeps the socket
+            ):  # ended, with its socket kept open by a child process
                 self._raise_death(self._by_descriptor[descriptor])
         return sorted(found)
 
@@ -220,7 +220,7 @@ class EnvWorkers:
         return float(memory.since[0]) + self._timeout if busy else inf
 
     def _handshake(self, last: str) -> Iterator[tuple[Any, Any]]:
-        """Reads what the workers say until each has sent the message `last`; yields these, in their order."""
+        """Reads messages of the workers until each has sent the message `last`; yields these in order."""
         found: dict[int, tuple[Any, Any]] = {}
         self._last_message = monotonic()
         while len(found) < len(self.stretches):
@@ -256,8 +256,8 @@ class EnvWorkers:
             for name, first, this in zip(("observation_space", "action_space"), spaces[0], pair):
                 if this != first:
                     raise EnvError(
-                        f"environment {number} has {name} {this}, and environment 0 has {first}; all "
-                        f"environments of a {self._owner} have the same spaces"
+                        f"environment {number} has {name} {this}, but environment 0 has {first}; all "
+                        f"environments of a {self._owner} must have the same spaces"
                     )
         return EnvFacts(
             metadata,
@@ -270,7 +270,7 @@ class EnvWorkers:
     def _share_memory(self) -> None:
         for worker, numbers in zip(self._group.workers, self.stretches):
             spaces = (self.facts.observation, self.facts.action)
-            size = max(StepMemory(None, len(numbers), *spaces).size, 2**16)  # what a slot has at least
+            size = max(StepMemory(None, len(numbers), *spaces).size, 2**16)  # the minimal size of a slot
             (flat,) = worker.channel.slots.allocate([((size,), np.dtype(np.uint8))])
             memory = StepMemory(flat, len(numbers), *spaces)
             memory.clear()
@@ -297,8 +297,8 @@ class EnvWorkers:
         worker: WorkerHandle = self._group.workers[number]
         raise EnvTimeoutError(
             f"a call took more than timeout={self._timeout:g} seconds {self._doing(number)}; {self._member} "
-            f"{number} ({worker.process}) was killed. Give the environment more time, or see what it waits "
-            "for"
+            f"{number} ({worker.process}) was killed. Increase the timeout, or find out why the environment "
+            "is waiting"
         )
 
     def _doing(self, number: int) -> str:
@@ -309,7 +309,7 @@ class EnvWorkers:
 
 @final
 class _Closing:
-    """Ends all workers if what is inside fails; also at Ctrl-C, which may come anywhere."""
+    """Ends all workers if the block fails; also at Ctrl-C, which may come at any point."""
 
     def __init__(self, workers: EnvWorkers) -> None:
         self._workers = workers

@@ -1,4 +1,4 @@
-"""One environment, episode after episode, each with a seed of its own."""
+"""One environment with successive episodes, each with a separate seed."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _RESULTS = struct.Struct("<d??")  # reward, terminated, truncated
 
 
 def episode_seed(seed: int, environment: int, episode: int) -> int:
-    """Returns the seed that an environment is reset with for an episode.
+    """Returns the reset seed of an environment for an episode.
 
     Args:
-        seed: of the vector environment.
+        seed: seed of the vector environment.
         environment: number of the environment in it.
         episode: number of the episode.
 
     Returns:
-        An integer of 31 bits, mixed by NumPy's `SeedSequence`.
+        An integer of 31 bits, hashed by NumPy's `SeedSequence`.
 
     Example:
         >>> episode_seed(7, environment=0, episode=0) == episode_seed(7, environment=0, episode=1)
@@ -39,13 +39,13 @@ def episode_seed(seed: int, environment: int, episode: int) -> int:
 
 @final
 class Episodes:
-    """Steps and resets one environment in a worker, and writes the results into its row of the memory.
+    """Steps and resets one environment in a worker, and writes the results to its row in the memory.
 
     Args:
         env: the environment.
-        number: among all environments.
-        row: in the memory.
-        memory: of the worker.
+        number: its number among all environments.
+        row: its row in the memory.
+        memory: memory of the worker.
         mode: the name of the autoreset mode.
         observation, action: the spaces of the environment.
     """
@@ -60,7 +60,7 @@ class Episodes:
         observation: SpaceArrays,
         action: SpaceArrays,
     ) -> None:
-        """Resets nothing yet."""
+        """Stores the arguments; resets nothing."""
         self._env, self._number, self._row, self._memory = env, number, row, memory
         self._same_step, self._next_step = mode == "SAME_STEP", mode == "NEXT_STEP"
         self._observation, self._action = observation, action
@@ -71,11 +71,11 @@ class Episodes:
 
     @property
     def place(self) -> str:
-        """Which call of the environment is under way, or was the last one, for messages."""
+        """The current or last call of the environment, for messages."""
         return f"in environment {self._number}, {call_text(self._episode, self._steps)}"
 
     def begin(self, seed: int, episode: int, options: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Begins an episode, and returns the environment's info."""
+        """Starts an episode and returns the environment's info."""
         self._seed, self._episode = seed, episode
         info, memory, row = self._reset(options), self._memory, self._row
         memory.rewards[row] = 0.0
@@ -90,13 +90,13 @@ class Episodes:
         actions: Sequence[np.ndarray],
         last: int,
     ) -> None:
-        """Begins an episode, and repeats its first `last` actions."""
+        """Starts an episode and repeats its first `last` actions."""
         self.begin(seed, episode, options)
         for step in range(last):
             self._advance([part[step] for part in actions])
 
     def advance(self) -> dict[str, Any]:
-        """Does what one step of the vector environment means for this one; returns its info."""
+        """Performs one step of the vector environment for this environment; returns its info."""
         row = self._row
         return self._advance([part[row] for part in self._memory.actions])
 
@@ -168,7 +168,7 @@ class Episodes:
             names, self._spaces, (self._env.observation_space, self._env.action_space)
         ):
             if now is not before and now != before:
-                raise self._error(f"{name} is {now} now", f"{before}, as at the start")
+                raise self._error(f"{name} has changed to {now}", f"{before}, as at the start")
 
     def _write(self, observation: Any) -> None:
         row = self._row
@@ -177,7 +177,7 @@ class Episodes:
 
     def _fitting(self, observation: Any) -> Sequence[Any]:
         parts = self._observation.parts
-        plain = type(observation) is np.ndarray and len(parts) == 1  # most of them; quickly
+        plain = type(observation) is np.ndarray and len(parts) == 1  # the most common case; fast
         if plain and observation.shape == parts[0].shape and observation.dtype == parts[0].dtype:
             return (observation,)
         try:
@@ -193,7 +193,7 @@ class Episodes:
     def _error(self, received: str, expected: str) -> EnvError:
         return EnvError(
             f"environment {self._number} broke its own interface {call_text(self._episode, self._steps)}: "
-            f"{received}; expected {expected}. gymnasium.utils.env_checker.check_env(env) looks for more"
+            f"{received}; expected {expected}. gymnasium.utils.env_checker.check_env(env) finds more errors"
         )
 
 

@@ -21,18 +21,18 @@ _CONSTANT = (gymnasium.Space, EnvSpec, Enum, type, types.FunctionType, types.Met
 
 
 class InexactError(ValueError):
-    """An attribute that no state can hold; its text says which."""
+    """An attribute cannot be saved in a state; the message names it."""
 
 
 def attributes_of(value: Any, where: str = "") -> dict[str, Any]:
-    """Returns the state of an object's attributes; spaces, functions and such are left out.
+    """Returns the state of an object's attributes, without spaces, functions and other constants.
 
     Args:
         value: an environment, a wrapper, or another object.
         where: its name, for messages.
 
     Raises:
-        InexactError: an attribute is of a type whose state is not known.
+        InexactError: the state of an attribute's type is unknown.
     """
     name = where or type(value).__name__
     found = {}
@@ -46,11 +46,11 @@ def set_attributes(value: Any, state: Mapping[str, Any]) -> None:
     """Sets the attributes of an object to those of a state.
 
     Raises:
-        StateError: the object has not the attributes of the state.
+        StateError: the object lacks an attribute of the state.
     """
     for key, part in state.items():
         if key not in vars(value):
-            raise StateError(f"this state has an attribute {key!r}, which {type(value).__name__} has not")
+            raise StateError(f"this state has an attribute {key!r}, which {type(value).__name__} lacks")
         setattr(value, key, _decoded(part, getattr(value, key)))
 
 
@@ -76,12 +76,12 @@ def _encoded(value: Any, where: str) -> Any:
         return {"is": "dict", "parts": inner}
     if isinstance(value, gymnasium.Env):
         return {"is": "object", "class": type(value).__name__, "attributes": attributes_of(value, where)}
-    raise InexactError(f"{where} is a {type(value).__name__}, whose state is not known")
+    raise InexactError(f"{where} is a {type(value).__name__}, a type with unknown state")
 
 
 def _is_constant(value: Any) -> bool:
     if isinstance(value, types.GeneratorType):
-        return value.gi_frame is None  # read to its end: what older releases keep of their functions
+        return value.gi_frame is None  # exhausted: a remnant of functions in older releases
     return isinstance(value, _CONSTANT)
 
 
@@ -102,7 +102,7 @@ def _decoded(state: Any, present: Any) -> Any:
         return {**present, **parts} if isinstance(present, dict) else parts
     if kind == "object":
         if type(present).__name__ != state["class"]:
-            raise StateError(f"this state has a {state['class']} where a {type(present).__name__} is")
+            raise StateError(f"this state has a {state['class']} in place of a {type(present).__name__}")
         set_attributes(present, state["attributes"])
         return present
     return _sequence(state, present)

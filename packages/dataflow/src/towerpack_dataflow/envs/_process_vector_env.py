@@ -26,44 +26,43 @@ __all__ = ["ProcessVectorEnv"]
 class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     """Runs environments in worker processes, several in each, and steps them together.
 
-    Observations, actions and rewards lie in shared memory; a step sends each worker four bytes. What a step
-    returns is the caller's own: later steps do not write to it.
+    Observations, actions and rewards are in shared memory; a step sends each worker four bytes. The results
+    of a step belong to the caller: later steps do not overwrite them.
 
-    **Seeds.** An episode's seed is `episode_seed(seed, environment, episode)`, and each reset gets one. So an
-    environment whose transitions depend on its seed and actions alone can be resumed exactly: `state_dict()`
-    has the number of each environment's episode and the actions taken in it, which `load_state_dict()`
-    repeats. It compares a digest of the results with that of the state, and refuses the state if they
-    differ.
+    **Seeds.** The seed of an episode is `episode_seed(seed, environment, episode)`, passed at each reset. So
+    an environment with transitions that depend only on its seed and actions can be resumed exactly:
+    `state_dict()` contains the number of each environment's episode and the actions taken in it, and
+    `load_state_dict()` repeats them. It compares a digest of the results with that of the state, and rejects
+    the state if they differ.
 
-    **Order.** `step` is `send` and `recv`. By default, `recv` returns all environments in their order. With
-    `batch_size` below the number of environments it returns those that are ready first; `infos["env_id"]`
-    has their numbers, and the next `send` is for them.
+    **Order.** `step` is `send` and `recv`. By default, `recv` returns all environments in order. With
+    `batch_size` below the number of environments it returns the first available ones; `infos["env_id"]` has
+    their numbers, and the next `send` is for them.
 
     **Failures.** Errors arrive with their type, the worker's traceback, the environment's number and the
-    step; a worker that dies or a call that takes longer than `timeout` is an error, too. All of them end the
-    workers.
+    step; a worker that dies or a call that exceeds `timeout` is an error, too. All of them end the workers.
 
     Args:
         make_envs: a function for each environment, called in its worker.
-        num_workers: how many processes; by default one for each processor, if there are as many environments.
-        batch_size: how many environments `recv` waits for.
-        autoreset_mode: when an environment whose episode has ended is reset: in the next step, in the same
-            one (the last observation is in `infos["final_obs"]`), or by
-            `reset(options={"reset_mask": mask})`.
-        seed: of all episodes; drawn at random if `None`, and part of the state.
-        timeout: seconds that one call of an environment may take, its construction included; `None` for any.
-        start_method: "spawn" for fresh interpreters, "fork" for copies of this process.
-        exact: whether a state continues the episodes under way. False for environments that cannot repeat
-            them: after `load_state_dict()`, `reset()` begins the next episodes.
+        num_workers: number of processes; by default one per processor, but at most one per environment.
+        batch_size: number of environments that `recv` waits for.
+        autoreset_mode: time of the reset after the end of an episode: in the next step, in the same step (the
+            last observation is in `infos["final_obs"]`), or by `reset(options={"reset_mask": mask})`.
+        seed: seed of all episodes; random if `None`, and part of the state.
+        timeout: time limit of one call of an environment in seconds, its construction included; `None` for no
+            limit.
+        start_method: "spawn" for new interpreters, "fork" for copies of this process.
+        exact: whether a state continues the current episodes. False for environments that cannot repeat them:
+            after `load_state_dict()`, `reset()` starts the next episodes.
 
     Attributes:
-        exact: as given.
-        reason: why it is False; empty if it is True.
+        exact: as passed.
+        reason: the reason if `exact` is False; empty if it is True.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
-        SendError: a function cannot be pickled; the text says which part of which one.
-        EnvError: the environments differ in their spaces, or these have no fixed shapes.
+        ArgumentError: an argument has an invalid value.
+        SendError: a function cannot be pickled; the message names the failing part.
+        EnvError: the environments differ in their spaces, or their spaces have no fixed shapes.
 
     Example:
         >>> import gymnasium
@@ -87,12 +86,12 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         start_method: str = "spawn",
         exact: bool = True,
     ) -> None:
-        """Starts the workers, and makes the environments."""
-        self.closed = True  # gymnasium's older releases close whatever dies open, even if it was never made
+        """Starts the workers and creates the environments."""
+        self.closed = True  # older releases of gymnasium close environments in __del__, even half-made ones
         count = len(make_envs) if isinstance(make_envs, Sequence) else 0
         if not count or not all(map(callable, make_envs)):
             raise ArgumentError(
-                f"make_envs is a list of functions that make an environment each; received {make_envs!r}"
+                f"make_envs is a list of functions that return an environment each; received {make_envs!r}"
             )
         most = f", at most the {count} environments"
         self.num_envs = count
@@ -102,7 +101,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             "batch_size", count if batch_size is None else batch_size, instead=most, most=count
         )
         self.exact = arguments.flag("exact", exact)
-        self.reason = "" if exact else "the ProcessVectorEnv was made with exact=False"
+        self.reason = "" if exact else "the ProcessVectorEnv was created with exact=False"
         mode = _checked_mode(autoreset_mode)
         limit = None if timeout is None else arguments.seconds("timeout", timeout)
         method = arguments.one_of("start_method", start_method, ("spawn", "fork"))
@@ -130,18 +129,18 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins the next episode of all environments, or of those in `options["reset_mask"]`.
+        """Starts the next episode of all environments, or of those in `options["reset_mask"]`.
 
         Args:
-            seed: begins again with episode 0 of this seed; one for each environment is possible.
-            options: for the environments; a `reset_mask` is taken out.
+            seed: restarts with episode 0 of this seed; one seed per environment is possible.
+            options: for the environments; a `reset_mask` is removed first.
 
         Returns:
-            The observations of all environments, and the infos of those that were reset.
+            The observations of all environments, and the infos of the reset ones.
 
         Raises:
-            EnvCallError: steps are under way.
-            Exception: whatever an environment raises.
+            EnvCallError: steps are in progress.
+            Exception: any error of an environment.
         """
         self._check_quiet("reset()")
         given = dict(options or {})
@@ -151,30 +150,30 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return self.observations, info_rows(sorted(infos.items()), self.num_envs)
 
     def step(self, actions: Any) -> Batch:
-        """Sends actions, and returns what comes back; see `recv`.
+        """Sends actions and returns the results; see `recv`.
 
         Raises:
             ArgumentError: the actions do not fit the action space.
-            EnvCallError: `reset()` is missing, or a step is under way.
-            Exception: whatever an environment raises.
+            EnvCallError: `reset()` is missing, or a step is in progress.
+            Exception: any error of an environment.
         """
         self.send(actions)
         return self.recv()
 
     def send(self, actions: Any) -> None:
-        """Sends actions to the environments that `recv` has returned last, in that order.
+        """Sends actions to the environments of the last `recv`, in that order.
 
         Args:
-            actions: a batch of the action space; after `reset()`, of all environments.
+            actions: a batch of the action space; after `reset()`, for all environments.
 
         Raises:
             ArgumentError: the actions do not fit the action space.
-            EnvCallError: `reset()` is missing, or the last actions' results were not received.
+            EnvCallError: `reset()` is missing, or the results of the last actions were not received.
         """
         self._workers.check_running()
         if not len(self._next):
             raise EnvCallError(
-                "send() was called twice; recv() returns the environments that can be stepped next"
+                "send() was called twice; call recv() for the environments that can be stepped next"
             )
         envs = self._next
         space = self._workers.facts.action
@@ -182,29 +181,29 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
             arrays = space.fit(actions, lambda part: (len(envs), *part.shape))
         except ValueError as error:
             raise ArgumentError(
-                f"the actions of {len(envs)} environments have {error}, by the action space {space.space}"
+                f"the actions of {len(envs)} environments do not fit the action space {space.space}: {error}"
             ) from None
         self._episodes.check_can_step(envs)
         self._next = envs[:0]
         self._episodes.send(envs, arrays)
 
     def recv(self) -> Batch:
-        """Waits for results: of all environments in order, or of the first `batch_size` that are ready.
+        """Waits for results: of all environments in order, or of the first `batch_size` available ones.
 
         Returns:
-            Observations, rewards (float64), terminated, truncated, and infos as gymnasium has them: for each
-            key an array, and a mask under the key with an underscore. Rows stand in the order of
-            `infos["env_id"]`, which is there if `batch_size` is below the number of environments.
+            Observations, rewards (float64), terminated, truncated, and infos as in gymnasium: an array for
+            each key, and a mask under the key with an underscore. Rows are in the order of `infos["env_id"]`,
+            which is present if `batch_size` is below the number of environments.
 
         Raises:
             EnvCallError: nothing was sent.
-            Exception: whatever an environment raises.
+            Exception: any error of an environment.
         """
         self._workers.check_running()
         if self._episodes.pending < self.batch_size:
             raise EnvCallError(
-                f"recv() waits for {self.batch_size} environments, and {self._episodes.pending} were "
-                "sent actions; call send() first"
+                f"recv() waits for {self.batch_size} environments, but actions were sent to "
+                f"{self._episodes.pending}; call send() first"
             )
         while len(self._arrived) < self.batch_size:
             self._wait()
@@ -217,38 +216,38 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def observations(self) -> Any:
-        """The newest observations of all environments, for one who goes on after `load_state_dict`."""
+        """The newest observations of all environments, to continue with after `load_state_dict`."""
         return self._results.observations(np.arange(self.num_envs))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns seeds, episodes and the actions of the episodes under way, as JSON values.
+        """Returns seeds, episodes and the actions of the current episodes, as JSON values.
 
-        Steps that were sent and not received are part of it: after `load_state_dict`, `recv` returns them.
+        Steps sent but not received are part of it: after `load_state_dict`, `recv` returns them.
         """
         self._workers.check_running()
         return {**self._episodes.state_dict(), "next": self._next.tolist()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continues where `state` was taken: repeats the actions of the episodes that were under way.
+        """Continues where `state` was taken: repeats the actions of the episodes of that time.
 
         Raises:
-            StateError: the state is not of such a vector environment; or the environments do not repeat what
-                they did, and have to be reset.
-            EnvCallError: steps are under way.
-            Exception: whatever an environment raises.
+            StateError: the state belongs to another vector environment; or the environments do not repeat
+                their results, and must be reset.
+            EnvCallError: steps are in progress.
+            Exception: any error of an environment.
         """
         self._check_quiet("load_state_dict()")
         self._episodes.load_state_dict(state)
         self._next = np.array(state["next"], np.int64)
 
     def render(self) -> tuple[Any, ...] | None:
-        """Returns what `render()` of each environment returns."""
+        """Returns the results of `render()` of all environments."""
         return self.call("render")
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method of each environment, or reads an attribute; returns the results in order.
 
-        What it changes in an environment is not part of `state_dict()`.
+        Its changes to an environment are not part of `state_dict()`.
         """
         self._check_quiet(f"call({name!r})")
         rows = [(name, [(args, kwargs)] * len(numbers)) for numbers in self._workers.stretches]
@@ -259,10 +258,10 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         return self.call(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Sets an attribute of each environment: to its value of a list or tuple, or all to the same.
+        """Sets an attribute of each environment: to its value in a list or tuple, or all to the same value.
 
         Raises:
-            ArgumentError: the list has another length than there are environments.
+            ArgumentError: the length of the list differs from the number of environments.
         """
         self._check_quiet(f"set_attr({name!r})")
         each = list(values) if isinstance(values, (list, tuple)) else [values] * self.num_envs
@@ -295,7 +294,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         self._workers.check_running()
         if self._episodes.pending:
             raise EnvCallError(
-                f"{what} was called while {self._episodes.pending} environments are at a step; "
+                f"{what} was called while {self._episodes.pending} environments have a step in progress; "
                 "call recv() first"
             )
 

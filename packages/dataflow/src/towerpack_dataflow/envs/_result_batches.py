@@ -1,4 +1,4 @@
-"""The results of several environments as one batch, as gymnasium's vector environments return it."""
+"""The results of several environments as one batch, in the format of gymnasium's vector environments."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Batch = tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]
 
 @final
 class ResultBatches:
-    """Copies results out of the workers' memory, into memory that nobody sees any more.
+    """Copies results from the workers' memory into memory without other references.
 
     Args:
-        workers: of the environments.
+        workers: workers of the environments.
         places: the worker and the row of each environment.
         in_turn: whether a batch is always all environments in order.
     """
 
     def __init__(self, workers: EnvWorkers, places: Sequence[tuple[int, int]], in_turn: bool) -> None:
-        """Begins without infos."""
+        """Starts without infos."""
         self._workers, self._places, self._in_turn = workers, places, in_turn
         self._buffers = BufferPool()
         self._infos: dict[int, dict[str, Any]] = {}
 
     def add_infos(self, infos: Iterable[tuple[int, dict[str, Any]]]) -> None:
-        """Keeps infos, with the numbers of their environments, until their batch is made."""
+        """Stores infos, with the numbers of their environments, for their batch."""
         self._infos.update(infos)
 
     def batch(self, envs: np.ndarray) -> Batch:
@@ -72,8 +72,8 @@ class ResultBatches:
 def info_rows(infos: Iterable[tuple[int, dict[str, Any]]], count: int) -> dict[str, Any]:
     """Joins infos of single environments: an array for each key, and a mask of the rows that have it.
 
-    Gymnasium's own rule makes the arrays, so that infos are those of its `SyncVectorEnv`: numbers and arrays
-    get arrays of their dtype, dicts are joined by the same rule, `final_obs` and anything else are objects.
+    The arrays follow gymnasium's rule, so that infos equal those of its `SyncVectorEnv`: numbers and arrays
+    get arrays of their dtype, dicts are joined recursively, `final_obs` and all other values are objects.
 
     Args:
         infos: rows, and the info of each.
@@ -88,6 +88,6 @@ def info_rows(infos: Iterable[tuple[int, dict[str, Any]]], count: int) -> dict[s
     rule: VectorEnv[Any, Any, Any] = VectorEnv()
     rule.num_envs = count
     for row, info in infos:
-        # Meant for subclasses of VectorEnv, which need it to keep to the interface.
+        # A protected method for subclasses of VectorEnv, which must follow its interface.
         joined = rule._add_info(joined, info, row)
     return joined

@@ -1,4 +1,4 @@
-"""Which episode each environment is in, and what it takes to get there again."""
+"""The current episode of each environment, and the data to repeat it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _KEYS = {"version", "autoreset_mode", "action_space", "seeds", "episodes", "opti
 
 @final
 class ResumableEpisodes:
-    """Resets and steps environments in their workers, and remembers what a state needs.
+    """Resets and steps environments in their workers, and records the data for a state.
 
     Args:
-        workers: of the environments.
+        workers: workers of the environments.
         places: the worker and the row of each environment.
-        seed: of all environments.
-        mode: when environments are reset.
-        exact: whether a state continues the episodes under way, and not with the next ones.
+        seed: seed of all environments.
+        mode: the name of the autoreset mode.
+        exact: whether a state continues the current episodes instead of starting the next ones.
 
     Attributes:
-        pending: how many environments were sent an action whose result was not received.
+        pending: number of environments with an action sent but no result received.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ResumableEpisodes:
         mode: AutoresetMode,
         exact: bool,
     ) -> None:
-        """Begins before the first episode of all."""
+        """Starts before the first episodes."""
         self._workers, self._places, self._mode, self._exact = workers, places, mode, exact
         count = len(places)
         self._seeds = [seed] * count
@@ -59,11 +59,11 @@ class ResumableEpisodes:
     def reset(
         self, envs: Sequence[int], seeds: Sequence[int | None], options: Mapping[str, Any] | None
     ) -> dict[int, dict[str, Any]]:
-        """Begins new episodes, and returns the infos of the environments.
+        """Starts new episodes and returns the infos of the environments.
 
         Args:
             envs: their numbers.
-            seeds: new seeds of all environments; `None` for one that goes on with the episode after its last.
+            seeds: new seeds of all environments; `None` for one that continues with its next episode.
             options: for the environments.
         """
         orders: list[list[Any]] = [[] for _ in self._workers.stretches]
@@ -84,22 +84,22 @@ class ResumableEpisodes:
         }
 
     def check_can_step(self, envs: np.ndarray) -> None:
-        """Checks that these environments are in an episode.
+        """Checks that these environments have an open episode.
 
         Raises:
             EnvCallError: one was never reset, or its episode has ended and autoreset is disabled.
         """
         if not self._in_episode[envs].all():
-            raise EnvCallError("environments are stepped after reset(), which was not called")
+            raise EnvCallError("environments can be stepped only after reset(), which was not called")
         if self._mode is AutoresetMode.DISABLED and self._ended[envs].any():
             over = envs[self._ended[envs]].tolist()
             raise EnvCallError(
                 f"the episodes of environments {over} have ended, and autoreset is disabled; reset these "
-                'environments by reset(options={"reset_mask": mask}), or choose another autoreset_mode'
+                'environments with reset(options={"reset_mask": mask}), or choose another autoreset_mode'
             )
 
     def send(self, envs: np.ndarray, arrays: Sequence[np.ndarray]) -> None:
-        """Writes actions where the workers read them, and has these step."""
+        """Writes actions to the workers' memory, and requests a step."""
         whole = len(envs) == len(self._places) and bool((envs == np.arange(len(envs))).all())
         if self._exact:
             self._log.append(slice(None) if whole else envs, arrays)
@@ -119,7 +119,7 @@ class ResumableEpisodes:
             self._workers.ring(number)
 
     def receive(self, envs: np.ndarray) -> None:
-        """Notes that the results of these environments were received."""
+        """Records that the results of these environments were received."""
         self._is_pending[envs] = False
         self.pending -= len(envs)
         memories = self._workers.memories
@@ -151,10 +151,10 @@ class ResumableEpisodes:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Repeats the episodes of a state, as far as they were; what was pending is under way again.
+        """Repeats the episodes of a state; its pending steps are in progress again.
 
         Raises:
-            StateError: the state is of other environments, or these do not repeat what they did.
+            StateError: the state belongs to other environments, or these do not repeat their results.
         """
         self._check(state)
         self._seeds, self._options = list(state["seeds"]), list(state["options"])
@@ -184,11 +184,11 @@ class ResumableEpisodes:
         self._note_begun(range(len(self._places)))
 
     def _compare(self, state: Mapping[str, Any], lasts: Sequence[int]) -> None:
-        """Compares what the environments have done with what they did before the state was taken."""
+        """Compares the results of the environments with those in the state."""
         if "digests" not in state:
             _log.warning(
-                "This state of a ProcessVectorEnv is of an earlier release, and has no digest of what the "
-                "environments returned: whether they go on from the same state is not known."
+                "This state of a ProcessVectorEnv is of an earlier release without a digest of the results: "
+                "whether the environments continue from the same state is unknown."
             )
             return
         begun = np.array(state["episodes"]) >= 0
@@ -235,10 +235,10 @@ class ResumableEpisodes:
             text = "; ".join(
                 f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items()
             )
-            raise StateError(f"this state is of another ProcessVectorEnv: {text}", differences)
+            raise StateError(f"this state belongs to another ProcessVectorEnv: {text}", differences)
         if self._exact and state["actions"] is None:
             raise StateError(
-                "this state was taken with exact=False, and has no actions to repeat; make the "
+                "this state was taken with exact=False, and has no actions to repeat; create the "
                 "ProcessVectorEnv with exact=False"
             )
 
@@ -250,5 +250,5 @@ def _not_repeated(env: int, episode: int, step: int, count: int) -> StateError:
         f"actions up to its {call_text(episode, step)[3:]} gave other observations, rewards or ends. It "
         "depends on more than the seed of reset() and the actions, such as a global generator, a clock, a "
         "server or another processor, or it was changed. Draw its random numbers from self.np_random, or "
-        "make the ProcessVectorEnv with exact=False, which continues with new episodes"
+        "create the ProcessVectorEnv with exact=False, which continues with new episodes"
     )

@@ -1,4 +1,4 @@
-"""Observations and actions as arrays of fixed shapes: one for each part of a space."""
+"""Observations and actions as arrays of fixed shapes: one per part of a space."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Part(NamedTuple):
 
     Attributes:
         where: its place in the space, such as `["camera"]`; empty if the space is one array.
-        shape: of one value.
-        dtype: of one value.
+        shape: shape of one value.
+        dtype: dtype of one value.
     """
 
     where: str
@@ -33,13 +33,13 @@ class Part(NamedTuple):
 
 @final
 class SpaceArrays:
-    """Takes values of a space apart into arrays, and puts them together again.
+    """Splits values of a space into arrays, and combines them again.
 
     `Box`, `Discrete`, `MultiBinary` and `MultiDiscrete` are one array; `Dict` and `Tuple` have those of their
     parts, at any depth.
 
     Args:
-        space: of one environment.
+        space: space of one environment.
         what: "observation" or "action", for messages.
 
     Attributes:
@@ -47,7 +47,7 @@ class SpaceArrays:
         parts: its arrays.
 
     Raises:
-        EnvError: a part of the space has values of no fixed shape.
+        EnvError: a part of the space has no fixed shape.
     """
 
     def __init__(self, space: Any, what: str) -> None:
@@ -65,7 +65,7 @@ class SpaceArrays:
         return (value,) if self._plain else list(_values(self.space, value, ""))
 
     def together(self, arrays: Sequence[Any]) -> Any:
-        """Returns the value, or the batch, that consists of these arrays."""
+        """Returns the value, or the batch, of these arrays."""
         return arrays[0] if self._plain else _together(self.space, iter(arrays))
 
     def fit(self, value: Any, shape: Callable[[Part], tuple[int, ...]]) -> list[np.ndarray]:
@@ -74,8 +74,8 @@ class SpaceArrays:
         Numbers of another dtype of the same kind are converted, floats by rounding.
 
         Raises:
-            ValueError: a part has another shape, a dtype of another kind, or a number that its dtype does not
-                hold; the text says which.
+            ValueError: a part has another shape, a dtype of another kind, or a number that its dtype cannot
+                represent; the message names it.
         """
         fitting = []
         for part, given in zip(self.parts, self.apart(value)):
@@ -93,7 +93,7 @@ def _converted(array: np.ndarray, part: Part) -> np.ndarray:
     if array.dtype.kind in "fc":
         wrong = np.isfinite(array) & ~np.isfinite(converted)
     if wrong.any():
-        raise ValueError(f"{part.where}{array[wrong].flat[0]!r}; expected numbers that {part.dtype} holds")
+        raise ValueError(f"{part.where}{array[wrong].flat[0]!r}; expected numbers within {part.dtype}")
     return converted
 
 
@@ -108,7 +108,7 @@ def _parts(space: Any, what: str, where: str) -> Iterator[Part]:
             yield from _parts(inner, what, f"{where}[{number}]")
     else:
         raise EnvError(
-            f"the {what} space{where} is {space!r}, whose values have no fixed shape and dtype; Box, "
+            f"the {what} space{where} is {space!r}, which has no fixed shape and dtype; Box, "
             "Discrete, MultiBinary and MultiDiscrete are supported, and Dict and Tuple of them. Wrap the "
             "environment, with gymnasium.wrappers.TransformObservation for example"
         )

@@ -1,4 +1,4 @@
-"""The memory that a worker shares with its parent: what goes to its environments, and what comes back."""
+"""The memory shared by a worker and its parent: actions for its environments, and their results."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ IDLE = -1  # in `current`, while no environment is called
 class StepMemory:
     """Arrays in one piece of shared memory, with a row for each environment of a worker.
 
-    The parent writes `actions` and `wanted`, the worker the rest; who has been sent a message writes, so that
-    no lock is needed.
+    The parent writes `actions` and `wanted`, the worker the rest; only the receiver of the last message
+    writes, so no lock is needed.
 
     Args:
-        memory: a flat array of bytes; `None` to learn the size alone.
-        count: environments of the worker.
+        memory: a flat array of bytes; `None` to compute only the size.
+        count: number of environments of the worker.
         observation, action: the spaces of one environment.
 
     Attributes:
         size: bytes.
         observations, actions: an array for each part of the space.
-        rewards, terminated, truncated: of the last step.
+        rewards, terminated, truncated: results of the last step.
         wanted, ready: whether a step was requested, and whether it is done.
-        episode, step: numbers of the present ones; -1 while an environment is reset.
-        digest: CRC-32 of all observations, rewards and ends of the present episode so far.
-        current: the environment that is being called, or `IDLE`.
-        since: when that call began, on the monotonic clock.
+        episode, step: numbers of the current ones; -1 while an environment is reset.
+        digest: CRC-32 of all observations, rewards and ends of the current episode so far.
+        current: the environment being called, or `IDLE`.
+        since: start of that call on the monotonic clock.
     """
 
     def __init__(
         self, memory: np.ndarray | None, count: int, observation: SpaceArrays, action: SpaceArrays
     ) -> None:
-        """Lays the arrays out, each on a cache line of its own."""
+        """Lays out the arrays, each on a separate cache line."""
         self._memory = memory
         self.size = 0
         self.observations = [self._rows(count, part) for part in observation.parts]
@@ -57,12 +57,12 @@ class StepMemory:
         self.since = self._array((1,), np.float64)
 
     def clear(self) -> None:
-        """Says that no environment is called, and none was reset."""
+        """Marks all environments as idle and not reset."""
         self.current[0] = IDLE
         self.episode[:] = -1
 
     def doing(self, first: int) -> str:
-        """Says which call of which environment is under way, for messages.
+        """Describes the current call of an environment, for messages.
 
         Args:
             first: the number of the first environment of the worker.
@@ -86,5 +86,5 @@ class StepMemory:
 
 
 def call_text(episode: int, step: int) -> str:
-    """Says which call of an environment is meant; a `step` of -1 is the reset."""
+    """Describes a call of an environment; a `step` of -1 is the reset."""
     return f"in step {step} of episode {episode}" if step >= 0 else f"in the reset for episode {episode}"

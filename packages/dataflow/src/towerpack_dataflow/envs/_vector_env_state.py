@@ -1,4 +1,4 @@
-"""`VectorEnvState`: the state of any vector environment, as exactly as it can be had."""
+"""`VectorEnvState`: the state of any vector environment, as exact as possible."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ._process_vector_env import ProcessVectorEnv
 
 __all__ = ["VectorEnvState"]
 
-# Attributes that change, of wrappers that normalise: running statistics, and discounted returns.
+# Changing attributes of normalising wrappers: running statistics, and discounted returns.
 _STATISTICS = ("obs_rms", "return_rms")
 _ARRAYS = ("accumulated_reward", "_prev_dones", "_update_running_mean")
-_COMPILED = {"ale_py", "envpool"}  # their games live in C++, beyond any attribute
+_COMPILED = {"ale_py", "envpool"}  # their games are C++ objects, without attributes
 
 
 @final
@@ -29,12 +29,11 @@ class VectorEnvState:
     """Saves and restores a vector environment, its wrappers included.
 
     A `ProcessVectorEnv` has its own state. A vector environment written in Python, such as gymnasium's
-    `CartPoleVectorEnv` or a `SyncVectorEnv` of Python environments, is saved as the object that it is:
-    its numbers, arrays, random generators, pending resets. When a state is loaded, a reset and a step are
-    tried twice from it: an environment that does not repeat them depends on more than its attributes, such as
-    a global generator or a clock, and the state is refused. Of all others the state is not known
-    (ale-py's, EnvPool's, `AsyncVectorEnv`): `exact` is False, and after
-    `load_state_dict` they have to be reset.
+    `CartPoleVectorEnv` or a `SyncVectorEnv` of Python environments, is saved as an object: its numbers,
+    arrays, random generators and pending resets. When a state is loaded, a reset and a step are tried twice
+    from it: an environment that does not repeat them depends on more than its attributes, such as a global
+    generator or a clock, and the state is rejected. The state of all others is unknown (ale-py, EnvPool,
+    `AsyncVectorEnv`): `exact` is False, and after `load_state_dict` they must be reset.
 
     The statistics of gymnasium's `NormalizeObservation` and `NormalizeReward` are part of every state.
 
@@ -42,11 +41,11 @@ class VectorEnvState:
         envs: the vector environment, or a wrapper around one.
 
     Attributes:
-        exact: whether a loaded state continues the very same episodes, or is refused.
-        reason: why it does not; empty if it does.
+        exact: whether a loaded state continues exactly the same episodes, or is rejected.
+        reason: the reason if `exact` is False; empty if it is True.
 
     Raises:
-        ArgumentTypeError: `envs` is no vector environment of gymnasium.
+        ArgumentTypeError: `envs` is not a vector environment of gymnasium.
 
     Example:
         >>> import gymnasium
@@ -60,7 +59,7 @@ class VectorEnvState:
     """
 
     def __init__(self, envs: Any) -> None:
-        """Looks at what the vector environment consists of."""
+        """Inspects the layers of the vector environment."""
         if not isinstance(envs, VectorEnv):
             raise ArgumentTypeError(f"envs is a gymnasium.vector.VectorEnv; received {type(envs).__name__}")
         self._layers = list(_layers(envs))
@@ -69,7 +68,7 @@ class VectorEnvState:
         self.exact = not self.reason
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state, as JSON values; of one that is not exact, that of its wrappers alone."""
+        """Returns the state, as JSON values; only that of its wrappers if it is not exact."""
         wrappers = [_wrapper_state(layer) for layer in self._layers[:-1]]
         return {
             "classes": self._classes(),
@@ -82,14 +81,13 @@ class VectorEnvState:
         """Restores a state.
 
         Raises:
-            StateError: it is of another vector environment, or of other wrappers; or the environments do not
-                repeat a reset or a step from it, and have to be reset.
+            StateError: it belongs to another vector environment, or to other wrappers; or the environments do
+                not repeat a reset or a step from it, and must be reset.
         """
         if state.get("classes") != self._classes():
             raise StateError(
-                f"this state is of {state.get('classes')}, and was loaded into {self._classes()}; wrap the "
-                f"same "
-                "vector environment by the same wrappers"
+                f"this state belongs to {state.get('classes')}, but was loaded into {self._classes()}; use "
+                "the same vector environment with the same wrappers"
             )
         _check_identity(state.get("identity"), self._identity())
         for layer, kept in zip(self._layers, state["wrappers"]):
@@ -149,7 +147,7 @@ def _check_identity(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -
     }
     if differences:
         text = "; ".join(f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items())
-        raise StateError(f"this state is of another vector environment: {text}", differences)
+        raise StateError(f"this state belongs to another vector environment: {text}", differences)
 
 
 def _check_repeats(envs: Any, state: Mapping[str, Any]) -> None:
@@ -160,7 +158,7 @@ def _check_repeats(envs: Any, state: Mapping[str, Any]) -> None:
     resets: list[int | str] = []
     steps: list[int | str] = []
     for _ in range(2):
-        resets.append(_digest_of(lambda: envs.reset(seed=0)))  # also makes the attributes of new ones
+        resets.append(_digest_of(lambda: envs.reset(seed=0)))  # also creates attributes in new environments
         set_attributes(envs, state)
         steps.append(_digest_of(lambda: envs.step(action)))
     for name, digests in {"a reset": resets, "a step": steps}.items():
@@ -168,17 +166,17 @@ def _check_repeats(envs: Any, state: Mapping[str, Any]) -> None:
             raise StateError(
                 f"{type(envs).__name__} does not repeat {name}: its environments depend on "
                 "more than their attributes, such as a global generator or a clock. Draw random numbers from "
-                "self.np_random; or give no state, and reset the environments"
+                "self.np_random; or load no state, and reset the environments"
             )
     envs.reset(seed=0)
     set_attributes(envs, state)
 
 
 def _digest_of(call: Callable[[], tuple[Any, ...]]) -> int | str:
-    """Returns a checksum of the results of a reset or a step, infos left out; or the error that it raises."""
+    """Returns a checksum of the results of a reset or a step, without infos; or the error it raises."""
     try:
         results = call()[:-1]
-    except Exception as error:  # such as that of a step, where the state is of before the first reset
+    except Exception as error:  # such as a step in a state before the first reset
         return type(error).__name__
     value = 0
     for part in _arrays_in(results):
@@ -206,13 +204,13 @@ def _wrapper_state(layer: Any) -> dict[str, Any]:
 
 
 def _arrays_of(layer: Any) -> Any:
-    """Returns an object with the attributes of a wrapper that are arrays or flags."""
+    """Returns an object with the array and flag attributes of a wrapper."""
     return _Attributes({name: vars(layer)[name] for name in _ARRAYS if name in vars(layer)})
 
 
 @final
 class _Attributes:
-    """An object with these attributes alone."""
+    """An object with only these attributes."""
 
     def __init__(self, attributes: Mapping[str, Any]) -> None:
         vars(self).update(attributes)

@@ -1,4 +1,4 @@
-"""The environments of a worker: made in it, with a row each of the memory that it shares with the parent."""
+"""The environments of a worker: created in it, each with a row of the memory shared with the parent."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["WorkerEnvs", "make_worker_envs"]
 
 @final
 class WorkerEnvs(NamedTuple):
-    """What a worker has made.
+    """The objects created by a worker.
 
     Attributes:
         envs: the environments.
-        episodes: of each of them.
+        episodes: the episodes of each of them.
         memory: shared with the parent.
     """
 
@@ -33,12 +33,12 @@ class WorkerEnvs(NamedTuple):
 def make_worker_envs(
     channel: Channel, make_envs: Sequence[Callable[[], Any]], numbers: range, mode: str
 ) -> WorkerEnvs:
-    """Makes environments, tells the parent their spaces, and takes the memory that it answers with.
+    """Creates environments, reports their spaces to the parent, and maps the memory received in return.
 
     Args:
-        channel: to the parent, whose side of this is `EnvWorkers`.
+        channel: connection to the parent; `EnvWorkers` is the other side.
         make_envs: a function for each environment.
-        numbers: of the environments, among those of all workers.
+        numbers: numbers of the environments among those of all workers.
         mode: the name of the autoreset mode.
 
     Raises:

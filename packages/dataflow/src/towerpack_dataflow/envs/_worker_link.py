@@ -1,4 +1,4 @@
-"""Messages between a vector environment and a worker: an empty one says that the shared memory has news."""
+"""Messages between a vector environment and a worker: an empty one signals a change in the shared memory."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _MOST_BYTES = 2**16
 
 @final
 class WorkerLink:
-    """One end of a connection, once the `Channel` has done its part: it set the shared memory up.
+    """One end of a connection, used after the `Channel` has set up the shared memory.
 
-    A step sends four bytes there and four bytes back. `Channel` takes twice the time for its messages, which
-    carry slots.
+    A step sends four bytes in each direction. `Channel` takes twice the time for its messages, which carry
+    slots.
 
     Args:
         end: one of a pair of connected unix sockets.
     """
 
     def __init__(self, end: socket.socket) -> None:
-        """Takes the socket."""
+        """Takes ownership of the socket."""
         self._end = end
         self._received = bytearray()
 
@@ -42,7 +42,7 @@ class WorkerLink:
         self._sent(_BELL)
 
     def send(self, value: Any) -> None:
-        """Sends a value, classes that the user's script defines by value.
+        """Sends a value; sends classes defined in the user's script by value.
 
         Raises:
             PeerGoneError: the other end is closed.
@@ -52,7 +52,7 @@ class WorkerLink:
         self._sent(_HEADER.pack(len(pickled)) + pickled)
 
     def receive(self) -> list[Any]:
-        """Waits for bytes, and returns the messages that they complete; `None` stands for the empty one.
+        """Waits for bytes and returns the completed messages; `None` stands for the empty one.
 
         Raises:
             PeerGoneError: the other end is closed.

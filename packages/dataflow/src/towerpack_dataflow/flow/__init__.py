@@ -1,1 +1,1 @@
-"""What every flow is: one pass, its position, its seeds and its state."""
+"""The core of every flow: one pass, its position, its seeds and its state."""

@@ -1,4 +1,4 @@
-"""The layout of batches that a flow can fill by itself, and the dtypes of Python's numbers in a batch."""
+"""The layout of batches that a flow fills itself, and the dtypes of Python numbers in a batch."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> An
 
 
 def number_kind(kind: type) -> type | None:
-    """Returns which of Python's number types `kind` is; NumPy's, which inherit from them, are none."""
+    """Returns which of Python's number types `kind` is; `None` for NumPy types, which inherit from them."""
     if issubclass(kind, np.generic):
         return None
     return next((known for known in NUMBER_DTYPES if issubclass(kind, known)), None)
@@ -69,8 +69,8 @@ def number_kind(kind: type) -> type | None:
 def stays_same(value: Any) -> bool:
     """Tells whether a batch may hold a Python number in the dtype of its kind.
 
-    A float is rounded, as a literal like 0.1 is. Above 2**24, where float32 leaves integers out, it has to be
-    a value of float32: ids and Unix times lie there.
+    A float is rounded, as a literal like 0.1 is. Above 2**24, float32 cannot represent every integer, so the
+    number must be exact in float32: ids and Unix times lie in that range.
     """
     if isinstance(value, int):
         return -_INT32_LIMIT <= value < _INT32_LIMIT
@@ -80,7 +80,7 @@ def stays_same(value: Any) -> bool:
 
 
 def numbers_array(kind: type, values: Sequence[Any]) -> np.ndarray | None:
-    """Returns numbers of one of Python's types as a batch holds them; `None` if a batch refuses one."""
+    """Returns numbers of one of Python's types as a batch holds them; `None` if a batch rejects one."""
     if kind not in NUMBER_DTYPES:
         return None
     try:
@@ -93,9 +93,9 @@ def numbers_array(kind: type, values: Sequence[Any]) -> np.ndarray | None:
 
 
 def only_values(array: np.ndarray) -> bool:
-    """Tells whether an array has nothing to lose but its class: no mask, no unit, no attributes.
+    """Tells whether an array loses nothing by dropping its class: no mask, no unit, no attributes.
 
-    NumPy's own subclasses are accepted, masked arrays where nothing is masked.
+    NumPy's own subclasses are accepted; masked arrays only if nothing is masked.
     """
     if isinstance(array, np.ma.MaskedArray):
         return not np.any(np.ma.flatten_mask(np.ma.getmaskarray(array)))

@@ -1,4 +1,4 @@
-"""How large a datapoint is, and how long something takes, for measurements and their reports."""
+"""Size of a datapoint and format of durations, for measurements and their reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers as a function of (seed, place in the tree, epoch, index), and of nothing else."""
+"""Random numbers as a pure function of (seed, place in the tree, epoch, index)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Epoch", "draw_seed"]
 
 @final
 class Epoch(int):
-    """The number of a pass, with the seed and the place in the tree that the pass has there.
+    """The number of a pass, with the flow's seed and its place in the tree.
 
     `DataFlow.datapoint(epoch, index)` receives one. It is an `int`: compare it, print it, compute with it.
     Its `rng()` gives the random numbers that belong to this place, epoch and index: the same ones in any
@@ -23,9 +23,9 @@ class Epoch(int):
     Attributes:
         seed: the seed that is in effect here.
         path: child numbers on the way from the root of the tree to this flow.
-        marks: short-cuts for resuming, shared by one pass over the whole tree; see `Position`.
-        outer_epoch: the number of the pass above in which epochs are counted anew, under an endless
-            repetition; else 0. With several such repetitions, their numbers in one.
+        marks: shortcuts for resuming, shared by all flows of one pass; see `Position`.
+        outer_epoch: the number of the enclosing pass under an endless repetition, in which epochs restart at
+            0; else 0. With several such repetitions, their numbers combined into one.
 
     Example:
         >>> epoch = Epoch(3, seed=1)
@@ -63,8 +63,8 @@ class Epoch(int):
         if self._key is None:
             sequence = np.random.SeedSequence(self.seed, spawn_key=self._words())
             self._key = sequence.generate_state(2, np.uint64)
-        # Philox is counter-based: a datapoint's numbers are a far-away region of the epoch's one stream,
-        # reached at half the price of seeding anew.
+        # Philox is counter-based: the numbers of a datapoint are a distant region of the epoch's stream,
+        # which costs half as much as a newly seeded generator.
         region = [0, 0, 0, 0] if index is None else [0, 0, index, 1]
         return np.random.Generator(np.random.Philox(key=self._key, counter=region))
 
@@ -81,25 +81,25 @@ class Epoch(int):
     def inner(self) -> Epoch:
         """Returns epoch 0 of a count that belongs to this epoch alone.
 
-        An endless repetition cannot number its child's epochs through from pass to pass. It counts them from
-        0 in each pass, and `outer_epoch` keeps their random numbers apart.
+        An endless repetition cannot number its child's epochs consecutively across passes. It counts them
+        from 0 in each pass, and `outer_epoch` keeps their random numbers apart.
         """
         return Epoch(0, self.seed, self.path, self.marks, (self.outer_epoch << 32) + int(self))
 
     def inside(self, number: int, index: int | None = None, seed: int | None = None) -> Epoch:
-        """Returns epoch 0 of a flow that has no place in the tree, for its pass inside of this one.
+        """Returns epoch 0 of a flow that has no place in the tree, for its pass inside this one.
 
         Args:
-            number: which of the passes inside of this one it is, or inside of the making of a datapoint.
-            index: of that datapoint.
-            seed: a seed that counts instead of this epoch's.
+            number: number of the pass among those inside this one, or inside the making of one datapoint.
+            index: index of that datapoint.
+            seed: a seed that replaces this epoch's.
         """
         words = (*self._words(), 0 if index is None else index + 1, number)
         sequence = np.random.SeedSequence(self.seed if seed is None else seed, spawn_key=words)
         return Epoch(0, int(sequence.generate_state(1, np.uint64)[0]) >> 16)
 
     def following(self, seed: int | None = None) -> Epoch:
-        """Returns the next epoch at this place, with marks of its own."""
+        """Returns the next epoch at this place, with separate marks."""
         seed = self.seed if seed is None else seed
         return Epoch(int(self) + 1, seed, self.path, as_lists(self.marks), self.outer_epoch)
 
@@ -109,12 +109,12 @@ class Epoch(int):
 
     @property
     def era(self) -> int:
-        """Another name of `outer_epoch`."""
+        """Alias of `outer_epoch`."""
         return self.outer_epoch
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Everything that random numbers of this epoch depend on."""
+        """Returns all values that random numbers of this epoch depend on."""
         return self.seed, self.path, self.outer_epoch, int(self)
 
     @property

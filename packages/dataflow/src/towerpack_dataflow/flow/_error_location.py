@@ -1,4 +1,4 @@
-"""How an error learns where in a flow it happened."""
+"""Adds the location in a flow to an error."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _BLAMED = "_towerpack_blamed_flow"
 
 
 def blame(error: Exception, flow: Node) -> None:
-    """Records on `error` that it came out of `flow`, unless a flow further down was recorded before."""
+    """Records `flow` as the origin of `error`, unless a flow further down is recorded already."""
     if not hasattr(error, _BLAMED):
-        # An exception class may forbid attributes; its errors then name the root only.
+        # An exception class may forbid attributes; the message then names the root only.
         with contextlib.suppress(AttributeError):
             setattr(error, _BLAMED, flow)
 
 
 def explain(error: Exception, root: Node, position: Position) -> None:
-    """Adds a note with the path from `root` to the blamed flow and the datapoint that was due.
+    """Adds a note with the path from `root` to the recorded flow and the datapoint being made.
 
-    The type of the error stays as it is.
+    The type of the error is unchanged.
     """
     culprit = vars(error).pop(_BLAMED, root)
     names = " > ".join(flow._name() for flow in _path(root, culprit))
-    # An exception class may forbid attributes, which notes are: the error then goes on without one.
+    # An exception class may forbid attributes, and with them notes: the error is then raised without a note.
     with contextlib.suppress(AttributeError):
         error.add_note(
             f"in the flow {names}, while making datapoint {position.index} of epoch {int(position.epoch)}"
@@ -37,7 +37,7 @@ def explain(error: Exception, root: Node, position: Position) -> None:
 
 
 def blamed_place(error: BaseException, root: Node) -> tuple[int, ...]:
-    """Returns the child numbers on the way from `root` to the blamed flow, and removes the record."""
+    """Returns the child numbers on the way from `root` to the recorded flow, and removes the record."""
     culprit = vars(error).pop(_BLAMED, root)
     path = _path(root, culprit)
     return tuple(list(flow._children()).index(child) for flow, child in pairwise(path))

@@ -1,4 +1,4 @@
-"""Which flows an object holds: in its attributes, and in what these contain."""
+"""Finds the flows in an object's attributes and in the containers there."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ F = TypeVar("F")
 def find_flows(owner: object, kind: type[F]) -> list[F]:
     """Returns the flows that `owner` holds, in an order that is the same in each process.
 
-    Looked at are the attributes, slots included, and what lies in them up to 8 containers deep: lists, tuples
-    and deques, the values of dicts, the parts of a `functools.partial`, the owner of a method, and the
+    The search covers the attributes, slots included, and containers in them up to 8 levels deep: lists,
+    tuples and deques, the values of dicts, the parts of a `functools.partial`, the owner of a method, and the
     attributes of dataclasses, of attrs classes and of a `SimpleNamespace`. A container with more than 1024
-    members is looked through only if there is a flow among the first 8: a list of paths may have a million.
+    members is searched only if there is a flow among the first 8: a list of paths may have a million.
 
-    Attributes and members of lists come first, and what lies deeper afterwards.
+    Attributes and members of lists come first, deeper levels afterwards.
 
     Args:
-        owner: the object, whose own place is not looked for.
+        owner: the object to search.
         kind: the class of flows.
 
     Raises:
-        FlowDefinitionError: there is a flow in a set, which has no order.
+        FlowDefinitionError: a set, which has no order, contains a flow.
     """
     near: list[F] = []
     deep: list[Any] = []
@@ -66,7 +66,7 @@ def _flows_among(members: Iterable[Any], kind: type[F]) -> list[F]:
 
 
 def flows_in(value: object, kind: type[F]) -> list[F]:
-    """Returns the flows that an attribute's value is, or is a list or tuple of."""
+    """Returns an attribute's value as a list of flows if it is a flow or a list or tuple of flows."""
     if isinstance(value, kind):
         return [value]
     if isinstance(value, (list, tuple)) and _flows_among(value[:_FIRST], kind):
@@ -75,7 +75,7 @@ def flows_in(value: object, kind: type[F]) -> list[F]:
 
 
 def kept_attributes(owner: object, left_out: Iterable[str]) -> dict[str, Any]:
-    """Returns the attributes of an object that is pickled, those in `__slots__` included."""
+    """Returns the attributes of an object to pickle, including those in `__slots__` included."""
     slots = {name: getattr(owner, name) for name in _slot_names(type(owner)) if hasattr(owner, name)}
     return {key: value for key, value in {**vars(owner), **slots}.items() if key not in left_out}
 
@@ -102,7 +102,7 @@ def _slot_names(cls: type) -> list[str]:
 
 
 def _attributes(value: object, left_out: frozenset[str] = frozenset()) -> Iterator[Any]:
-    # A copy: another thread, which begins a pass as well, may set an attribute meanwhile.
+    # A copy, because another thread that starts a pass may set an attribute meanwhile.
     for name, attribute in dict(getattr(value, "__dict__", {})).items():
         if name not in left_out:
             yield attribute
@@ -112,7 +112,7 @@ def _attributes(value: object, left_out: frozenset[str] = frozenset()) -> Iterat
 
 
 def _inside(value: Any, kind: type[F], seen: set[int], depth: int) -> Iterator[F]:
-    """Yields the flows in a value that were not seen before; looks into none of them."""
+    """Yields the unseen flows in a value; does not search these flows."""
     if type(value) in _PLAIN or id(value) in seen:
         return
     if isinstance(value, kind):
@@ -128,7 +128,7 @@ def _inside(value: Any, kind: type[F], seen: set[int], depth: int) -> Iterator[F
 
 
 def _parts(value: Any, kind: type[F]) -> Iterable[Any] | None:
-    """Returns what a container consists of; `None` if the value is none that is looked into."""
+    """Returns the contents of a container; `None` if the value is not a searchable container."""
     if isinstance(value, _SEQUENCES):
         return _members(value, len(value), kind)
     if isinstance(value, (dict, MappingProxyType)):

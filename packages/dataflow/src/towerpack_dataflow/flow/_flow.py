@@ -36,25 +36,25 @@ class DataFlow(TracedFlow):
 
     * every `iter(flow)` starts the next epoch at its beginning, however far the one before was read;
     * after `load_state_dict()` it starts exactly there;
-    * two flows built alike and given the same seed yield the same datapoints.
+    * two flows built alike with the same seed yield the same datapoints.
 
-    A flow that can make datapoint *i* of epoch *e* by itself is *addressable*: it resumes anywhere at once,
+    A flow that can make datapoint *i* of epoch *e* directly is *addressable*: it resumes anywhere at once,
     and several iterators over it may run at the same time (`state_dict()` follows the youngest). Any other is
-    a *stream*: it resumes by making the epoch again and dropping what was seen.
+    a *stream*: it resumes by repeating the epoch and dropping the datapoints already seen.
 
-    To write a flow, override one of
+    To write a flow, override one of:
 
-    * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. A flow that it iterates
-      over is an attribute of it, or lies in a list, tuple, dict or dataclass that is one, so that seeds,
-      epochs and states reach it. A flow from elsewhere starts over in each pass, with random numbers that
-      belong to the pass;
+    * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. Keep a flow that it
+      iterates over in an attribute, or in a list, tuple, dict or dataclass there, so that seeds, epochs and
+      states reach it. A flow from elsewhere starts over in each pass, with random numbers that belong to the
+      pass;
     * `__len__` and `datapoint(epoch, index)`, for an addressable flow.
 
-    What a *live* flow has given cannot be had again: a queue that others fill, a simulator. Such a stream
-    says `live = True`. It has no position, so nothing is skipped or made again when a run goes on.
+    The datapoints of a *live* flow cannot be read again: a queue that others fill, a simulator. Such a stream
+    sets `live = True`. It has no position, so nothing is skipped or repeated when a run resumes.
 
-    Neither has to call `super().__init__()`. Lists and dicts are copied (the container, not the components)
-    when they leave such a flow, so that nothing downstream can change what it holds.
+    A subclass need not call `super().__init__()`. Lists and dicts are copied (the container, not the
+    components) when they leave such a flow, so that nothing downstream can change the data it holds.
 
     Example:
         >>> class Squares(DataFlow):
@@ -71,16 +71,16 @@ class DataFlow(TracedFlow):
 
     # Class attributes, because subclasses need not call __init__.
     _seed: int | None = None
-    _seed_drawn = False  # whether nobody has given it
+    _seed_drawn = False  # whether it was drawn, not given by a caller
     _position: Position | None = None
     _ready = False
-    _transparent = False  # True: the child stands in this flow's own place, so its randomness stays the same
+    _transparent = False  # True: the child takes this flow's place, so its random numbers stay the same
     _running: Epoch | None = None
-    _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: any may be. Not inherited.
+    _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: unknown. Not inherited.
     _copied = False  # whether workers have copies of the flows below
     _argument_names: Mapping[str, str] = MappingProxyType({})  # the attributes that hold them, for repr()
-    _steady = False  # True: this class itself never writes to what it has handed out. Not inherited.
-    _passes_on = False  # True: datapoints leave as they came from below, arrays and all
+    _steady = False  # True: this class itself never writes to datapoints it has yielded. Not inherited.
+    _passes_on = False  # True: datapoints pass through unchanged, arrays included
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
@@ -89,7 +89,7 @@ class DataFlow(TracedFlow):
         wrap_overrides(cls)
 
     def __iter__(self) -> Iterator[Any]:
-        """Starts the next pass, or the rest of the one a loaded state was taken in."""
+        """Starts the next pass, or the rest of the pass of a loaded state."""
         if type(self).__iter__ is not DataFlow.__iter__:
             return inherited_pass(self)  # super().__iter__() in a subclass's own __iter__
         return self._begin()
@@ -98,7 +98,7 @@ class DataFlow(TracedFlow):
         """Returns the exact number of datapoints in a pass.
 
         Raises:
-            UnknownLengthError: the length is not known; it is a `TypeError`.
+            UnknownLengthError: the length is unknown; it is a `TypeError`.
         """
         raise UnknownLengthError(
             f"{self._name()} does not know its length; iterate over it, or fix the length of a pass "
@@ -112,21 +112,21 @@ class DataFlow(TracedFlow):
 
     @property
     def live(self) -> bool:
-        """Whether what the flow has given cannot be had again; so it is over a flow that is live."""
+        """Whether datapoints cannot be read again; true for every flow over a live one."""
         below = (flow for _, flow in _flow_state.walk(self)[1:])
         return any(type(flow).live is not DataFlow.live and flow.live for flow in below)
 
     @property
     def endless(self) -> bool:
-        """Whether no pass ends, as of `RepeatedData(flow, -1)`; a flow of one's own sets `endless = True`."""
+        """Whether no pass ends, as with `RepeatedData(flow, -1)`; a custom flow sets `endless = True`."""
         below = self._children() if type(self).__iter__ is DataFlow.__iter__ else ()
         return bool(below) and all(flow.endless for flow in below)
 
     @property
     def sharded(self) -> bool:
-        """Whether the flow gives one host's share of an order, as `ShardData` does; all hosts seed it alike.
+        """Whether the flow yields one host's share of an order, like `ShardData`; all hosts share a seed.
 
-        A flow of one's own that divides an order says it by the class attribute `sharded = True`.
+        A custom flow that divides an order sets the class attribute `sharded = True`.
         """
         below = (flow for _, flow in _flow_state.walk(self)[1:])
         return any(type(flow).sharded is not DataFlow.sharded and flow.sharded for flow in below)
@@ -135,7 +135,8 @@ class DataFlow(TracedFlow):
     def fixed_batch_size(self) -> int | None:
         """Length of the first axis of every component of every datapoint; None if it may differ.
 
-        `BatchData` without a remainder has one, and flows that pass its batches on; input sources rely on it.
+        `BatchData` without a remainder has one, and so do flows that pass its batches on; input sources use
+        it.
         """
         if not self._passes_on:
             return None
@@ -143,12 +144,12 @@ class DataFlow(TracedFlow):
         return sizes.pop() if len(sizes) == 1 else None
 
     def datapoint(self, epoch: int, index: int) -> Any:
-        """Makes datapoint `index` of pass `epoch`, wherever the iterators are.
+        """Makes datapoint `index` of pass `epoch`, independently of all iterators.
 
         Args:
             epoch: number of the pass, from 0. An override of this method receives it as an `Epoch`, whose
                 `rng(index)` gives the random numbers of this datapoint.
-            index: which datapoint, from 0 to `len(self) - 1`.
+            index: number of the datapoint, from 0 to `len(self) - 1`.
 
         Raises:
             NotAddressableError: the flow is a stream.
@@ -174,7 +175,7 @@ class DataFlow(TracedFlow):
     def reset_state(self) -> None:
         """Prepares for iteration in this process; an override opens files or connections here.
 
-        The first iteration calls it, if it was not called before. It may be called any number of times and
+        The first iteration calls it, unless it was called before. It may be called any number of times and
         never moves the position. An override calls `super().reset_state()` for the flows below.
         """
         for child in self._children():
@@ -182,10 +183,10 @@ class DataFlow(TracedFlow):
         self._ready = True
 
     def seed(self, seed: int) -> None:
-        """Sets the seed of this flow and of all below it, from the next pass on.
+        """Sets the seed of this flow and of all below it, effective from the next pass.
 
-        A flow without one draws one when it is first iterated, logs it, and keeps it in its state. A seed
-        given to a flow further down counts if this is not called on one above it afterwards.
+        A flow without a seed draws one at its first iteration, logs it, and keeps it in its state. A seed set
+        on a flow further down applies unless a flow above it is seeded afterwards.
 
         Raises:
             ArgumentError: `seed` is not an integer from 0 up.
@@ -202,25 +203,25 @@ class DataFlow(TracedFlow):
         """Returns the position of the next datapoint that the consumer has not seen, and the seed.
 
         While the consumer holds datapoint 7 the position is 8. The state is a few integers, ready for JSON;
-        its `"version"` is the number of its format, and its `"flow"` says what it belongs to.
+        `"version"` is the number of its format, and `"flow"` describes the flow that it belongs to.
 
-        A live flow has no position. Its state holds what live flows below return from a `state_dict()` of
-        their own, and is empty if there are none.
+        A live flow has no position. Its state holds the results of `state_dict()` of the live flows below
+        that define one, and is empty if there are none.
         """
         return _flow_state.dump(self)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lets the next `iter()` start where `state` was taken, with the seeds of that time.
+        """Makes the next `iter()` start where `state` was taken, with the seeds of that time.
 
-        So a state taken before anything was read takes a flow back to its beginning.
+        A state taken before the first datapoint returns the flow to its beginning.
 
         Args:
             state: from `state_dict()` of a flow built alike, before or after `reset_state()`.
 
         Raises:
-            StateError: `state` is something else, has a format that this release does not read, or is of a
-                flow with other kinds, lengths, batches or orders, which `StateError.differences` then names.
-                Nothing is changed.
+            StateError: `state` is not a state, has a format that this release does not read, or belongs to a
+                flow with other kinds, lengths, batches or orders, listed in `StateError.differences`. Nothing
+                is changed.
         """
         if self.live:
             _flow_state.load_live(self, state)
@@ -228,25 +229,25 @@ class DataFlow(TracedFlow):
             self._position = _flow_state.load(self, state)
 
     def lend_read_only(self) -> None:
-        """Promises that the consumer writes to no array of this flow, so that the flow may lend its memory.
+        """Promises that the consumer writes to no array of this flow, which may then lend its memory.
 
-        Input sources call this. Flows with worker processes then give read-only views of shared memory, which
-        go into a graph without a copy and stay as they are while a view of them exists. Flows that only
-        count, repeat or watch datapoints hand the promise on to the flow below. A map does not, since its
-        function may write to its argument; put the map below the workers.
+        Input sources call this. Flows with worker processes then yield read-only views of shared memory,
+        which enter a graph without a copy and stay valid while a view of them exists. Flows that only count,
+        repeat or observe datapoints pass the promise to the flow below. A map does not, since its function
+        may write to its argument; put the map below the workers.
         """
         if self._passes_on:
             for child in self._children():
                 child.lend_read_only()
 
     def __repr__(self) -> str:
-        """Shows the tree below, with arguments that matter, and data by their size."""
+        """Shows the tree below, with non-default arguments and the sizes of data."""
         return tree_text(self, DataFlow)
 
     # The protocol between flows, for operators and the runtime.
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Yields the datapoints of a pass from number `start` on, if there are any; moves no position."""
+        """Yields the datapoints of a pass from number `start` on, if any; keeps the position."""
         raise FlowDefinitionError(
             f"{type(self).__name__} yields nothing: override __iter__, or __len__ and datapoint(epoch, index)"
         )
@@ -260,15 +261,15 @@ class DataFlow(TracedFlow):
         return None
 
     def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, an array a component.
+        """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, one array per component.
 
-        The rows are afterwards bit by bit those of a batch collated from the datapoints. `wanted` is not
-        empty, goes up, and ends within the pass.
+        The rows are then bit-identical to a batch collated from the datapoints. `wanted` is not empty, is
+        increasing, and ends within the pass.
         """
         raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
     def _children(self) -> tuple[DataFlow, ...]:
-        """Returns the flows right below: those that `find_flows` finds."""
+        """Returns the flows directly below: the result of `find_flows`."""
         if self._holds is not None:  # each state_dict() calls this
             return tuple([getattr(self, name) for name in self._holds])
         return tuple(find_flows(self, DataFlow))
@@ -283,10 +284,10 @@ class DataFlow(TracedFlow):
         self._running = epoch
 
     def _load_mark(self, numbers: Iterable[int]) -> None:
-        """Takes over what a loaded state's mark says about this flow; most flows learn nothing from it."""
+        """Restores this flow's mark from a loaded state; most flows ignore it."""
 
     def _rewind(self) -> None:
-        """Forgets what earlier passes have left in this flow, apart from the position."""
+        """Discards everything that earlier passes left in this flow, except the position."""
 
     def identity(self) -> dict[str, bool | int | str]:
         """Returns the settings that states of this flow belong to, by name.
@@ -308,37 +309,37 @@ class DataFlow(TracedFlow):
         }
 
     def _facts(self) -> dict[str, Any]:
-        """Returns what must be the same for a state to mean the same: numbers and words, by name."""
+        """Returns the properties that a state depends on: numbers and words, by name."""
         return {} if self._children() else length_fact(self)
 
     def _keeps_own_state(self) -> bool:
         return type(self).state_dict is not DataFlow.state_dict
 
     def _on_first_host(self) -> DataFlow:
-        """Returns this flow as the first host has it, whose shards are never shorter than those of others."""
+        """Returns this flow for the first host, whose shards are never shorter than those of other hosts."""
         return self
 
     def _name(self) -> str:
-        """Returns the name of this flow in messages."""
+        """Returns the name of this flow for messages."""
         return type(self).__name__
 
     def _begin(self) -> Iterator[Any]:
         """Starts the next pass with this flow as the root."""
         if not self._ready:
-            _flow_state.walk(self)  # a tree that has no end is refused
+            _flow_state.walk(self)  # refuses a tree with a circle
             self.reset_state()
             self._ready = True
         inner = innermost_pass()
         if inner is not None and not inner.places(self):
             return counted(self, Position(inner.begin(self)))
         current = self._current()
-        # A seed set in the middle of a pass counts from the next one on.
+        # A seed set in the middle of a pass applies from the next one.
         self._position = current.next_pass(self._seed)
         self._position.started = True
         return counted(self, self._position)
 
     def _current(self) -> Position:
-        """Returns the position of the youngest iterator, or the first position of all."""
+        """Returns the position of the youngest iterator, or the initial position."""
         if self._position is None:
             self._position = Position(self._rooted(0))
         return self._position
@@ -346,7 +347,7 @@ class DataFlow(TracedFlow):
     def _rooted(self, epoch: int) -> Epoch:
         """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none.
 
-        Inside of another flow's pass it is a flow below that one, and the other one's seed counts.
+        Inside another flow's pass this flow counts as one below it, and the seed of the other flow applies.
         """
         if isinstance(epoch, Epoch):
             return epoch
@@ -360,9 +361,9 @@ class DataFlow(TracedFlow):
         return Epoch(epoch, self._seed)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy continues at this flow's position, and is reset again in its process."""
+        """A copy continues at this flow's position, and runs `reset_state()` again in its process."""
         return kept_attributes(self, ("_ready", "_running"))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes over the attributes of another flow."""
+        """Restores the attributes of a pickled flow."""
         set_attributes(self, state)

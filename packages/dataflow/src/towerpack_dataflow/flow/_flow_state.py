@@ -1,4 +1,4 @@
-"""A flow's position and seeds as a few integers, and back."""
+"""Conversion of a flow's position and seeds to a few integers and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 FORMAT = 2  # under "version" in each state; a state without it has format 1
-_READ = (1, 2)  # in the first format no state had a description of its tree
+_READ = (1, 2)  # states of format 1 have no description of the tree
 _DEEPEST = 500
 _MOST = 100_000  # flows in a tree, in which some are held at several places
 _REQUIRED = ("seed", "epoch", "index")
@@ -38,13 +38,14 @@ _MARKED = re.compile(r"(\d+(\.\d+)*)?\*?")
 
 
 class Tree(NamedTuple):
-    """The flows of a tree for the time of a pass, in which it stays the same.
+    """The flows of a tree during one pass, in which the tree does not change.
 
     Attributes:
-        below: the flows below the root and their places, parents first. Not the root, whose position keeps
-            this: a circle of references would keep its workers until the garbage collector comes by.
-        facts: what a state says about them.
-        live: whether what the flows have given cannot be had again.
+        below: the flows below the root and their places, parents first. The root is left out, since its
+            position holds this object: a reference cycle would keep its workers alive until the garbage
+            collector runs.
+        facts: the description of the flows in a state.
+        live: whether datapoints of the flows cannot be read again.
     """
 
     below: list[tuple[str, Node]]
@@ -53,7 +54,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, flow: Node) -> Tree:
-        """Walks through the tree below `flow`."""
+        """Builds the tree below `flow`."""
         nodes = [(_spelt(place), node) for place, node in walk(flow)]
         return cls(nodes[1:], tree_facts(nodes), flow.live)
 
@@ -61,7 +62,7 @@ class Tree(NamedTuple):
 def dump(flow: Node) -> dict[str, Any]:
     """Returns the state of `flow`, ready for JSON.
 
-    `seeds` (given to flows below the root) and `marks` (see `Position`) are there only if there are any.
+    `seeds` (given to flows below the root) and `marks` (see `Position`) are present only if there are any.
     """
     position = flow._position
     tree: Tree = Tree.of(flow) if position is None or position.tree is None else position.tree
@@ -73,7 +74,7 @@ def dump(flow: Node) -> dict[str, Any]:
 
 
 def at(flow: Node, number: int) -> dict[str, Any]:
-    """Returns the state of `flow` when it has given `number` datapoints since epoch 0.
+    """Returns the state of `flow` after `number` datapoints since epoch 0.
 
     Raises:
         ArgumentError: `flow` has no datapoints, and `number` is above 0.
@@ -82,11 +83,11 @@ def at(flow: Node, number: int) -> dict[str, Any]:
     """
     if flow.live:
         raise NotAddressableError(
-            f"{flow._name()} is live: what it has given cannot be had again, so it has no state at {number}"
+            f"{flow._name()} is live: its datapoints cannot be read again, so it has no state at {number}"
         )
     length = len(flow)
     if number and not length:
-        raise ArgumentError(f"state_at({number}) of {flow._name()}, of which every pass is empty; take 0")
+        raise ArgumentError(f"state_at({number}) of {flow._name()}, whose passes are all empty; use 0")
     epoch, index = divmod(number, length) if number else (0, 0)
     return _described(Tree.of(flow), Position(flow._rooted(epoch), index))
 
@@ -109,12 +110,12 @@ def _described(tree: Tree, position: Position) -> dict[str, Any]:
 
 
 def load(flow: Node, state: Mapping[str, Any]) -> Position:
-    """Restores the seeds in the whole tree; returns where the next iterator has to start.
+    """Restores the seeds in the whole tree; returns the start of the next iterator.
 
-    Nothing is changed before all of `state` is found to be right.
+    Nothing is changed unless all of `state` is valid.
 
     Raises:
-        StateError: `state` is not what `dump` makes of such a flow.
+        StateError: `state` does not come from `dump` of such a flow.
     """
     _check(state)
     tree = Tree.of(flow)
@@ -132,14 +133,14 @@ def load(flow: Node, state: Mapping[str, Any]) -> Position:
 
 
 def _dump_live(tree: Tree) -> dict[str, Any]:
-    """Returns the states that the live flows of a tree have of their own; such a tree has no position."""
+    """Returns the individual states of the live flows in a tree; such a tree has no position."""
     own = {place: node.state_dict() for place, node in tree.below if node._keeps_own_state()}
     own = {place: state for place, state in own.items() if state}
     return {"live": own} if own else {}
 
 
 def _rewind(flow: Node) -> None:
-    """Forgets what passes have left in a tree; not where workers have copies, which remember it."""
+    """Discards traces of earlier passes in a tree, except where workers have copies, which keep them."""
     flow._rewind()
     if not flow._copied:
         for child in flow._children():
@@ -147,10 +148,10 @@ def _rewind(flow: Node) -> None:
 
 
 def load_live(flow: Node, state: Mapping[str, Any]) -> None:
-    """Gives live flows of a tree their own states; a position, saved before the flow was live, is dropped.
+    """Restores the states of live flows in a tree; drops a position saved before the flow was live.
 
     Raises:
-        StateError: `state` is not what `dump_live` makes of such a flow.
+        StateError: `state` does not come from `dump_live` of such a flow.
     """
     if not isinstance(state, Mapping):
         raise StateError(f"a state is the dict that state_dict() returns; received {type(state).__name__}")
@@ -167,7 +168,7 @@ def load_live(flow: Node, state: Mapping[str, Any]) -> None:
 
 
 def load_marks(flow: Node, marks: Mapping[str, Iterable[int]], path: tuple[int, ...] = ()) -> None:
-    """Gives each flow of a tree, whose root stands at `path`, the mark that a state or a copy has for it."""
+    """Restores the mark of each flow in a tree with its root at `path`, from a state or a copy."""
     for place, node in walk(flow, path):
         if _spelt(place) in marks:
             node._load_mark(marks[_spelt(place)])
@@ -179,7 +180,7 @@ def seeds_below(flow: Node) -> dict[str, int]:
 
 
 def set_seeds_below(flow: Node, seeds: Mapping[str, int]) -> None:
-    """Sets these seeds in the tree below `flow`, and no others: a worker's copy follows its original."""
+    """Sets these seeds below `flow` and clears all others: a worker's copy follows its original."""
     for place, node in walk(flow):
         if place:
             node._seed = seeds.get(_spelt(place))
@@ -192,7 +193,7 @@ def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], 
         FlowDefinitionError: a flow holds itself, or holds one that holds it.
     """
     found: list[tuple[tuple[int, ...], Node]] = [(path, flow)]
-    for place, node in found:  # and those that are appended meanwhile
+    for place, node in found:  # including those appended meanwhile
         below = node._children()
         if len(place) > _DEEPEST or len(found) > _MOST:
             raise FlowDefinitionError(
@@ -207,7 +208,7 @@ def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], 
 
 
 def is_steady(flow: Node) -> bool:
-    """Tells whether a flow never writes to what it has handed out: then no user's code runs in its tree."""
+    """Tells whether a flow never writes to datapoints it has yielded: its tree runs no user code."""
     return all(node._steady for _, node in walk(flow))
 
 

@@ -15,10 +15,10 @@ DROPPED: Final = object()
 
 
 class Node(Protocol):
-    """A flow, as a node of a tree of flows; `DataFlow` is one, and explains the members.
+    """A flow as a node in a tree of flows; `DataFlow` implements it and documents the members.
 
     The modules that walk trees, write states and adopt methods stand below `DataFlow`, which uses them. They
-    are written against this protocol, so that no import leads back up.
+    depend on this protocol, so that no import leads back up.
     """
 
     _argument_names: Mapping[str, str]
@@ -40,7 +40,7 @@ class Node(Protocol):
 
     @property
     def live(self) -> bool:
-        """Whether what the flow has given cannot be had again."""
+        """Whether datapoints cannot be read again."""
 
     @property
     def endless(self) -> bool:
@@ -48,7 +48,7 @@ class Node(Protocol):
 
     @property
     def sharded(self) -> bool:
-        """Whether the flow gives one host's share of an order."""
+        """Whether the flow yields one host's share of a common order."""
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next pass."""
@@ -66,7 +66,7 @@ class Node(Protocol):
         """Returns position and seeds."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where a state was taken."""
+        """Continues where a state was taken."""
 
     def _name(self) -> str: ...
 

@@ -1,6 +1,6 @@
-"""Resume marks: what operators note during a pass, so that resuming need not begin at its start.
+"""Resume marks: notes of operators during a pass, so that resuming need not begin at its start.
 
-Where there are none, a stream makes its pass again: a replay.
+Without marks, a stream repeats its pass: a replay.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _log = logging.getLogger("towerpack_dataflow")
 _LONG = 1.0  # seconds
 
 Marks = dict[str, Iterable[int]]
-"""The marks of one pass over a whole tree by the place of the flow they belong to (see `Epoch.key`).
+"""The marks of one pass over a whole tree keyed by the place of the flow (see `Epoch.key`).
 
-Either a flow's own `Mark`, which changes as the pass goes on, or, out of a loaded state, its numbers.
+Either a flow's live `Mark`, which changes during the pass, or its numbers from a loaded state.
 """
 
 
 class Mark:
-    """How far one operator is in one pass; a state holds it as a list of integers, in the order of `fields`.
+    """The progress of one operator in one pass; a state holds it as integers in the order of `fields`.
 
     Args:
         outer_epoch: of the `Epoch` that the mark is for.
@@ -37,15 +37,15 @@ class Mark:
     fields: ClassVar[tuple[str, ...]] = ("outer_epoch", "epoch")
 
     def __init__(self, outer_epoch: int, epoch: int) -> None:
-        """Marks the beginning of an epoch."""
+        """Creates a mark at the beginning of an epoch."""
         self.outer_epoch = outer_epoch
         self.epoch = epoch
 
     @classmethod
     def from_list(cls, numbers: Iterable[int] | None) -> Self | None:
-        """Returns the mark that `numbers` came from or are; `None` if they are no mark of this class.
+        """Returns the mark with these `numbers`; `None` if they are not a mark of this class.
 
-        A state of another flow may have other marks at the same place; passes then start anew.
+        A state of another flow may have other marks at the same place; passes then start over.
         """
         if numbers is None or isinstance(numbers, cls):
             return numbers
@@ -62,51 +62,51 @@ class Mark:
         return self.outer_epoch == outer_epoch and self.epoch == epoch
 
     def __iter__(self) -> Iterator[int]:
-        """Yields the numbers in the order of `fields`."""
+        """Yields the integers in the order of `fields`."""
         return iter([getattr(self, name) for name in self.fields])
 
     def __repr__(self) -> str:
-        """Names the numbers."""
+        """Shows the numbers with their names."""
         numbers = ", ".join(f"{name}={getattr(self, name)}" for name in self.fields)
         return f"{type(self).__name__}({numbers})"
 
 
 def as_lists(marks: Mapping[str, Iterable[int]]) -> Marks:
-    """Copies marks as they are now, in the form that a state holds."""
+    """Copies marks in their current form as they are held in a state."""
     return {place: list(mark) for place, mark in marks.items()}
 
 
 @final
 class Replay:
-    """Counts the datapoints that are dropped, and logs a warning if they take longer than a second.
+    """Counts replayed datapoints and logs a warning if the replay takes longer than a second.
 
     Args:
-        name: of the flow that makes them again.
+        name: name of the flow.
         epoch: number of the pass.
-        count: how many there are.
+        count: number of datapoints to drop.
     """
 
     __slots__ = ("_began", "_count", "_done", "_epoch", "_name")
 
     def __init__(self, name: str, epoch: int, count: int) -> None:
-        """Begins now."""
+        """Starts the clock."""
         self._name = name
         self._epoch = int(epoch)
         self._count = count
         self._done = 0
-        self._began: float | None = perf_counter()  # `None` when the warning was given
+        self._began: float | None = perf_counter()  # `None` after the warning
 
     def drop(self) -> None:
-        """Notes that one was made and dropped."""
+        """Counts one dropped datapoint."""
         self._done += 1
         if self._began is None or (seconds := perf_counter() - self._began) < _LONG:
             return
         self._began = None
         _log.warning(
-            "%s makes the first %d datapoints of epoch %d again and drops them, to continue where a state "
-            "was taken; the first %d took %.1f s. If what it gave cannot be had again (a queue, a "
-            "simulator), nothing has to be made again: say live=True in DataFromGenerator or "
-            "DataFromIterable, or live = True in a class of your own. A flow with datapoint(epoch, index) "
+            "%s makes the first %d datapoints of epoch %d again and drops them, to resume from a state; "
+            "the first %d took %.1f s. If its datapoints cannot be read again (a queue, a "
+            "simulator), nothing has to be repeated: set live=True in DataFromGenerator or "
+            "DataFromIterable, or live = True in a custom class. A flow with datapoint(epoch, index) "
             "resumes at once",
             self._name,
             self._count,
@@ -117,12 +117,12 @@ class Replay:
 
 
 def replayed(name: str, epoch: int, datapoints: Iterator[Any], count: int) -> Iterator[Any]:
-    """Returns the datapoints of a pass that is made from its beginning, without the first `count`."""
+    """Returns the datapoints of a pass made from its beginning, without the first `count`."""
     return chain.from_iterable(_rest(name, epoch, datapoints, count)) if count else datapoints
 
 
 def _rest(name: str, epoch: int, datapoints: Iterator[Any], count: int) -> Iterator[Iterator[Any]]:
-    """Yields the rest of the datapoints, in one piece: to read them costs no more than without a replay."""
+    """Yields the remaining datapoints as one iterator: reading them costs the same as without a replay."""
     replay = Replay(name, epoch, count)
     for done, datapoint in enumerate(datapoints, 1):
         del datapoint  # its memory is for the next one

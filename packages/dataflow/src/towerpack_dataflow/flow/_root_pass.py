@@ -1,4 +1,4 @@
-"""One pass over the root of a tree, whose datapoints are counted."""
+"""One pass over the root of a tree, with a count of its datapoints."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def counted(flow: Node, position: Position) -> Iterator[Any]:
     try:
         index = position.index
         for datapoint in _rest(flow, position):
-            # Counted before it is handed out: while the consumer holds datapoint 7, the state says 8.
+            # Count it before yielding it: while the consumer holds datapoint 7, the state says 8.
             index += 1
             position.index = index
             yield datapoint
@@ -30,10 +30,10 @@ def counted(flow: Node, position: Position) -> Iterator[Any]:
 
 
 def _rest(flow: Node, position: Position) -> Iterator[Any]:
-    """Returns the datapoints of a pass from a position on, which must be one of this flow's."""
+    """Returns the datapoints of a pass from a position on; the position must lie in this flow."""
     index = position.index
     if index and flow.addressable and index > len(flow):
-        # The hosts of a state stood at one index, and the shards of some of them were longer by one.
+        # All hosts of a state are at one index, and the shards of some hosts are longer by one.
         if index > (most := len(flow._on_first_host())):
             raise StateError(
                 f"the state says {index} datapoints of this epoch were seen, and {flow._name()} has {most}; "

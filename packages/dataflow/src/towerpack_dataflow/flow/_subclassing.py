@@ -1,9 +1,9 @@
-"""How the `__iter__` or `datapoint` of a subclass becomes part of the protocol between flows.
+"""Makes the `__iter__` or `datapoint` of a subclass part of the protocol between flows.
 
-A subclass of `DataFlow` overrides the method that users call, and operators need another one of it:
+A subclass of `DataFlow` overrides the method that users call, but operators need a different method:
 
 ============= =============================== ==================================================
-overridden    what users call afterwards      what operators call afterwards
+overridden    resulting method for users      resulting method for operators
 ============= =============================== ==================================================
 `__iter__`    `__iter__`: counts datapoints   `_datapoints`: runs the subclass's generator in the
               for `state_dict()`              epoch that the operator wants, and counts nothing
@@ -31,7 +31,7 @@ from ._user_code import copy_container, run_one, run_pass
 
 __all__ = ["inherited_pass", "wrap_overrides"]
 
-# The wrappers leave these alone in a class that defines them.
+# The wrappers do not replace these in a class that defines them.
 _OWN = frozenset({"_columns", "_trace_notes", "addressable", "origins"})
 
 
@@ -103,9 +103,9 @@ def _addressable_methods(produce: Callable[[Node, Epoch, int], Any]) -> dict[str
 
 
 def _install(cls: type[Node], members: dict[str, Any]) -> None:
-    """Gives `cls` the members; marks its `_datapoints` as a wrapper, which `inherited_pass` steps over."""
+    """Gives `cls` the members; marks its `_datapoints` as a wrapper, which `inherited_pass` skips."""
     members["_datapoints"].wraps_override = True
-    # The batches that an inherited flow of this package can gather are not those of `cls`.
+    # A flow of this package that `cls` inherits from can gather its own batches, but not those of `cls`.
     for name, value in {"_columns": _no_columns, **members}.items():
         if name not in _OWN or name not in vars(cls):
             setattr(cls, name, value)
@@ -116,7 +116,7 @@ def _no_columns(self: Node) -> None:
 
 
 def _origins_of_own_code(self: Node, epoch: Epoch, index: int) -> list[Any] | None:
-    """Returns the origins of a datapoint that a user's own `datapoint` makes: known if it is a source."""
+    """Returns the origins of a datapoint from a user's `datapoint`: known only for a source."""
     return None if self._children() else []
 
 
@@ -127,8 +127,8 @@ def _no_notes(self: Node, epoch: Epoch, index: int) -> dict[str, Any]:
 def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, start: int) -> Iterator[Any]:
     """Runs one pass of a stream from datapoint `start` on.
 
-    The subclass's generator iterates over its children as any user would. So for the time of the pass each
-    child stands at the epoch that belongs to this pass, and afterwards where it stood before.
+    The subclass's generator iterates over its children like any other code. During the pass, each child
+    stands at the epoch that belongs to this pass; afterwards it returns to its earlier position.
     """
     children = flow._children()
     own = [child._position for child in children]
@@ -136,7 +136,7 @@ def _replay(flow: Node, produce: Callable[[Node], Iterator[Any]], epoch: Epoch, 
         for place, child in enumerate(children):
             child._position = Position(flow._below(epoch, place))
         flow._enter(epoch)
-        first = 0 if start and flow.live else start  # what a live flow gives cannot be had again
+        first = 0 if start and flow.live else start  # datapoints of a live flow cannot be read again
         yield from run_pass(
             flow, epoch, lambda: replayed(flow._name(), epoch, iter(produce(flow)), first), []
         )

@@ -1,4 +1,4 @@
-"""What a state says about the tree of flows that it was taken from, and how another tree differs."""
+"""The description of a tree of flows in a state, and its differences from another tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = (bool, int, str)
 def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
     """Describes the flows of a tree, parents first.
 
-    Flows that only carry, count or divide what is below take no place in it: a state fits any number of
+    Flows that only carry, count or divide the datapoints below are left out: a state fits any number of
     workers and of hosts.
     """
     return {
@@ -29,23 +29,23 @@ def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
 
 
 def known_length(flow: Node) -> int | None:
-    """Returns the length of a flow, or `None` if the flow does not know it."""
+    """Returns the length of a flow, or `None` if it is unknown."""
     try:
         return len(flow)
-    except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
+    except (TypeError, NotImplementedError):  # flows in Tensorpack's style raise the latter
         return None
 
 
 def length_fact(flow: Node) -> dict[str, Any]:
-    """Returns the length of a flow as a fact; nothing if it has none, or none before `reset_state()`."""
+    """Returns the length of a flow as a fact; empty without a length or before `reset_state()`."""
     try:
         return {"length": len(flow)}
-    except Exception:  # a user's own; it may look into a file that is not open yet
+    except Exception:  # raised by user code, which may need a file that is not open yet
         return {}
 
 
 def is_facts(facts: object) -> bool:
-    """Tells whether a value out of a state has the form of facts."""
+    """Tells whether a value from a state has the form of facts."""
     return isinstance(facts, Mapping) and all(
         isinstance(place, str)
         and isinstance(fact, Mapping)
@@ -58,7 +58,7 @@ def is_facts(facts: object) -> bool:
 def differences(
     theirs: Mapping[str, Mapping[str, Any]], ours: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, tuple[Any, Any]]:
-    """Returns what differs: its name, and the two values. What only one side knows is no difference."""
+    """Returns each difference with its name and both values; ignores properties known to one side only."""
     if _kinds(theirs) != _kinds(ours):
         return {"flows": (_outline(theirs), _outline(ours))}
     found = {}
@@ -84,7 +84,7 @@ def _at(facts: Mapping[str, Mapping[str, Any]], place: str) -> str:
 
 
 def _outline(facts: Mapping[str, Mapping[str, Any]], place: str = "") -> str:
-    """Returns the kinds as they are over each other: `"BatchData(MapData(DataFromList))"`."""
+    """Returns the nested kinds: `"BatchData(MapData(DataFromList))"`."""
     depth = place.count(".") + 2 if place else 1
     below = [
         other

@@ -1,4 +1,4 @@
-"""A tree of flows as one line of text: kinds, arguments that matter, and never the data."""
+"""A tree of flows as one line of text: kinds and non-default arguments, without the data."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MISSING = object()
 
 
 def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
-    """Returns the constructor call that would build such a flow, with data by their size.
+    """Returns the constructor call that would build such a flow, with sizes in place of data.
 
-    Of the arguments, those are shown that an attribute of the same name holds, with or without a `_` before
-    it, unless they have their default value. Flows that no argument shows come last.
+    An argument is shown if an attribute of the same name, with or without a leading `_`, holds a value other
+    than the default. Flows that no argument shows come last.
     """
     name = type(flow).__name__
     if depth > _DEEPEST:
@@ -45,7 +45,7 @@ def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
 
 
 def kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, value and default of each argument of the constructor whose value the flow keeps."""
+    """Yields name, value and default of each constructor argument whose value is an attribute of the flow."""
     own = vars(flow)
     for name, default in _parameters(type(flow)).items():
         kept = [key for key in (flow._argument_names.get(name), name, f"_{name}") if key in own]
@@ -54,7 +54,7 @@ def kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _parameters(cls: type) -> dict[str, Any]:
-    """Returns the parameters of a constructor, also those that it hands on as `**options`, with defaults."""
+    """Returns the parameters of a constructor with defaults, including those passed on as `**options`."""
     found: dict[str, Any] = {}
     for init in [vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base)]:
         if not isinstance(init, FunctionType):

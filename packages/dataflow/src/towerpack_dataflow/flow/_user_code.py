@@ -1,9 +1,9 @@
-"""How a user's code makes datapoints: what it may still hold is copied, and passes inside have a place.
+"""Runs user code that makes datapoints: copies its containers and gives inner passes a place.
 
-A flow that another one holds has a place in the tree, which gives it seeds, epochs and states. A flow that
-is reached in another way (built on the spot, out of a closure or a global, held where the search for flows
-does not look) has none. A pass over it starts with random numbers that belong to the pass which it is begun
-in, so that this one stays a function of seed, epoch and index.
+A flow that another one holds has a place in the tree, which gives it seeds, epochs and states. A flow reached
+in another way (built on the spot, from a closure or a global, held where the search for flows does not look)
+has none. A pass over it starts with random numbers that belong to the enclosing pass, which therefore stays a
+function of seed, epoch and index.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ def copy_container(datapoint: Any) -> Any:
 
 
 def copy_containers(chunk: list[Any]) -> list[Any]:
-    """Copies the lists and dicts among many datapoints; costs next to nothing if there are none."""
+    """Copies the lists and dicts among many datapoints; almost free without any."""
     if _CONTAINERS.isdisjoint(map(type, chunk)):
         return chunk
     return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
 
 
 class InnerPasses(NamedTuple):
-    """The passes that are begun inside of one pass, or of the making of one datapoint.
+    """The passes started inside one pass, or inside the making of one datapoint.
 
     Attributes:
-        flow: whose pass or datapoint it is.
-        epoch: of that pass.
-        number: of the datapoint; `None` in a pass.
-        begun: the flows that had a pass begun so far.
+        flow: the flow of that pass or datapoint.
+        epoch: epoch of that pass.
+        number: index of the datapoint; `None` in a pass.
+        begun: the flows over which a pass has started.
     """
 
     flow: Node
@@ -49,16 +49,16 @@ class InnerPasses(NamedTuple):
     begun: list[Node]
 
     def places(self, flow: Node) -> bool:
-        """Tells whether the running pass has put `flow` at an epoch: its children, if it is a stream."""
+        """Tells whether the running pass has set the epoch of `flow`: its children, if it is a stream."""
         return self.number is None and any(child is flow for child in self.flow._children())
 
     def begin(self, flow: Node) -> Epoch:
-        """Returns the epoch of one more pass over a flow that the running pass has not put anywhere."""
+        """Returns the epoch of one more pass over a flow whose epoch the running pass has not set."""
         self.begun.append(flow)
         return self.epoch.inside(len(self.begun), self.number, _given_seed(flow))
 
     def numbered(self, flow: Node, epoch: int) -> Epoch:
-        """Returns the epoch of that number of a flow, of which one datapoint is wanted."""
+        """Returns the epoch with that number for a flow of which one datapoint is requested."""
         for place, child in enumerate(self.flow._children()):
             if child is flow:
                 return self.flow._below(self.epoch, place, epoch)
@@ -68,11 +68,11 @@ class InnerPasses(NamedTuple):
 def run_pass(
     flow: Node, epoch: Epoch, produce: Callable[[], Iterator[Any]], begun: list[Node]
 ) -> Iterator[Any]:
-    """Yields the datapoints of a user's code, whose errors then name `flow`; copies lists and dicts."""
+    """Yields the datapoints of user code; its errors name `flow`; copies lists and dicts."""
     try:
         for datapoint in produce():
             if type(datapoint) in _CONTAINERS:
-                datapoint = datapoint.copy()  # and no reference to the other one, by which arrays seem shared
+                datapoint = datapoint.copy()  # without the original, arrays look unshared
             yield datapoint
     except Exception as error:
         blame(error, flow)
@@ -82,7 +82,7 @@ def run_pass(
 def run_one(
     flow: Node, epoch: Epoch, index: int, produce: Callable[[Any, Epoch, int], Any], begun: list[Node]
 ) -> Any:
-    """Makes one datapoint by a user's code."""
+    """Makes one datapoint by user code."""
     return produce(flow, epoch, index)
 
 
@@ -90,10 +90,10 @@ _PASS, _ONE = run_pass.__code__, run_one.__code__
 
 
 def innermost_pass() -> InnerPasses | None:
-    """Returns the innermost pass of a user's code that this thread runs right now.
+    """Returns the innermost pass of user code that this thread is running.
 
-    It looks at the stack, where a generator is only while it runs. To keep a record of that instead would
-    cost each datapoint; this costs each pass.
+    It inspects the stack, which holds a generator only while it runs. A record kept instead would add a cost
+    to each datapoint; this adds one to each pass.
     """
     frame = sys._getframe(1)
     while frame is not None:
@@ -105,5 +105,5 @@ def innermost_pass() -> InnerPasses | None:
 
 
 def _given_seed(flow: Node) -> int | None:
-    """Returns the seed that was given to `flow`, and not one that it has drawn for passes of its own."""
+    """Returns the seed given to `flow`; ignores a seed that the flow has drawn for its own passes."""
     return None if flow._seed_drawn else flow._seed

@@ -1,4 +1,4 @@
-"""The index of a file, which lies beside it and is used only if it is of that file."""
+"""The index of a file, stored next to it and used only if it matches the file."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def read_index_beside(
     function: str,
     cache: UrlCache | None = None,
 ) -> _Index | None:
-    """Reads `<file>.index`; returns `None` if there is none that can be used.
+    """Reads `<file>.index`; returns `None` without a usable index.
 
-    An index of another version, or of a file that has been replaced since, is left alone, and logged. A file
-    whose URL has a query, as a signed one has, is taken to have none.
+    An index of another version, or of an earlier state of the file, is ignored and logged. A file with a
+    query in its URL, such as a signed one, is assumed to have none.
 
     Args:
         file: the data file.
-        url: of it, with credentials.
-        parse: decodes an index; returns `None` for one of another version or data file.
-        function: which writes such an index, as a call.
-        cache: for an index elsewhere.
+        url: URL of the file, with credentials.
+        parse: decodes an index; returns `None` for another version or data file.
+        function: the call that writes such an index.
+        cache: cache for a remote index.
 
     Raises:
-        FormatError: the index is damaged, as `parse` says.
+        FormatError: `parse` finds the index damaged.
         StorageError: the index cannot be reached.
     """
     if not is_local(url) and "?" in url:
@@ -48,8 +48,7 @@ def read_index_beside(
         return None
     if index is None:
         _log.warning(
-            "%s.index is of another version, or of another file than %s is now; the file is read for it. "
-            "%s writes it again",
+            "The index %s.index is outdated, or has another version; scanning %s instead. Rebuild it with %s",
             file.name,
             os.path.basename(file.name),
             function,

@@ -1,4 +1,4 @@
-"""Where the records of a file begin: found once, and kept in a file beside it."""
+"""Start offsets of the records of a file, found once and stored in a file next to it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _MAGIC = b"TWPKIDX\n"
 # Magic, version, CRC32 of the offsets; kind of records; of the data file its size, time (ns, -1 if unknown)
 # and the CRC32 of its last bytes; number of records.
 _HEADER = struct.Struct("<8sII8sQqIQ")
-_LAST = 2**12  # bytes at the end of a data file by which it is known again
+_LAST = 2**12  # bytes at the end of a data file used to identify it
 
 
 @final
 class IndexKind(NamedTuple):
-    """What an index is of.
+    """The kind of an index.
 
     Attributes:
-        name: of the kind of records, up to eight bytes.
-        least: the fewest bytes of a record.
-        function: which writes such an index, as a call.
+        name: name of the kind of records, up to eight bytes.
+        least: smallest number of bytes of a record.
+        function: the call that writes such an index.
     """
 
     name: bytes
@@ -40,15 +40,15 @@ class IndexKind(NamedTuple):
 
 
 def store_index(file: StoredFile, kind: IndexKind, offsets: np.ndarray) -> None:
-    """Writes `<file>.index`, as a whole or not at all.
+    """Writes `<file>.index` atomically.
 
     Args:
-        file: the data file, a local one.
-        kind: of its records.
-        offsets: where each record begins, and the size of the file.
+        file: the local data file.
+        kind: kind of its records.
+        offsets: the start of each record, and the size of the file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the index cannot be written.
     """
     table = offsets.astype("<i8").tobytes()
     head = _HEADER.pack(
@@ -66,12 +66,12 @@ def store_index(file: StoredFile, kind: IndexKind, offsets: np.ndarray) -> None:
 
 
 def load_index(file: StoredFile, url: str, kind: IndexKind) -> np.ndarray | None:
-    """Returns where each record begins, and the size of the file; `None` if no index says so.
+    """Returns the start of each record and the size of the file; `None` without a usable index.
 
     Args:
         file: the data file.
-        url: of it, with credentials.
-        kind: of its records.
+        url: URL of the data file, with credentials.
+        kind: kind of its records.
 
     Raises:
         FormatError: the index is damaged.
@@ -88,35 +88,35 @@ def load_index(file: StoredFile, url: str, kind: IndexKind) -> np.ndarray | None
 
 
 def parse_index(raw: bytes, file: StoredFile, kind: IndexKind) -> np.ndarray | None:
-    """Decodes an index file; returns `None` if it is of another version, kind or data file.
+    """Decodes an index file; returns `None` for another version, kind or data file.
 
-    A copy of the data file elsewhere has another time than the file that was indexed; there, the size and the
-    last bytes must do.
+    A remote copy of the data file has another modification time than the indexed file; in that case the size
+    and the last bytes are compared.
 
     Args:
-        raw: its bytes.
+        raw: bytes of the index.
         file: the data file.
-        kind: of its records.
+        kind: kind of its records.
 
     Raises:
-        FormatError: the bytes are no index, or are damaged.
+        FormatError: the bytes are not an index, or are damaged.
     """
     if len(raw) < _HEADER.size or not raw.startswith(_MAGIC):
-        raise FormatError(f"the file is no index: it does not begin with {_MAGIC!r}; remove it")
+        raise FormatError(f"the file is not an index: it does not begin with {_MAGIC!r}; remove it")
     _, version, crc32, name, size, time, last, count = _HEADER.unpack_from(raw)
     if version != INDEX_VERSION:
         return None
     table = memoryview(raw)[_HEADER.size :]
     if len(table) != 8 * (count + 1) or zlib.crc32(table) != crc32:
-        raise FormatError(f"the index is damaged; remove it, and write it again by {kind.function}")
+        raise FormatError(f"the index is damaged; remove it, and write it again with {kind.function}")
     same_time = -1 in (time, modified := _modified(file.name)) or time == modified
     if name.rstrip(b"\0") != kind.name or size != file.size or not same_time or last != _last_bytes(file):
         return None
     offsets = np.frombuffer(table, "<i8").astype(np.int64)
-    # A text file may have blank lines alone, which are no records.
+    # A text file may consist of blank lines, which are not records.
     is_whole = offsets[-1] == size or (not count and kind.least == 1)
     if offsets[0] != 0 or not is_whole or (count and np.diff(offsets).min() < kind.least):
-        raise FormatError("the index has records that overlap, or leave gaps; remove it, and write it again")
+        raise FormatError("the index has records with overlaps or gaps; remove it, and write it again")
     return offsets
 
 
@@ -126,7 +126,7 @@ def _last_bytes(file: StoredFile) -> int:
 
 
 def _modified(path: str) -> int:
-    """Returns when a local file was changed, in ns; -1 for a file elsewhere."""
+    """Returns the modification time of a local file, in ns; -1 for a remote file."""
     try:
         return os.stat(path).st_mtime_ns if is_local(path) else -1
     except OSError:

@@ -1,4 +1,4 @@
-"""`OpenedRecords`: the records of a file that each process opens for itself."""
+"""`OpenedRecords`: the records of a file opened separately by each process."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["OpenedRecords", "open_same"]
 
 
 class OpenedRecords(Records):
-    """Records of a file that is opened when a process first reads one.
+    """Records of a file; each process opens it at the first read.
 
     Args:
-        path: of the file. `_name` is it without credentials, for all that is printed.
+        path: path of the file. `_name` is the same without credentials, for all output.
     """
 
     def __init__(self, path: URL) -> None:
-        """Opens nothing."""
+        """Stores the path; opens nothing."""
         self._path = as_url("path", path)
         self._name = printable(self._path)
         self._opened: tuple[int, Any] | None = None
 
     @abstractmethod
     def _open(self) -> Any:
-        """Returns what records are read from, and checks that it is still the same file."""
+        """Returns the source of the records after checking that the file is unchanged."""
 
     @abstractmethod
     def _record(self, index: int) -> Any:
@@ -40,33 +40,33 @@ class OpenedRecords(Records):
         return map(self._record, indices)
 
     def _file(self) -> Any:
-        """Returns what `_open` gave in this process."""
+        """Returns the result of `_open` in this process."""
         opened = self._opened
         if opened is None or opened[0] != os.getpid():
             opened = self._opened = os.getpid(), self._open()
         return opened[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy opens the file when it first reads."""
+        """Leaves out the open file; a copy opens it at the first read."""
         return {**vars(self), "_opened": None}
 
 
 def open_same(path: str, version: str, cache: UrlCache | None = None) -> StoredFile:
-    """Opens the file that a flow was made of.
+    """Opens the file of a flow again.
 
     Args:
-        path: of the file.
-        version: as `StoredFile` had it then.
-        cache: for a file elsewhere.
+        path: path of the file.
+        version: its `StoredFile.version` at the creation of the flow.
+        cache: cache for a remote file.
 
     Raises:
-        FormatError: it was replaced or changed.
-        OSError: it is not there any more.
+        FormatError: the file was replaced or changed.
+        OSError: the file no longer exists.
     """
     file = open_url(path, cache)
     if file.version != version:
         file.close()
         raise FormatError(
-            f"{file.name}: the file was replaced or changed since the flow was made; make it again"
+            f"{file.name}: the file was replaced or changed since the flow was created; create it again"
         )
     return file

@@ -1,4 +1,4 @@
-"""`Records` of a file, and `RecordFlow`, which has them as datapoints."""
+"""`Records` of a file, and `RecordFlow`, which yields them as datapoints."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WINDOW = 256
 
 
 class Records(Sequence[Any]):
-    """Reads the records of a file, by their numbers; abstract."""
+    """Reads the records of a file by index; abstract."""
 
     @abstractmethod
     def several(self, indices: Sequence[int]) -> Iterator[Any]:
-        """Yields records, which costs less for each of them than reading it by itself."""
+        """Yields records; cheaper than reading them one by one."""
 
     def rest(self, start: int) -> Iterator[Any]:
-        """Yields the records from number `start` on; for formats to override that read in order for less."""
+        """Yields the records from number `start` on; overridden by formats with a cheaper sequential read."""
         for low in range(start, len(self), _WINDOW):
             yield from self.several(range(low, min(low + _WINDOW, len(self))))
 
@@ -35,23 +35,23 @@ class Records(Sequence[Any]):
 class RecordFlow(DataFromList):
     """Yields the records of a file; addressable.
 
-    A position is the number of a record, so a pass goes on at any record at once, and workers share out the
-    records of a pass. Each process opens the file for itself when it first reads; a copy of the flow holds
-    the file's name and what finds a record.
+    A position is the number of a record, so a pass resumes at any record at once, and workers divide the
+    records of a pass. Each process opens the file at its first read; a copy of the flow holds the file's name
+    and the data to find a record.
 
     Args:
-        records: makes a new datapoint each time a record is read.
-        shuffle: whether each epoch has an order of its own.
+        records: creates a new datapoint each time a record is read.
+        shuffle: whether each epoch has a different order.
     """
 
     _holds = ()
-    _steady = True  # a record is made anew each time; a subclass says both again
+    _steady = True  # a record is created at each read; a subclass must repeat both declarations
     _argument_names: Mapping[str, str] = {"records": "_lst"}
 
     _lst: Records
 
     def __init__(self, records: Records, shuffle: bool) -> None:
-        """Keeps `records`; reads none."""
+        """Stores `records`; reads none."""
         super().__init__(records, shuffle)
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:

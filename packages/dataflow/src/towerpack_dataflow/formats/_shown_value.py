@@ -1,4 +1,4 @@
-"""Values in messages, cut short."""
+"""Values in messages, shortened."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["shown"]
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """Returns a value as text of at most `most` characters, or its type where it has no text.
+    """Returns a value as text of at most `most` characters, or its type if that fails.
 
     Example:
         >>> shown([1, 2]), shown(10**5000)
@@ -16,5 +16,5 @@ def shown(value: Any, most: int = 60) -> str:
     """
     try:
         return repr(value)[:most]
-    except Exception:  # a number of too many digits, lists that are too deep, a class of a user
+    except Exception:  # a number with too many digits, lists nested too deeply, a user's class
         return f"a value of the type {type(value).__name__}"

@@ -1,7 +1,8 @@
-"""The wire format of protocol buffers: the fields of a message, one after another.
+"""The wire format of protocol buffers: successive fields of a message.
 
-Source: protobuf.dev/programming-guides/encoding. A message of two or three kinds of fields needs no generated
-classes, whose objects would be made for each record and thrown away again.
+Source: protobuf.dev/programming-guides/encoding. A message with two or three kinds of fields needs no
+    generated
+classes, which would create and discard objects for each record.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ __all__ = ["WireError", "fields", "length_delimited", "packed_varints", "varint"
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 _FIXED = {FIXED64: 8, FIXED32: 4}
-_MOST_BYTES = 10  # of a varint: 64 bits, 7 in each byte
+_MOST_BYTES = 10  # of a varint: 64 bits, 7 per byte
 _MASK = 2**64 - 1
 
 
 class WireError(ValueError):
-    """The bytes are no message of protocol buffers."""
+    """The bytes are not a protocol buffer message."""
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
     """Yields number, wire type and value of each field: an integer for a varint, else a view of its bytes.
 
     Raises:
-        WireError: the bytes end within a field, or have a wire type that there is not.
+        WireError: the bytes end within a field, or have an invalid wire type.
     """
     at, end = 0, len(message)
     while at < end:
@@ -51,13 +52,13 @@ def fields(message: memoryview) -> Iterator[tuple[int, int, Any]]:
         else:
             raise WireError(f"field {tag >> 3} has the wire type {kind}")
         if at + size > end:
-            raise WireError(f"field {tag >> 3} has {size} bytes, of which {end - at} are there")
+            raise WireError(f"field {tag >> 3} has {size} bytes, but {end - at} are present")
         yield tag >> 3, kind, message[at : at + size]
         at += size
 
 
 def _varint_from(message: memoryview, at: int) -> tuple[int, int]:
-    """Returns the varint at a place, and the place behind it."""
+    """Returns the varint at a position, and the position after it."""
     value = shift = 0
     for byte in message[at : at + _MOST_BYTES]:
         at += 1
@@ -69,7 +70,7 @@ def _varint_from(message: memoryview, at: int) -> tuple[int, int]:
 
 
 def packed_varints(packed: memoryview) -> np.ndarray:
-    """Returns numbers that lie one after another, as int64.
+    """Returns packed numbers as int64.
 
     Raises:
         WireError: the last one does not end, or one has more than 64 bits.
@@ -93,7 +94,7 @@ def packed_varints(packed: memoryview) -> np.ndarray:
 
 
 def varint(number: int) -> bytes:
-    """Encodes an integer of 64 bits; a negative one by its two's complement."""
+    """Encodes an integer of 64 bits; a negative one as its two's complement."""
     number &= _MASK
     encoded = bytearray()
     while number > 127:

@@ -1,5 +1,5 @@
-"""Flows in other frameworks, one module for each framework, which it imports.
+"""Flows in other frameworks; each module imports its framework.
 
-* `towerpack_dataflow.interop.arrays`: an iterator of arrays, for JAX, NumPy and loops of one's own;
+* `towerpack_dataflow.interop.arrays`: an iterator of arrays, for JAX, NumPy and custom loops;
 * `towerpack_dataflow.interop.torch`: a dataset for PyTorch's `DataLoader` (extra `[torch]`).
 """

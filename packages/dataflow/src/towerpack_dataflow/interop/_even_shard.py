@@ -18,29 +18,30 @@ __all__ = ["EvenShard"]
 
 @final
 class EvenShard(ShardData):
-    """Yields every `count`-th datapoint of the flow below, and equally many in each shard.
+    """Yields every `count`-th datapoint of the flow below, with the same number in each shard.
 
     Args:
         ds: the flow below.
-        index: which shard.
-        count: how many there are.
-        repeats: whether the first datapoints of the pass fill the last round; else that round is left out.
+        index: number of the shard.
+        count: number of shards.
+        repeats: whether the first datapoints of the pass fill the last round; otherwise that round is
+            dropped.
 
     Raises:
-        ArgumentError: the numbers are not those of a shard, or a live flow would have to repeat datapoints.
+        ArgumentError: the numbers do not describe a shard, or a live flow would have to repeat datapoints.
     """
 
     _steady = True
     _holds = ("ds",)
 
     def __init__(self, ds: Any, index: int, count: int, *, repeats: bool) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds, index, count)
         self._repeats = repeats
         if repeats and self.live:
             raise ArgumentError(
-                f'even="repeat" makes the first datapoints of a pass a second time, and {self.ds._name()} is '
-                'live: what it has given cannot be had again. Take even="drop"'
+                f'even="repeat" repeats the first datapoints of a pass, but {self.ds._name()} is '
+                'live: its datapoints cannot be read again. Use even="drop"'
             )
 
     def __len__(self) -> int:
@@ -58,17 +59,17 @@ class EvenShard(ShardData):
         return pick(self.ds, self._below(epoch), self._place(index))
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint of the whole that this rank's datapoint is."""
+        """Returns the datapoint below that forms this rank's datapoint."""
         return [Origin(self.ds, self._place(index))]
 
     def _columns(self) -> Columns | None:
-        return None  # the places of the last round are not a range
+        return None  # the indices of the last round are not a range
 
     def _place(self, index: int) -> int:
         return (self._index + index * self._count) % len(self.ds)
 
     def _whole_rounds(self, below: Epoch, start: int) -> Iterator[Any]:
-        """Yields a datapoint of a stream when the stream has had one for each other shard, too."""
+        """Yields a datapoint of a stream once the stream has yielded one for each other shard, too."""
         datapoints = self.ds._datapoints(below, start * self._count)
         while True:
             read, own = 0, None
@@ -80,7 +81,7 @@ class EvenShard(ShardData):
             yield own
 
     def _and_repeated(self, below: Epoch, start: int) -> Iterator[Any]:
-        """Yields the datapoints of a stream, and the one that the last round lacks."""
+        """Yields the datapoints of a stream, and a repeated one if the last round lacks it."""
         begin = number = max((start - 1) * self._count + self._index + 1, 0)  # after the last of this shard
         for number, datapoint in enumerate(self.ds._datapoints(below, begin), begin + 1):
             if (number - 1) % self._count == self._index:

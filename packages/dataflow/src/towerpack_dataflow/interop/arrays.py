@@ -1,4 +1,4 @@
-"""`ArrayIterator`: a flow as a plain iterator of arrays, for JAX, NumPy and loops of one's own."""
+"""`ArrayIterator`: a flow as a plain iterator of arrays, for JAX, NumPy and custom loops."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class ArrayIterator(Iterator[Any]):
     """Yields datapoints as tuples or dicts of arrays, epoch after epoch.
 
     A list becomes a tuple and a number an array, so that each step has the same PyTree. Arrays are passed on
-    without a copy. Data-parallel hosts put a `ShardData` into the flow.
+    without a copy. For data-parallel hosts, put a `ShardData` into the flow.
 
     Args:
         flow: the flow.
-        epochs: how many passes to give; `None` for endless repetition.
-        put: called with each tuple or dict, `jax.device_put` for example; its result is given instead.
+        epochs: number of passes; `None` for endless repetition.
+        put: called with each tuple or dict, for example `jax.device_put`; its result is yielded instead.
 
     Raises:
         ArgumentError: `epochs` is neither an integer above 0 nor `None`.
         ComponentError: an array has a mask or a unit, or text ends in NULs; raised while iterating.
-        EmptyFlowError: a pass of an endless iteration gives nothing; raised while iterating.
+        EmptyFlowError: a pass of an endless iteration is empty; raised while iterating.
 
     Example:
         >>> from towerpack_dataflow import BatchData
@@ -42,7 +42,7 @@ class ArrayIterator(Iterator[Any]):
     """
 
     def __init__(self, flow: Any, epochs: int | None = None, put: Callable[[Any], Any] | None = None) -> None:
-        """Starts nothing yet."""
+        """Stores the arguments; starts nothing."""
         self._flow: DataFlow = as_dataflow(flow)
         self._left = None if epochs is None else arguments.count("epochs", epochs, instead=", or None")
         self._put = put
@@ -62,11 +62,11 @@ class ArrayIterator(Iterator[Any]):
             self._empty_passes = self._empty_passes + 1 if began else 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the flow's state: the position of the next datapoint that was not given yet."""
+        """Returns the flow's state: the position of the next datapoint not yet yielded."""
         return self._flow.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on where `state` was taken; the pass that is resumed counts as one of `epochs`.
+        """Continues where `state` was taken; the resumed pass counts as one of `epochs`.
 
         Raises:
             StateError: `state` is not the state of such a flow.
@@ -79,8 +79,8 @@ class ArrayIterator(Iterator[Any]):
             raise StopIteration
         if self._left is not None:
             self._left -= 1
-        elif self._empty_passes > 1:  # one may be the rest of a pass that a state was taken at the end of
-            raise EmptyFlowError(f"{self._flow._name()} gave no datapoint in a whole pass")
+        elif self._empty_passes > 1:  # one may be the empty rest of a resumed pass
+            raise EmptyFlowError(f"{self._flow._name()} yielded no datapoint in a whole pass")
         return iter(self._flow)
 
 
@@ -97,13 +97,13 @@ def _arrays(datapoint: Any) -> Any:
 def _array(value: Any) -> np.ndarray:
     if isinstance(value, np.ndarray) and not only_values(value):
         raise ComponentError(
-            f"ArrayIterator gives plain arrays, without masks and units; received {type(value).__name__}. "
-            "Give x.filled(0) or numpy.asarray(x) in a MapDataComponent below"
+            f"ArrayIterator yields plain arrays, without masks and units; received {type(value).__name__}. "
+            "Use x.filled(0) or numpy.asarray(x) in a MapDataComponent below"
         )
     array: np.ndarray = np.asarray(value)
     if isinstance(value, (str, bytes)) and array.item() != value:
         raise ComponentError(
-            f"ArrayIterator received {value!r}, and NumPy drops NULs at the end of text; make it an array of "
-            "integers in a MapDataComponent below"
+            f"ArrayIterator received {value!r}, and NumPy drops NULs at the end of text; convert it to an "
+            "array of integers in a MapDataComponent below"
         )
     return array

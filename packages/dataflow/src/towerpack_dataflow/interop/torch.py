@@ -30,42 +30,41 @@ __all__ = ["TorchDataset"]
 class TorchDataset(IterableDataset[Any]):
     """Divides a flow among ranks and workers of `torch.utils.data.DataLoader`, and resumes it.
 
-    Batch in the flow, and give the loader `batch_size=None`: then an epoch has the same batches in the same
-    order for any number of the loader's workers. (If the loader batches, each datapoint still comes exactly
-    once.) The loader makes tensors of arrays. For arrays of some size, workers of this package below
-    (`MultiProcessRunner`) and none of the loader's are the faster way.
+    Batch in the flow, and set `batch_size=None` in the loader: then an epoch has the same batches in the same
+    order for any number of loader workers. (If the loader batches, each datapoint still comes exactly once.)
+    The loader converts arrays to tensors. For large arrays, workers of this package in the flow
+    (`MultiProcessRunner`) and no loader workers are faster.
 
     Each rank of `torch.distributed` gets a `ShardData` of the flow; its notes on seeds and on resuming with
-    another number of ranks hold here too. Without a seed the flow has seed 0.
+    another number of ranks apply here too. Without a seed the flow has seed 0.
 
     **Epochs.** Without loader workers, or with persistent ones, each pass over the loader is the next epoch.
-    Otherwise workers begin from this object anew for each pass: call `set_epoch(n)` before it, as with
-    `DistributedSampler`. A pass of which nothing is taken does not count.
+    Otherwise workers are created from this object again for each pass: call `set_epoch(n)` before it, as with
+    `DistributedSampler`. A pass without any datapoint taken does not count.
 
     **States.** Call `set_epoch(n)` before each pass, and `state_dict(taken=k)` after taking `k` datapoints
-    out of the loader in this pass. Such a state fits any number of loader workers. Without loader workers
+    from the loader in this pass. Such a state fits any number of loader workers. Without loader workers
     `state_dict()` needs no argument; the datasets in workers are copies. torchdata's `StatefulDataLoader`
     reads the states of the copies, and needs the same number of workers again.
 
-    **Ranks.** `DistributedDataParallel` waits in each step for all ranks, so it hangs if one has a batch
-    more than the others. `even="drop"` leaves out the last round of datapoints if it is not enough for all
-    ranks; `even="repeat"` fills that round with the first datapoints of the pass, as `DistributedSampler`
-    does.
+    **Ranks.** `DistributedDataParallel` waits in each step for all ranks, so it hangs if one has a batch more
+    than the others. `even="drop"` drops the last round of datapoints if it does not suffice for all ranks;
+    `even="repeat"` fills that round with the first datapoints of the pass, like `DistributedSampler`.
 
     Args:
         flow: the flow.
-        rank: which of the processes that train together this is; from `torch.distributed` by default.
-        world_size: how many there are.
-        even: "drop" or "repeat", for equally many datapoints on each rank; by default the ranks share out
-            each datapoint once, and a warning is given if they get unequal numbers of them.
+        rank: rank of this process; from `torch.distributed` by default.
+        world_size: number of processes.
+        even: "drop" or "repeat", for the same number of datapoints on each rank; by default each datapoint is
+            used once, and a warning is given if the ranks get different numbers.
 
     Raises:
-        ArgumentError: only one of `rank` and `world_size` is given, or they are not those of a rank; `even`
-            is another word; or a live flow would have to repeat datapoints.
+        ArgumentError: only one of `rank` and `world_size` is set, or they do not describe a rank; `even` has
+            another value; or a live flow would have to repeat datapoints.
 
     Warns:
-        UserWarning: `world_size` does not divide the length of the flow, or the flow does not know it, and
-            `even` is not given.
+        UserWarning: `world_size` does not divide the length of the flow, or the length is unknown, and `even`
+            is not set.
 
     Example:
         >>> from torch.utils.data import DataLoader
@@ -78,22 +77,22 @@ class TorchDataset(IterableDataset[Any]):
     def __init__(
         self, flow: Any, rank: int | None = None, world_size: int | None = None, even: str | None = None
     ) -> None:
-        """Takes the rank from `torch.distributed`, if not given; reads nothing yet."""
+        """Takes the rank from `torch.distributed` by default; reads nothing."""
         if (rank is None) != (world_size is None):
-            raise ArgumentError(f"rank={rank} and world_size={world_size}: give both, or none")
+            raise ArgumentError(f"rank={rank} and world_size={world_size}: pass both, or neither")
         if rank is None or world_size is None:
             rank, world_size = _rank_and_world_size()
         self._flow = _share_of_rank(flow, rank, world_size, even)
-        self._began: tuple[int, int] | None = None  # where the last pass in this process did
+        self._began: tuple[int, int] | None = None  # the start of the last pass in this process
         self._share: ShardData | None = None  # in a worker: its part of the flow
         self._share_begun = False
-        # Shared with workers that persist: how many times set_epoch() was called, and the last epoch given.
+        # Shared with persistent workers: the number of calls of set_epoch(), and its last argument.
         self._set_epochs = _shared_with_forks([0, 0])
         self._calls_seen = 0
         self._resuming = False
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes over the attributes of another dataset; PyTorch shares the memory of one sent to a worker."""
+        """Restores the attributes of a pickled dataset; PyTorch shares the memory of one sent to a worker."""
         self.__dict__.update(state)
         if not self._set_epochs.is_shared():
             self._set_epochs = _shared_with_forks(self._set_epochs.tolist())
@@ -106,12 +105,12 @@ class TorchDataset(IterableDataset[Any]):
         """Returns the number of datapoints of this rank in a pass.
 
         Raises:
-            UnknownLengthError: the length is not known; it is a `TypeError`.
+            UnknownLengthError: the length is unknown; it is a `TypeError`.
         """
         return len(self._flow)
 
     def __iter__(self) -> Iterator[Any]:
-        """Prepares the next pass, or in a worker its part; the pass begins with the first datapoint taken."""
+        """Prepares the next pass, or its part in a worker; the pass starts with the first datapoint taken."""
         worker = get_worker_info()
         if worker is not None:
             return self._taken_of_share(self._part(worker.id, worker.num_workers))
@@ -120,7 +119,7 @@ class TorchDataset(IterableDataset[Any]):
         return self._taken()
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes `epoch` the next pass; the rest of it if a loaded state lies in the middle of it.
+        """Makes `epoch` the next pass, or the rest of it if a loaded state is within it.
 
         Raises:
             ArgumentError: `epoch` is not an integer from 0 up.
@@ -131,10 +130,11 @@ class TorchDataset(IterableDataset[Any]):
         self._inform_workers(number)
 
     def state_dict(self, taken: int | None = None) -> dict[str, Any]:
-        """Returns the position of the next datapoint of this rank that was not taken, and the seed.
+        """Returns the position of the next datapoint of this rank not yet taken, and the seed.
 
         Args:
-            taken: datapoints taken out of the loader in this pass; needed if the loader has workers.
+            taken: number of datapoints taken from the loader in this pass; required if the loader has
+                workers.
 
         Raises:
             ArgumentError: `taken` is not an integer from 0 up.
@@ -150,10 +150,10 @@ class TorchDataset(IterableDataset[Any]):
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Lets the next pass start where `state` was taken.
+        """Makes the next pass start where `state` was taken.
 
         Raises:
-            StateError: `state` is not of such a flow, or is of one worker among another number of them.
+            StateError: `state` belongs to another flow, or to a worker of another number of workers.
         """
         own = dict(state)
         place = own.pop("worker", None)
@@ -161,9 +161,9 @@ class TorchDataset(IterableDataset[Any]):
         here = None if worker is None else [worker.id, worker.num_workers]
         if place is not None and list(place) != here:
             raise StateError(
-                f"this is the state of worker {place[0]} of {place[1]} of a StatefulDataLoader, and it was "
+                f"this is the state of worker {place[0]} of {place[1]} of a StatefulDataLoader, but it was "
                 f"loaded into {'no worker' if here is None else f'worker {here[0]} of {here[1]}'}; load it "
-                "through a StatefulDataLoader with as many workers, or use this dataset's "
+                "through a StatefulDataLoader with the same number of workers, or use this dataset's "
                 "state_dict(taken=...), which fits any number"
             )
         self._flow.load_state_dict(own)
@@ -188,12 +188,12 @@ class TorchDataset(IterableDataset[Any]):
             self._flow._position = Position(Epoch(number, seed))
 
     def _inform_workers(self, epoch: int) -> None:
-        """Informs workers that run already; [1] is written first, since they look at [0]."""
+        """Notifies running workers; [1] is written first, since they check [0]."""
         self._set_epochs[1] = epoch
         self._set_epochs[0] += 1
 
-    # In a worker. Of what its rank gets from the current position on, the worker takes every `count`-th: the
-    # loader reads its workers in turn, so that they give the rank's order together.
+    # In a worker. From the datapoints of its rank from the current position on, the worker takes every
+    # `count`-th: the loader reads its workers in turn, so that together they yield the rank's order.
 
     def _part(self, number: int, count: int) -> ShardData:
         calls, epoch = self._set_epochs.tolist()
@@ -245,16 +245,16 @@ def _share_of_rank(flow: Any, rank: int, world_size: int, even: str | None) -> S
     if world_size > 1 and (length is None or length % world_size):
         number = "an unknown number of" if length is None else length
         warnings.warn(
-            f"{world_size} ranks share out {number} datapoints, so some may get one more than others, which "
-            'DistributedDataParallel waits for without end; give TorchDataset even="drop" or '
-            'even="repeat" for equally many on each rank',
+            f"{world_size} ranks share {number} datapoints, so some may get one more than others, which "
+            'makes DistributedDataParallel wait for ever; set even="drop" or '
+            'even="repeat" in TorchDataset for the same number on each rank',
             stacklevel=3,
         )
     return share
 
 
 def _shared_with_forks(numbers: list[int]) -> torch.Tensor:
-    """Returns a tensor that forks of this process share; it needs no file system for shared memory."""
+    """Returns a tensor shared with forks of this process; it needs no file system for shared memory."""
     memory = mmap.mmap(-1, 8 * len(numbers))
     shared = torch.frombuffer(memory, dtype=torch.int64)
     shared[:] = torch.tensor(numbers)

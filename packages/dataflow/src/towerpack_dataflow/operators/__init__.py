@@ -1,1 +1,1 @@
-"""Flows over another flow that change, repeat, divide or show its datapoints."""
+"""Operators over one flow that change, repeat, divide or print its datapoints."""

@@ -1,4 +1,4 @@
-"""`FilterData`: the datapoints that a function lets through."""
+"""`FilterData`: keeps the datapoints for which a function is true."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["FilterData"]
 class FilterData(MapData):
     """Yields the datapoints for which a function is true; a stream of unknown length.
 
-    Batches above stay full. A state holds how many datapoints were let through and how many were read for
-    them, so resuming over an addressable flow makes none again.
+    Batches above stay full. A state holds the number of datapoints kept and the number read, so resuming over
+    an addressable flow repeats no work.
 
     Args:
         ds: the flow below.
-        predicate: called with a datapoint, which it leaves as it is; with `rng=True` with a
-            `numpy.random.Generator`, too, seeded by (seed, place, epoch, index of the datapoint below).
+        predicate: called with a datapoint, which it must not change; with `rng=True` also with a
+            `numpy.random.Generator`, seeded by (seed, place, epoch, index of the datapoint below).
         rng: whether `predicate` is called with a generator.
 
     Raises:
@@ -39,7 +39,7 @@ class FilterData(MapData):
     _argument_names = {"predicate": "_predicate"}
 
     def __init__(self, ds: Any, predicate: Callable[..., Any], *, rng: bool = False) -> None:
-        """Puts `predicate` over `ds`; calls nothing yet."""
+        """Stores the arguments; calls nothing."""
         self._predicate = predicate
         let_through = _LetThrough(predicate) if callable(predicate) else predicate
         super().__init__(ds, let_through, rng=rng, drops=True)
@@ -47,7 +47,7 @@ class FilterData(MapData):
 
 @final
 class _LetThrough:
-    """A predicate as a function that drops."""
+    """Adapts a predicate to a function that drops datapoints."""
 
     def __init__(self, predicate: Callable[..., Any]) -> None:
         self._predicate = predicate
@@ -58,7 +58,7 @@ class _LetThrough:
             return None
         if datapoint is None:
             raise ArgumentTypeError(
-                "FilterData received the datapoint None and is to keep it, but None says that a datapoint is "
-                "dropped; give the flow below other datapoints, such as [None]"
+                "FilterData received the datapoint None and kept it, but None marks a dropped "
+                "datapoint; let the flow below yield other datapoints, such as [None]"
             )
         return datapoint

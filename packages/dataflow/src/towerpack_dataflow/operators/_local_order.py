@@ -1,4 +1,4 @@
-"""The order of a shuffle in which no datapoint moves far."""
+"""The order of a shuffle with a bounded distance."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..flow._epoch import Epoch
 
 __all__ = ["LocalOrder", "Stretch"]
 
-_KEPT = 4  # groups of permutations; a datapoint needs two, and the next one most often the same two
-_DRAWN = 2048  # numbers at a time: to begin drawing costs as much as many numbers
+_KEPT = 4  # groups of permutations; a datapoint needs two, and the next one usually the same two
+_DRAWN = 2048  # numbers at a time: starting a draw costs as much as many numbers
 
 
 class Stretch(NamedTuple):
-    """Numbers from `first` up to `stop`, which are shuffled among each other."""
+    """Numbers from `first` up to `stop`, shuffled among themselves."""
 
     first: int
     stop: int
@@ -23,18 +23,18 @@ class Stretch(NamedTuple):
 
 @final
 class LocalOrder:
-    """A random order in which any number is less than `reach` places away from its own.
+    """A random order in which every number moves by less than `reach` places.
 
-    Two shuffles make it. The first one permutes blocks of numbers. The second one permutes blocks of the same
-    length that begin in the middle of those, so that the members of two blocks meet. Each block belongs to
-    its place alone: any stretch is computed by itself, from a sequence of any length.
+    It is made of two shuffles. The first one permutes blocks of numbers. The second one permutes blocks of
+    the same length, offset by half a block, so that the members of two blocks meet. Each block depends on its
+    place alone: any range is computed independently, from a sequence of any length.
 
     Args:
-        reach: how many numbers are needed at once.
-        epoch: where the random numbers come from.
+        reach: number of datapoints needed at once.
+        epoch: source of the random numbers.
 
     Attributes:
-        block: the length of blocks; the rest of one and the whole next one are less than `reach`.
+        block: the length of blocks; the rest of a block and the whole next block are shorter than `reach`.
 
     Example:
         >>> order = LocalOrder(6, Epoch(0, seed=1))
@@ -44,7 +44,7 @@ class LocalOrder:
     """
 
     def __init__(self, reach: int, epoch: Epoch) -> None:
-        """Draws nothing yet."""
+        """Stores the arguments; draws nothing."""
         self.block = max(2 * reach // 3, min(reach, 2))
         self._half = self.block // 2 if reach > 2 else 0
         self._epoch = epoch
@@ -53,20 +53,20 @@ class LocalOrder:
         self._groups: dict[tuple[bool, int], np.ndarray] = {}
 
     def out(self, place: int) -> int:
-        """Returns which stretch of the second shuffle a place lies in."""
+        """Returns the number of the range of the second shuffle that contains a place."""
         return (place - self._half) // self.block + 1
 
     def given(self, number: int, length: int | None = None) -> Stretch:
-        """Returns the places of stretch `number` of the second shuffle, of a sequence of that length."""
+        """Returns the places of range `number` of the second shuffle in a sequence of `length`."""
         first = max(self._half + (number - 1) * self.block, 0)
         return self._cut(first, self._half + number * self.block, length)
 
     def read(self, number: int, length: int | None = None) -> Stretch:
-        """Returns the numbers of stretch `number` of the first shuffle, of a sequence of that length."""
+        """Returns the numbers of range `number` of the first shuffle in a sequence of `length`."""
         return self._cut(number * self.block, (number + 1) * self.block, length)
 
     def shuffled(self, second: bool, number: int, size: int) -> np.ndarray:
-        """Returns the permutation of a stretch of `size`, of the first or of the second shuffle."""
+        """Returns the permutation of a range of `size` numbers, for the first or the second shuffle."""
         if size < self.block:  # at an end of the sequence
             return self._epoch.rng(4 * number + 2 + second).permutation(size)
         group, row = divmod(number, self._together)
@@ -81,7 +81,7 @@ class LocalOrder:
         return permutation
 
     def at(self, place: int, length: int) -> int:
-        """Returns the number at a place, of a sequence of that length."""
+        """Returns the number at a place, in a sequence of `length`."""
         number = self.out(place)
         first, stop = self.given(number, length)
         between = first + int(self.shuffled(True, number, stop - first)[place - first])

@@ -1,4 +1,4 @@
-"""`LocallyShuffleData`: a shuffle that needs a few datapoints at a time."""
+"""`LocallyShuffleData`: a shuffle with a bounded buffer."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["LocallyShuffleData"]
 
 @final
 class LocallyShuffleData(ProxyDataFlow):
-    """Shuffles a flow by less than `buffer_size` places, and keeps no more than that many datapoints.
+    """Shuffles a flow by less than `buffer_size` places, with at most that many datapoints in memory.
 
-    For data that are read in order, off a disk or a network, where `DataFromList(..., shuffle=True)` would
-    jump about. No datapoint is mixed into another pass, each comes exactly `num_reuse` times in its pass, and
-    the order is a function of seed, epoch and index. So a state needs no datapoints of the buffer: resuming
-    reads up to `buffer_size` of them again. It is addressable if the flow below is.
+    For data read in order from a disk or a network, where `DataFromList(..., shuffle=True)` would read in
+    random order. Datapoints never move into another pass, each comes exactly `num_reuse` times in its pass,
+    and the order is a function of seed, epoch and index. So a state does not contain the buffer: resuming
+    reads up to `buffer_size` datapoints again. The flow is addressable if the flow below is.
 
     Args:
         ds: the flow below.
-        buffer_size: how many datapoints to keep, repetitions included. From 3 on, the order is random; a
+        buffer_size: number of datapoints to keep, repetitions included. From 3 on, the order is random; a
             buffer of 2 exchanges neighbours, a buffer of 1 changes nothing.
-        num_reuse: how many times each datapoint comes; its repetitions lie less than `buffer_size` apart.
+        num_reuse: number of repetitions of each datapoint; they lie less than `buffer_size` apart.
 
     Raises:
         ArgumentError: a number is not an integer above 0.
@@ -47,14 +47,14 @@ class LocallyShuffleData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, buffer_size: int, num_reuse: int = 1) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         self._buffer_size = arguments.count("buffer_size", buffer_size)
         self._num_reuse = arguments.count("num_reuse", num_reuse)
         self._last_order: tuple[Any, LocalOrder] | None = None
 
     def __len__(self) -> int:
-        """Returns the number of datapoints, with their repetitions."""
+        """Returns the number of datapoints, with repetitions."""
         return len(self.ds) * self._num_reuse
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -68,14 +68,14 @@ class LocallyShuffleData(ProxyDataFlow):
         return self.ds._datapoint(self._below(epoch), self._number_below(epoch, index))
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint that the order has at this index."""
+        """Returns the datapoint at this index of the order."""
         return [Origin(self.ds, self._number_below(epoch, index), self._below(epoch))]
 
     def _number_below(self, epoch: Epoch, index: int) -> int:
         return self._order(epoch).at(index, len(self)) // self._num_reuse
 
     def _stretches(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[list[Any]]:
-        """Yields the datapoints of stretch `number` and of the following ones, in the order of the pass."""
+        """Yields the datapoints of range `number` and of the following ranges, in the order of the pass."""
         begin, end = order.given(number)
         block = begin // order.block
         first = order.read(block).first
@@ -111,7 +111,7 @@ class LocallyShuffleData(ProxyDataFlow):
         return islice(chain.from_iterable(map(repeat, datapoints, repeat(self._num_reuse))), given, None)
 
     def _order(self, epoch: Epoch) -> LocalOrder:
-        """Returns the order of an epoch, which is kept for the next datapoint."""
+        """Returns the order of an epoch, cached for the next datapoint."""
         last = self._last_order
         if last is None or last[0] != epoch.identity:
             last = self._last_order = (epoch.identity, LocalOrder(self._buffer_size, epoch))
@@ -121,7 +121,7 @@ class LocallyShuffleData(ProxyDataFlow):
         return {"buffer_size": self._buffer_size, "num_reuse": self._num_reuse}
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy computes its order by itself."""
+        """Drops the cached order; a copy computes it again."""
         return {**super().__getstate__(), "_last_order": None}
 
     def _name(self) -> str:

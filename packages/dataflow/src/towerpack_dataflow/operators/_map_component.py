@@ -1,4 +1,4 @@
-"""`MapDataComponent`: a function of one component of each datapoint."""
+"""`MapDataComponent`: applies a function to one component of each datapoint."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class MapDataComponent(MapData):
 
     Args:
         ds: the flow below.
-        func: called with the component, and with `rng=True` with a `numpy.random.Generator` too.
-        index: which component: a position in a list or tuple, a key of a dict.
+        func: called with the component, and with `rng=True` also with a `numpy.random.Generator`.
+        index: the component: a position in a list or tuple, or a key of a dict.
         rng: as in `MapData`.
         drops: as in `MapData`.
 
@@ -45,7 +45,7 @@ class MapDataComponent(MapData):
         rng: bool = False,
         drops: bool = False,
     ) -> None:
-        """Puts `func` over component `index` of the datapoints of `ds`."""
+        """Stores the arguments; calls nothing."""
         if not isinstance(index, Hashable):
             raise ArgumentTypeError(f"index is a position or a key of a dict; received {index!r}")
         super().__init__(ds, _OfComponent(func, index) if callable(func) else func, rng=rng, drops=drops)
@@ -53,7 +53,7 @@ class MapDataComponent(MapData):
 
 @final
 class _OfComponent:
-    """A function of a component as a function of a datapoint."""
+    """Adapts a function of a component to a function of a datapoint."""
 
     def __init__(self, func: Callable[..., Any], index: Any) -> None:
         self._func = func
@@ -70,7 +70,7 @@ class _OfComponent:
         if component is None:
             return None
         if not isinstance(datapoint, tuple):
-            datapoint[index] = component  # the list or dict is this pass's own: sources hand out copies
+            datapoint[index] = component  # the list or dict belongs to this pass: sources yield copies
             return datapoint
         members = list(datapoint)
         members[index] = component
@@ -78,7 +78,7 @@ class _OfComponent:
 
 
 def no_component(datapoint: Any, index: Any, argument: str) -> ComponentError:
-    """Returns the error that a datapoint lacks a component, which an argument has named."""
+    """Returns the error for a datapoint without the component named by an argument."""
     return ComponentError(
         f"no component {index!r} in this datapoint, which is {_shape_of(datapoint)}; "
         f"{argument} in a list or tuple, a key of a dict"

@@ -1,4 +1,4 @@
-"""`MapData`: a function of each datapoint."""
+"""`MapData`: applies a function to each datapoint."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _log = logging.getLogger("towerpack_dataflow")
 
 @final
 class FilterMark(Mark):
-    """How far a map that drops datapoints is in a pass.
+    """The progress of a pass of a map that drops datapoints.
 
     Args:
-        outer_epoch: of the pass.
+        outer_epoch: outer epoch of the pass.
         epoch: number of the pass.
-        given: datapoints that the map has given.
-        read: datapoints of the flow below that it has read for them.
+        given: number of datapoints the map has yielded.
+        read: number of datapoints read from the flow below for them.
     """
 
     __slots__ = ("given", "read")
@@ -35,7 +35,7 @@ class FilterMark(Mark):
     fields = ("outer_epoch", "epoch", "given", "read")
 
     def __init__(self, outer_epoch: int, epoch: int, given: int = 0, read: int = 0) -> None:
-        """Marks the beginning of a pass, if not given otherwise."""
+        """Marks the beginning of a pass by default."""
         super().__init__(outer_epoch, epoch)
         self.given = given
         self.read = read
@@ -52,21 +52,22 @@ class FilterMark(Mark):
 class MapData(ProxyDataFlow):
     """Replaces each datapoint by a function's result; `None` drops the datapoint.
 
-    **Dropping.** A map that drops nothing is as addressable as the flow below it and has its length. One that
-    drops is a stream of unknown length, because which datapoint comes as the *i*-th is known only by calling
-    the function on all before it. A function does not show which kind it is, so the argument `drops` tells. A
-    function may drop without it, and the pass is exact all the same: the datapoint is left out, batches above
-    stay full, and from there on the map is of the second kind. It logs one warning, since a `len()` taken
-    before was too large. States stay exact too: as long as nothing has been dropped, index *i* above is index
-    *i* below; the state of a map that drops has a mark, and such maps keep track of their place below. The
-    pass with the first unexpected drop is resumed by making it again.
+    **Dropping.** A map that drops nothing is addressable if the flow below is, and has the same length. One
+    that drops is a stream of unknown length, because the *i*-th datapoint is known only by calling the
+    function on all before it. The function itself does not show this, so the argument `drops` declares it. A
+    function may drop without the declaration, and the pass is still exact: the datapoint is left out, batches
+    above stay full, and from then on the map is a stream. It logs one warning, since an earlier `len()` was
+    too large. States stay exact too: as long as nothing is dropped, index *i* above is index *i* below; the
+    state of a map that drops has a mark, and such maps track their place below. A pass with an undeclared
+    drop resumes by repeating it from its start.
 
     Two successive maps run in one loop, which makes them cheaper than two plain generators.
 
     Args:
         ds: the flow below.
-        func: called with a datapoint, whose list or dict it may change and return. With `rng=True` called
-            with a `numpy.random.Generator` too, seeded by (seed, place, epoch, index of the datapoint below).
+        func: called with a datapoint; it may change its list or dict and return it. With `rng=True` called
+            also with a `numpy.random.Generator`, seeded by (seed, place, epoch, index of the datapoint
+            below).
         rng: whether `func` is called with a generator.
         drops: whether `func` is expected to drop.
 
@@ -84,7 +85,7 @@ class MapData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, func: Callable[..., Any], *, rng: bool = False, drops: bool = False) -> None:
-        """Puts `func` over `ds`; calls nothing yet."""
+        """Stores the arguments; calls nothing."""
         super().__init__(ds)
         if not callable(func):
             raise ArgumentTypeError(
@@ -95,7 +96,7 @@ class MapData(ProxyDataFlow):
         self._drops = self._announced = arguments.flag("drops", drops)
 
     def __len__(self) -> int:
-        """Returns the length of the flow below, while nothing was dropped.
+        """Returns the length of the flow below, as long as nothing was dropped.
 
         Raises:
             UnknownLengthError: this map drops.
@@ -109,7 +110,7 @@ class MapData(ProxyDataFlow):
 
     @property
     def addressable(self) -> bool:
-        """Whether `datapoint(epoch, index)` works: as below, while nothing was dropped."""
+        """Whether `datapoint(epoch, index)` works: as in the flow below, as long as nothing was dropped."""
         return not self._drops and self.ds.addressable
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -138,7 +139,7 @@ class MapData(ProxyDataFlow):
         return datapoint
 
     def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
-        return {"random numbers of its own": True} if self._rng else {}
+        return {"separate random numbers": True} if self._rng else {}
 
     def _single(self, epoch: Epoch, start: int) -> Iterator[Any]:
         func = self._func
@@ -154,7 +155,7 @@ class MapData(ProxyDataFlow):
             raise
 
     def _paired(self, lower: MapData, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Runs this map and the one below in one loop: a second generator costs more than the bookkeeping."""
+        """Runs this map and the one below in one loop: cheaper than a second generator."""
         first, second = lower._func, self._func
         below = self._below(epoch)
         try:
@@ -190,7 +191,7 @@ class MapData(ProxyDataFlow):
             raise
 
     def _filtered(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Runs a pass of a map that drops, and keeps its mark."""
+        """Runs a pass of a map that drops, and updates its mark."""
         mark = epoch.marks[epoch.key] = FilterMark.before(epoch, start)
         func = self._func
         replay = Replay(self._name(), epoch, start - mark.given)
@@ -219,7 +220,7 @@ class MapData(ProxyDataFlow):
         self._drops = True
         _log.warning(
             "%s returned None, which drops the datapoint: len() was too large, and is unknown from here on. "
-            "Say drops=True to have it right from the start, and to resume faster",
+            "Set drops=True to have the right length from the start, and to resume faster",
             self._name(),
         )
 

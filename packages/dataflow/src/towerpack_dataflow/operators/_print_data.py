@@ -24,10 +24,10 @@ class PrintData(ProxyDataFlow):
 
     Args:
         ds: the flow below.
-        num: how many datapoints to print.
-        name: what to call the flow; the name of `ds` if not given.
-        max_depth: how many containers deep to look.
-        max_list: how many members of each to show.
+        num: number of datapoints to print.
+        name: label in the output; the name of `ds` by default.
+        max_depth: number of nested containers to open.
+        max_list: number of members to show of each container.
 
     Raises:
         ArgumentError: a number is not an integer above 0.
@@ -46,11 +46,11 @@ class PrintData(ProxyDataFlow):
     def __init__(
         self, ds: Any, num: int = 1, name: str | None = None, max_depth: int = 3, max_list: int = 3
     ) -> None:
-        """Prints nothing yet."""
+        """Stores the arguments; prints nothing."""
         super().__init__(ds)
         self._num = arguments.count("num", num)
         if not isinstance(name, (str, type(None))):
-            raise ArgumentTypeError(f"name is what to call the flow; received {name!r}")
+            raise ArgumentTypeError(f"name is a string that labels the flow; received {name!r}")
         self._label = name or self.ds._name()
         self._max_depth = arguments.count("max_depth", max_depth)
         self._max_list = arguments.count("max_list", max_list)

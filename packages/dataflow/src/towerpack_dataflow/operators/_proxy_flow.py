@@ -1,4 +1,4 @@
-"""Bases for flows of one's own: `ProxyDataFlow` over another flow, `RNGDataFlow` with random numbers."""
+"""Bases for custom flows: `ProxyDataFlow` over another flow, `RNGDataFlow` with random numbers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ProxyDataFlow", "RNGDataFlow", "changed"]
 
 
 class ProxyDataFlow(DataFlow):
-    """Behaves as the flow it is put over; override what should differ.
+    """Passes the datapoints of the flow below through; override the methods to change.
 
     Args:
-        ds: a flow, a list, or anything else that can be iterated again and again.
+        ds: a flow, a list, or any other object that can be iterated repeatedly.
 
     Attributes:
         ds: the flow below.
@@ -34,7 +34,7 @@ class ProxyDataFlow(DataFlow):
     """
 
     def __init__(self, ds: Any) -> None:
-        """Puts itself over `ds`."""
+        """Converts `ds` to a flow if needed and stores it."""
         self.ds = as_dataflow(ds)
 
     def __len__(self) -> int:
@@ -66,24 +66,24 @@ class ProxyDataFlow(DataFlow):
         return self if below is self.ds else changed(self, ds=below)
 
     def _children(self) -> tuple[DataFlow, ...]:
-        # The flow below first, whatever a subclass adds.
+        # The flow below comes first, before attributes of a subclass.
         if self._holds is not None:
             return (self.ds,)
         return (self.ds, *(child for child in super()._children() if child is not self.ds))
 
 
 def changed(flow: ProxyDataFlow, **attributes: Any) -> ProxyDataFlow:
-    """Returns another flow with the attributes of `flow`, but for these."""
+    """Returns a copy of `flow` with these attributes replaced."""
     other = object.__new__(type(flow))
     vars(other).update(vars(flow), **attributes)
     return other
 
 
 class RNGDataFlow(DataFlow):
-    """A stream with random numbers: `self.rng` exists while `__iter__` runs.
+    """A stream with random numbers: `self.rng` is available while `__iter__` runs.
 
-    The generator is made anew for each pass, from the seed, the place in the tree and the epoch. An
-    addressable flow takes `epoch.rng(index)` in its `datapoint()` instead.
+    Each pass gets a new generator, from the seed, the place in the tree and the epoch. An addressable flow
+    uses `epoch.rng(index)` in its `datapoint()` instead.
 
     Attributes:
         rng: a `numpy.random.Generator`.
@@ -107,5 +107,5 @@ class RNGDataFlow(DataFlow):
         self.rng = epoch.rng()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leaves out the generator, which each pass makes anew."""
+        """Leaves out the generator; each pass creates a new one."""
         return {key: value for key, value in super().__getstate__().items() if key != "rng"}

@@ -1,4 +1,4 @@
-"""Passes of another length: `RepeatedData` and `FixedSizeData`."""
+"""Flows that change the length of a pass: `RepeatedData` and `FixedSizeData`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _OR_ENDLESS = ", or -1 for endless repetition"
 
 @final
 class RepeatMark(Mark):
-    """How far a repetition is in a pass.
+    """The progress of a repetition in a pass.
 
     Args:
-        outer_epoch: of the pass.
-        epoch: number of the child's epoch that the pass begins with.
-        number: of the child's epoch that is being given.
-        index: datapoints of that epoch that the child has given.
-        before: datapoints that the child has given in the epochs of this pass before that one.
+        outer_epoch: outer epoch of the pass.
+        epoch: number of the child's epoch at the start of the pass.
+        number: number of the child's current epoch.
+        index: number of datapoints yielded in that epoch.
+        before: number of datapoints yielded in earlier epochs of this pass.
     """
 
     __slots__ = ("before", "index", "number")
@@ -41,30 +41,30 @@ class RepeatMark(Mark):
     fields = ("outer_epoch", "epoch", "number", "index", "before")
 
     def __init__(self, outer_epoch: int, epoch: int, number: int, index: int = 0, before: int = 0) -> None:
-        """Marks the beginning of epoch `number`, if not given otherwise."""
+        """Marks the beginning of epoch `number`, by default."""
         super().__init__(outer_epoch, epoch)
         self.number = number
         self.index = index
         self.before = before
 
     def next_epoch(self) -> None:
-        """Moves on to the child's next epoch."""
+        """Moves to the child's next epoch."""
         self.before += self.index
         self.number += 1
         self.index = 0
 
 
 class RepeatedData(ProxyDataFlow):
-    """Joins several epochs of the flow below to one pass; shuffles differ between them.
+    """Joins several epochs of the flow below into one pass; each epoch has a different shuffle.
 
     Args:
         ds: the flow below.
-        num: how many epochs; -1 for endless repetition.
+        num: number of epochs; -1 for endless repetition.
 
     Raises:
-        ArgumentError: `num` is neither an integer above 0 nor -1, or makes a pass that is longer than any
-            length can be.
-        EmptyFlowError: an endless repetition has nothing to repeat; raised while iterating.
+        ArgumentError: `num` is neither an integer above 0 nor -1, or the pass would be longer than the
+            largest possible length.
+        EmptyFlowError: the flow of an endless repetition has no datapoints; raised while iterating.
 
     Example:
         >>> list(RepeatedData([["a"], ["b"]], 2))
@@ -76,7 +76,7 @@ class RepeatedData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, num: int) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         endless = isinstance(num, (int, np.integer)) and num == -1
         self._num = -1 if endless else arguments.count("num", num, instead=_OR_ENDLESS)
@@ -118,7 +118,7 @@ class RepeatedData(ProxyDataFlow):
         return _one(self, epoch, int(epoch) * self._num * len(self.ds) + index)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint below, in the epoch that the repetition has come to."""
+        """Returns the datapoint below, in the current epoch of the repetition."""
         return [_origin(self, epoch, int(epoch) * self._num * len(self.ds) + index)]
 
     def _facts(self) -> dict[str, Any]:
@@ -139,20 +139,20 @@ class RepeatedData(ProxyDataFlow):
 
 
 class FixedSizeData(ProxyDataFlow):
-    """Makes passes of a given length out of a flow of any length.
+    """Yields passes of a given length from a flow of any length.
 
-    If the flow below ends before the pass does, its next epoch follows.
+    If the flow below ends before the pass does, the pass continues with the next epoch.
 
     Args:
         ds: the flow below.
         size: datapoints in a pass.
-        keep_state: whether each pass goes on in `ds` where the one before ended: 1, 2, 3 / 4, 5, 1 / …
-            Otherwise each begins anew in `ds`, with random numbers of its own.
+        keep_state: whether each pass continues in `ds` where the last one ended: 1, 2, 3 / 4, 5, 1 / …
+            Otherwise each starts at the beginning of `ds`, with different random numbers.
 
     Raises:
         ArgumentError: `size` is not an integer above 0.
         ArgumentTypeError: `keep_state` is not a boolean.
-        EmptyFlowError: `ds` gives nothing; raised while iterating.
+        EmptyFlowError: `ds` yields nothing; raised while iterating.
 
     Example:
         >>> flow = FixedSizeData([[1], [2], [3]], 2)
@@ -165,14 +165,14 @@ class FixedSizeData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, size: int, keep_state: bool = True) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         self._size = arguments.count("size", size)
         self._keep_state = arguments.flag("keep_state", keep_state)
 
     @property
     def endless(self) -> bool:
-        """False: a pass has its length."""
+        """Always false: a pass has a fixed length."""
         return False
 
     def __len__(self) -> int:
@@ -188,7 +188,7 @@ class FixedSizeData(ProxyDataFlow):
         return _one(self, place, offset + index)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint below, in the epoch that the pass has come to."""
+        """Returns the datapoint below, in the current epoch of the pass."""
         place, offset = self._origin(epoch)
         return [_origin(self, place, offset + index)]
 
@@ -203,8 +203,8 @@ class FixedSizeData(ProxyDataFlow):
         _gather_epochs(self, place, range(wanted.start + offset, wanted.stop + offset, wanted.step), out)
 
     def _origin(self, epoch: Epoch) -> tuple[Epoch, int]:
-        """Returns what the child's epochs are counted in, and how many datapoints were given there before."""
-        if self._keep_state and not self.ds.live:  # what a live flow gave in earlier passes is not counted
+        """Returns the epoch that counts the child's epochs, and the number of earlier datapoints in it."""
+        if self._keep_state and not self.ds.live:  # earlier datapoints of a live flow do not count
             return epoch, int(epoch) * self._size
         return epoch.inner(), 0
 
@@ -217,7 +217,7 @@ def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, sta
     child = flow.ds
     mark = _starting_point(flow, epoch, first, start)
     replay = Replay(flow._name(), epoch, start - mark.before - mark.index)
-    while stop is None or mark.number < stop:  # false at once in a pass asked for from beyond its end
+    while stop is None or mark.number < stop:  # false at once if the start lies beyond the end
         if not child.addressable:
             epoch.marks[epoch.key] = mark
         datapoints = child._datapoints(flow._below(epoch, 0, mark.number), mark.index)
@@ -230,13 +230,13 @@ def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, sta
                 replay.drop()
         if stop is None and mark.index == 0:
             raise EmptyFlowError(
-                f"{flow._name()} repeats {child._name()}, which gave no datapoint in its epoch {mark.number}"
+                f"{flow._name()} repeats {child._name()}, which yielded no datapoint in epoch {mark.number}"
             )
         mark.next_epoch()
 
 
 def _starting_point(flow: ProxyDataFlow, epoch: Epoch, first: int, start: int) -> RepeatMark:
-    """Returns the mark to begin with: computed, out of the state, or else the very beginning."""
+    """Returns the mark to begin with: computed, from the state, or else the beginning."""
     child = flow.ds
     if child.addressable:
         size = len(child)
@@ -259,7 +259,7 @@ def _origin(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Origin:
 
 
 def _gather_epochs(flow: ProxyDataFlow, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-    """Gathers from epochs of the child counted through, epoch by epoch."""
+    """Gathers from consecutive epochs of the child, epoch by epoch."""
     size = len(flow.ds)
     done = 0
     while done < len(wanted):

@@ -1,4 +1,4 @@
-"""`RepeatedDataPoint`: each datapoint several times in a row."""
+"""`RepeatedDataPoint`: repeats each datapoint several times."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["RepeatedDataPoint"]
 
 @final
 class RepeatedDataPoint(ProxyDataFlow):
-    """Yields each datapoint of the flow below several times in a row; addressable as that flow is.
+    """Yields each datapoint of the flow below several times in a row; addressable if that flow is.
 
-    The flow below makes it once. Its list or dict is copied for each repetition, its arrays are not.
+    The flow below makes it once. Each repetition has a copy of its list or dict, with the same arrays.
 
     Args:
         ds: the flow below.
-        num: how many times.
+        num: number of repetitions.
 
     Raises:
         ArgumentError: `num` is not an integer above 0.
@@ -38,12 +38,12 @@ class RepeatedDataPoint(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, num: int) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         self._num = arguments.count("num", num)
 
     def __len__(self) -> int:
-        """Returns the number of datapoints with their repetitions."""
+        """Returns the number of datapoints with repetitions."""
         return len(self.ds) * self._num
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -56,7 +56,7 @@ class RepeatedDataPoint(ProxyDataFlow):
         return self.ds._datapoint(self._below(epoch), index // self._num)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint that is repeated."""
+        """Returns the repeated datapoint."""
         return [Origin(self.ds, index // self._num, self._below(epoch))]
 
     def _facts(self) -> dict[str, Any]:

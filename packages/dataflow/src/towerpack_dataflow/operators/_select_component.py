@@ -1,4 +1,4 @@
-"""`SelectComponent`: some components of each datapoint, in another order."""
+"""`SelectComponent`: selects and reorders components."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class SelectComponent(MapData):
 
     Args:
         ds: the flow below.
-        idxs: which components: positions in a list or tuple, or keys of a dict. One may be there twice.
+        idxs: the components: positions in a list or tuple, or keys of a dict. Duplicates are allowed.
 
     Raises:
-        ArgumentTypeError: `idxs` is no list or tuple.
+        ArgumentTypeError: `idxs` is not a list or tuple.
         ComponentError: a datapoint has no such component; raised while iterating.
 
     Example:
@@ -36,7 +36,7 @@ class SelectComponent(MapData):
     _argument_names = {"idxs": "_idxs"}
 
     def __init__(self, ds: Any, idxs: Sequence[Any]) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         if not isinstance(idxs, (list, tuple, range)):
             raise ArgumentTypeError(
                 f"SelectComponent takes a list of components, such as [1, 0]; received {idxs!r}"
@@ -47,7 +47,7 @@ class SelectComponent(MapData):
 
 @final
 class _Selection:
-    """The components of a datapoint as a function of it."""
+    """A function that selects components of a datapoint."""
 
     def __init__(self, idxs: list[Any]) -> None:
         self._idxs = idxs

@@ -1,4 +1,4 @@
-"""`ShardData`: one host's share of a flow; `reshard`: its state for another number of hosts."""
+"""`ShardData`: one host's share of a flow; `reshard`: converts a state to another number of hosts."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ __all__ = ["ShardData", "pick", "reshard"]
 class ShardData(ProxyDataFlow):
     """Yields every `count`-th datapoint of the flow below, from datapoint `index` on.
 
-    The shards 0 to `count - 1` of an epoch have no datapoint in common and leave none out; their lengths
-    differ by one at most. Taken in turn they give the flow below, in its order, whatever its seed:
-    `ShardData` adds no randomness. An addressable flow makes only the datapoints of the shard; a stream
-    makes all of them and drops the others, so put the shard right over its source, and what is expensive
-    above it.
+    The shards 0 to `count - 1` of an epoch are disjoint and complete; their lengths differ by at most one.
+    Taken in turn they yield the flow below in its order, for any seed: `ShardData` adds no randomness. An
+    addressable flow makes only the datapoints of the shard; a stream makes all of them and drops the others,
+    so put the shard directly over its source, and expensive operators above it.
 
-    **Seed.** All hosts must cut the same order. So without a seed from `seed()` the flow below has seed 0, on
-    every host. `seed(n)` on a flow above reaches below too, and must then be the same on all hosts. For
-    random numbers *above* the shard that differ between hosts, seed the whole with the host's number and then
-    the shard with a common one.
+    **Seed.** All hosts must divide the same order. So without a seed from `seed()` the flow below has seed 0
+    on every host. `seed(n)` on a flow above applies below too, and must then be the same on all hosts. For
+    random numbers *above* the shard that differ between hosts, seed the whole flow with the host's number and
+    then the shard with a common one.
 
     **Resume.** The state of `BatchData(ShardData(flow, index, count), size)` fits any other `count` as long
-    as `count * size` stays the same: batch *k* of all hosts together is the *k*-th stretch of the epoch. For
+    as `count * size` stays the same: batch *k* of all hosts together is the *k*-th range of the epoch. For
     a shard that is not batched, `reshard` translates the state.
 
     Args:
         ds: the flow below.
-        index: which shard, from 0; `jax.process_index()`, `torch.distributed.get_rank()`, …
-        count: how many there are.
+        index: number of the shard, from 0; `jax.process_index()`, `torch.distributed.get_rank()`, …
+        count: number of shards.
 
     Raises:
         ArgumentError: `index` and `count` are not integers with 0 <= `index` < `count`.
@@ -60,7 +59,7 @@ class ShardData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, index: int, count: int) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         super().__init__(ds)
         self._count = arguments.count("count", count)
         self._index = _shard_number(index, self._count)
@@ -76,7 +75,7 @@ class ShardData(ProxyDataFlow):
         return pick(self.ds, self._below(epoch), self._index + index * self._count)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint of the whole that this host's datapoint is."""
+        """Returns the datapoint below that forms this host's datapoint."""
         return [Origin(self.ds, self._index + index * self._count)]
 
     def _columns(self) -> Columns | None:
@@ -95,30 +94,30 @@ class ShardData(ProxyDataFlow):
 
 
 def _strided(flow: DataFlow, epoch: Epoch, first: int, step: int) -> Iterator[Any]:
-    """Yields every `step`-th datapoint of a pass from number `first` on; makes no others if it can."""
+    """Yields every `step`-th datapoint of a pass from number `first` on; makes no others if possible."""
     if step == 1 or not flow.addressable:
-        # From behind this shard's last one on: with a later start, a flow would leave out what lies between
-        # without making it, and so miss that a map drops some of it.
+        # Start after this shard's last datapoint: from a later start, a flow would skip the datapoints
+        # between without making them, and would miss that a map drops some of them.
         begin = max(first - step + 1, 0)
         return islice(flow._datapoints(epoch, begin), first - begin, None, step)
     return _picked(flow, epoch, first, step)
 
 
 def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str, Any]:
-    """Translates the state of one of `was` shards into a state of shard `index` of `count`.
+    """Translates the state of one of `was` shards into the state of shard `index` of `count`.
 
-    For flows whose index counts the shard's own datapoints: a `ShardData`, and maps over it. All `was` shards
-    stood at the same index. The new ones, each with its own state, give the datapoints that the old ones had
-    not given: each exactly once, in the order of the whole if taken in turn.
+    For flows that count the datapoints of the shard: a `ShardData`, and maps over it. All `was` shards must
+    be at the same index. The new shards, each with its own state, yield the remaining datapoints: each
+    exactly once, in the order of the whole if taken in turn.
 
     Args:
         state: from `state_dict()` of any of the old shards.
-        was: how many shards there were.
-        index: the shard that the new state is for.
-        count: how many shards there are now.
+        was: the old number of shards.
+        index: the shard of the new state.
+        count: the new number of shards.
 
     Raises:
-        ArgumentError: the numbers are not those of shards.
+        ArgumentError: the numbers do not describe shards.
         StateError: `state` is not the state of a flow.
 
     Example:
@@ -130,7 +129,7 @@ def reshard(state: dict[str, Any], was: int, index: int, count: int) -> dict[str
         raise StateError(f"a state is the dict that state_dict() returns; received {state!r}")
     seen = arguments.count("was", was) * arguments.count("the state's index", state["index"], least=0)
     count = arguments.count("count", count)
-    # As many as there are numbers index, index + count, … below `seen`.
+    # The count of the numbers index, index + count, … below `seen`.
     return {**state, "index": max(-((_shard_number(index, count) - seen) // count), 0)}
 
 
@@ -155,7 +154,7 @@ def pick(flow: DataFlow, epoch: Epoch, index: int) -> Any:
     datapoint = flow._datapoint(epoch, index)
     if datapoint is DROPPED:
         raise NotAddressableError(
-            f"datapoint {index} of {flow._name()} was dropped, and nothing had said that it drops any: the "
-            "other shards would count on without knowing. Say so on every host, by MapData(..., drops=True)"
+            f"datapoint {index} of {flow._name()} was dropped without a declaration: the other shards would "
+            "continue their count without it. Declare it on every host with MapData(..., drops=True)"
         )
     return datapoint

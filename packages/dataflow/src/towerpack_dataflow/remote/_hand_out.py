@@ -1,4 +1,4 @@
-"""Hands out each datapoint of a pass once: which receiver has which, on the sender's side."""
+"""Hands out each datapoint of a pass once, and tracks the receivers, on the sender's side."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any, final
 
 __all__ = ["HandOut", "Parcel"]
 
-_MOST_CREDIT = 2**12  # of one receiver, whatever it asks for
+_MOST_CREDIT = 2**12  # limit for one receiver, for any request
 
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
 class Parcel:
-    """A datapoint on its way.
+    """A datapoint in transit.
 
     Attributes:
         index: its number in the pass.
-        frames: the message that holds it.
+        frames: the message with the datapoint.
     """
 
     index: int
@@ -29,7 +29,7 @@ class Parcel:
 @final
 @dataclass(slots=True)
 class _Session:
-    """One receiver, from the beginning of its pass or its connection to the end."""
+    """One receiver, from the start of its pass or its connection to the end."""
 
     credit: int
     heard: float
@@ -40,11 +40,11 @@ class _Session:
 
 @final
 class HandOut:
-    """Gives each datapoint of a pass to one receiver, and again to another one if that is lost.
+    """Assigns each datapoint of a pass to one receiver, and to another one if that is lost.
 
     A receiver holds at most as many datapoints as its credit. A datapoint counts as handed out when its
-    receiver says that the consumer has taken it. A pass is over when all are; then the next one begins. A
-    plain class, without sockets and clock.
+    receiver reports that the consumer has taken it. When all are handed out, the pass is over and the next
+    one begins. A plain class, without sockets and clock.
 
     Example:
         >>> passes = HandOut()
@@ -59,37 +59,37 @@ class HandOut:
     """
 
     def __init__(self) -> None:
-        self.number = 0  # of the pass under way
+        self.number = 0  # number of the current pass
         self._sessions: dict[Any, _Session] = {}
         self._waiting: deque[Parcel] = deque()
         self._supplied = False
 
     @property
     def sessions(self) -> list[Any]:
-        """The receivers of the pass under way."""
+        """The receivers of the current pass."""
         return list(self._sessions)
 
     def wants_more(self) -> bool:
-        """Says whether some receiver could be given a datapoint that is not there yet."""
+        """Tells whether a receiver is ready for a datapoint that is not available yet."""
         if self._supplied or self._waiting:
             return False
         return any(len(session.held) < session.credit for session in self._sessions.values())
 
     def supply(self, parcel: Parcel) -> None:
-        """Takes the next datapoint of the pass."""
+        """Adds the next datapoint of the pass."""
         self._waiting.append(parcel)
 
     def end_supply(self) -> None:
-        """Takes note that the pass has no further datapoints."""
+        """Marks the end of the pass's datapoints."""
         self._supplied = True
 
     def join(self, name: Any, credit: int, now: float) -> None:
-        """Begins a session; one under the same name has been asked for already, and stays."""
+        """Starts a session; an existing one of the same name is kept."""
         session = self._sessions.setdefault(name, _Session(0, now))
         session.credit = max(1, min(credit, _MOST_CREDIT))
 
     def hear(self, name: Any, now: float, credit: int | None = None) -> tuple[int, int] | None:
-        """Takes a sign of life; returns how many datapoints were sent to it and taken by it.
+        """Records a heartbeat; returns the numbers of datapoints sent to the receiver and taken by it.
 
         Returns:
             None: there is no such session.
@@ -103,24 +103,24 @@ class HandOut:
         return session.sent, session.taken
 
     def take(self, name: Any, indices: Iterable[int]) -> None:
-        """Counts datapoints as handed out that the consumer of `name` has taken."""
+        """Marks datapoints taken by the consumer of `name` as handed out."""
         session = self._sessions.get(name)
         if session is not None:
             for index in indices:
                 session.taken += session.held.pop(index, None) is not None
 
     def leave(self, name: Any) -> None:
-        """Ends a session; what its consumer has not taken goes to others."""
+        """Ends a session; its untaken datapoints are assigned to others."""
         session = self._sessions.pop(name, None)
         if session is not None:
             self._waiting.extendleft(reversed(session.held.values()))
 
     def silent_since(self, moment: float) -> list[Any]:
-        """Returns the sessions that were last heard of before `moment`."""
+        """Returns the sessions with their last message before `moment`."""
         return [name for name, session in self._sessions.items() if session.heard < moment]
 
     def assignments(self) -> Iterator[tuple[Any, Parcel]]:
-        """Hands datapoints to the receivers, to those first that hold the fewest."""
+        """Assigns datapoints to the receivers, first to those that hold the fewest."""
         while self._waiting:
             free = [
                 (len(one.held), name) for name, one in self._sessions.items() if len(one.held) < one.credit
@@ -134,10 +134,10 @@ class HandOut:
             yield name, parcel
 
     def end_pass(self) -> list[Any] | None:
-        """Begins the next pass if this one is over; returns its receivers, who must be told.
+        """Starts the next pass if this one is over; returns the receivers to notify.
 
         Returns:
-            None: the pass is not over, or none has asked for it yet.
+            None: the pass is not over, or has no receivers yet.
         """
         busy = self._waiting or any(session.held for session in self._sessions.values())
         if not self._supplied or busy or not self._sessions:

@@ -1,4 +1,4 @@
-"""The thread beside a sender's flow that answers its receivers."""
+"""The thread of a sender that answers its receivers."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["HandOutService"]
 _log = logging.getLogger("towerpack_dataflow")
 
 _MOST_CONTROL = 2**20  # bytes in a message of a receiver
-_LONGEST_TEXT = 500  # characters; a text about a message may hold parts of it
+_LONGEST_TEXT = 500  # characters; an error about a message may quote parts of it
 _MOST_COUNT = 2**63
-_LONGEST_WAIT = 60.0  # seconds; ZeroMQ takes no number of milliseconds above 31 bits
-_AHEAD = 2  # datapoints that are ready before a receiver has asked for them
+_LONGEST_WAIT = 60.0  # seconds; ZeroMQ does not accept more than 31 bits of milliseconds
+_AHEAD = 2  # datapoints made ready before a receiver requests them
 
 
 @final
 class HandOutService:
-    """Hands datapoints out over a socket, in a thread, while another thread makes them.
+    """Hands out datapoints over a socket in a thread, while another thread makes them.
 
     Args:
-        socket: a listening one; the service uses it in its thread, and closes it.
-        run: distinguishes this sender from others that had the address before.
-        lease: seconds of silence after which a receiver is lost, and others get what it had.
+        socket: a listening socket; the service uses it in its thread and closes it.
+        run: distinguishes this sender from earlier ones at the address.
+        lease: seconds of silence after which a receiver is lost, and others get its datapoints.
     """
 
     def __init__(self, socket: zmq.Socket, run: bytes, lease: float) -> None:
@@ -54,29 +54,29 @@ class HandOutService:
         self._thread.start()
 
     def put(self, parcel: Parcel | None) -> None:
-        """Adds the next datapoint, or the end of the pass; waits while enough are there.
+        """Adds the next datapoint, or the end of the pass; waits while enough are ready.
 
         Raises:
-            RemoteError: the service has ended by an error.
+            RemoteError: the service has ended with an error.
         """
         self._supply.put(parcel)
         self._notify()
         self._check()
 
     def wait_until_over(self, passes: int) -> None:
-        """Waits until all datapoints of that many passes are taken."""
+        """Waits until all datapoints of `passes` passes are taken."""
         self._last_pass = passes
         self._notify()
         self._over.wait()
         self._check()
 
     def fail(self, summary: str, trace: str) -> None:
-        """Tells all receivers that the sender has failed, and why."""
+        """Reports a failure of the sender, with its reason, to all receivers."""
         self._failure = (summary, trace)
         self._notify()
 
     def close(self) -> None:
-        """Ends the thread; receivers that still wait for datapoints are told."""
+        """Ends the thread and notifies receivers that still wait for datapoints."""
         self._failure = self._failure or ("the sender was stopped", "")
         self._stopping = True
         self._notify()
@@ -97,7 +97,7 @@ class HandOutService:
         if self._stopping:
             raise RemoteError("the sender was closed while it was sending")
 
-    # What follows runs in the thread.
+    # The rest runs in the thread.
 
     def _run_thread(self) -> None:
         try:
@@ -106,7 +106,7 @@ class HandOutService:
             self._error = error
         finally:
             self._over.set()
-            with contextlib.suppress(Empty):  # whoever waits in put() goes on, and is told
+            with contextlib.suppress(Empty):  # a thread waiting in put() continues and gets the error
                 while True:
                     self._supply.get_nowait()
             self._socket.close()
@@ -135,7 +135,7 @@ class HandOutService:
                 self._leave(name)
 
     def _receive(self) -> None:
-        for _ in range(100):  # then the datapoints have their turn
+        for _ in range(100):  # then it is the turn of the datapoints
             try:
                 name, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
@@ -148,8 +148,8 @@ class HandOutService:
     def _refuse(self, name: bytes, error: MessageError) -> None:
         self._refused += 1
         text = f"{error}"[:_LONGEST_TEXT]
-        if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8, ...: strangers fill no log
-            _log.warning("a message to the sender was refused, number %d: %s", self._refused, text)
+        if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8, ...: strangers cannot fill the log
+            _log.warning("rejected a message to the sender, number %d: %s", self._refused, text)
         self._send(name, ("refused", text))
 
     def _answer(self, name: bytes, message: Any) -> None:
@@ -167,7 +167,7 @@ class HandOutService:
             case ("bye",):
                 self._leave(name)
             case _:
-                raise MessageError("a receiver says something that this release does not know")
+                raise MessageError("a receiver has sent a message unknown to this release")
 
     def _begin(self, name: bytes, credit: int, limit: int, before: Any, now: float) -> None:
         match before:
@@ -181,12 +181,12 @@ class HandOutService:
                         self._send(name, ("end", self._run, number))
                         return
             case _:
-                raise MessageError("a receiver begins with something that this release does not know")
+                raise MessageError("a receiver has started with a message unknown to this release")
         self._limits[name] = limit
         self._passes.join(name, credit, now)
 
     def _hand_out(self) -> None:
-        for _ in range(100):  # then the receivers have their turn
+        for _ in range(100):  # then it is the turn of the receivers
             if not self._passes.wants_more():
                 break
             try:
@@ -212,15 +212,13 @@ class HandOutService:
             if size <= self._limits[name]:
                 self._socket.send_multipart([name, *parcel.frames], copy=False)
                 continue
-            text = (
-                f"datapoint {parcel.index} has {size} bytes, and {self._limits[name]} are allowed (max_bytes)"
-            )
+            text = f"datapoint {parcel.index} has {size} bytes, the limit is {self._limits[name]} (max_bytes)"
             self._send(name, ("refused", text))
             self._leave(name)
 
     def _expire(self) -> None:
         for name in self._passes.silent_since(monotonic() - self._lease):
-            _log.warning("a receiver was silent for %g s; others get what it had", self._lease)
+            _log.warning("a receiver was silent for %g s; its datapoints go to others", self._lease)
             self._leave(name)
 
     def _leave(self, name: bytes) -> None:

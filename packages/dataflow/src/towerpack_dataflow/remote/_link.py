@@ -1,4 +1,4 @@
-"""A receiver's connection to one sender: sessions, heartbeats, and what is confirmed."""
+"""A receiver's connection to one sender: sessions, heartbeats and confirmations."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ._sockets import CurveKeys, connected_socket
 
 __all__ = ["Arrival", "Link", "LinkOptions"]
 
-_BEFORE_A_LEASE = 5.0  # seconds until a receiver asks again whom no sender has answered
-_MOST_BREAKS = 8  # sessions in a row that have brought nothing
+_BEFORE_A_LEASE = 5.0  # seconds until a receiver without an answer asks again
+_MOST_BREAKS = 8  # consecutive sessions without a datapoint
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class LinkOptions:
-    """What all connections of a receiver have in common.
+    """The options shared by all connections of a receiver.
 
     Attributes:
-        keys: of CURVE.
-        hwm: the most datapoints that may be under way or waiting.
-        prefetch_bytes: the most bytes that these may have, two datapoints at least.
-        max_bytes: the most bytes of a message.
+        keys: CURVE keys.
+        hwm: largest number of datapoints in transit or waiting.
+        prefetch_bytes: largest total size of these in bytes, at least two datapoints.
+        max_bytes: largest size of a message in bytes.
         timeout: seconds without an answer after which a sender is lost; None for no limit.
     """
 
@@ -43,7 +43,7 @@ class LinkOptions:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrival:
-    """A datapoint that waits for the consumer; of no worth after its session."""
+    """A datapoint waiting for the consumer; invalid after its session."""
 
     link: Link
     session: bytes
@@ -53,20 +53,20 @@ class Arrival:
 
 @final
 class Link:
-    """Asks one sender for datapoints of a pass, and tells it which were taken.
+    """Requests datapoints of a pass from one sender, and confirms the taken ones.
 
-    A session holds what the sender has given. Where the connection breaks, messages of either side are lost:
-    each heartbeat compares how many were sent and came, and after a loss a new session takes the old
-    one's place. A sender that hears nothing for the length of a lease gives what the session holds to
-    others, so the consumer takes nothing when the last answered heartbeat is that old.
+    A session holds the datapoints from the sender. If the connection breaks, messages in both directions are
+    lost: each heartbeat compares the numbers of sent and received messages, and after a loss a new session
+    replaces the old one. A sender without heartbeats for the length of a lease gives the datapoints of the
+    session to others, so the consumer takes nothing when the last answered heartbeat is that old.
     """
 
     def __init__(self, context: zmq.Context, address: str, options: LinkOptions) -> None:
         self.address, self._context, self._options = address, context, options
         self.session = b""
         self.ended = False
-        self.to_confirm: deque[int] = deque()  # taken, and not sent yet
-        self._sent: deque[int] = deque()  # sent, and not confirmed
+        self.to_confirm: deque[int] = deque()  # taken, not sent yet
+        self._sent: deque[int] = deque()  # sent, not confirmed yet
         self._run, self._number = b"", -1
         self._credit = min(2, options.hwm)
         self._lease = _BEFORE_A_LEASE
@@ -83,16 +83,16 @@ class Link:
 
     @property
     def valid(self) -> bool:
-        """Whether the session's datapoints cannot have been given to others."""
+        """Whether the session's datapoints still belong to this receiver."""
         return self._joined and monotonic() < self._valid_until
 
     @property
     def interval(self) -> float:
-        """Seconds between two heartbeats: several in a lease, and before the sender counts as lost."""
+        """Seconds between two heartbeats: several per lease, and per timeout of the sender."""
         return min(self._lease, self._options.timeout or self._lease) / 10
 
     def renew(self) -> None:
-        """Begins a session, in place of the one before."""
+        """Starts a session in place of the previous one."""
         if self._socket is not None:
             self._socket.close(0)
         self._breaks += 1
@@ -116,11 +116,11 @@ class Link:
         self._send(("begin", now, self._credit, options.max_bytes, before if self._run else None))
 
     def receive(self, arrivals: deque[Arrival]) -> None:
-        """Reads what has come, and appends the datapoints to `arrivals`.
+        """Reads the available messages and appends the datapoints to `arrivals`.
 
         Raises:
-            MessageError: a message cannot be read, or the sender refuses this receiver's.
-            RemoteError: the sender has failed, or was started anew in the middle of the pass.
+            MessageError: a message cannot be read, or the sender rejects this receiver's messages.
+            RemoteError: the sender has failed, or was restarted in the middle of the pass.
         """
         session = self.session
         while self.session == session and not self.ended:
@@ -134,7 +134,7 @@ class Link:
             arrivals.extend(self._understand(message, sum(map(len, buffers))))
 
     def confirm(self) -> None:
-        """Tells the sender which datapoints the consumer has taken."""
+        """Confirms the datapoints taken by the consumer."""
         indices = []
         while self.to_confirm:
             indices.append(self.to_confirm.popleft())
@@ -144,7 +144,7 @@ class Link:
             self._send(("taken", indices))
 
     def beat(self) -> None:
-        """Sends a heartbeat if it is time, or begins anew if the session may have been given up.
+        """Sends a heartbeat if it is due, or starts a new session if the sender may have dropped this one.
 
         Raises:
             RemoteError: the sender has not answered for too long.
@@ -153,18 +153,18 @@ class Link:
         if limit is not None and now > self._heard + limit:
             raise RemoteError(
                 f"no sender has answered at {self.address} for {limit:g} s; is send_dataflow_zmq running "
-                "there, and does it admit this receiver's keys?"
+                "there, and does it accept this receiver's keys?"
             )
         if now > self._valid_until:
             if not self._joined:
-                self._breaks = 0  # nobody is there yet
+                self._breaks = 0  # no sender is there yet
             self.renew()
         elif self._joined and now > self._pinged + self.interval:
             self._pinged = now
             self._send(("ping", now, self._acknowledged, self._credit))
 
     def close(self) -> None:
-        """Says goodbye, so that what was not taken goes to others at once."""
+        """Ends the session, so that untaken datapoints go to others at once."""
         if not self.ended:
             self.confirm()
             self._send(("bye",))
@@ -173,7 +173,7 @@ class Link:
     def _send(self, message: Any) -> None:
         try:
             self.socket.send_multipart(pack_message(message), zmq.NOBLOCK)
-        except zmq.Again:  # the queue to a sender that is not there is full; the next session says it again
+        except zmq.Again:  # the queue to a missing sender is full; the next session repeats the message
             self._valid_until = 0.0
 
     def _understand(self, message: Any, size: int) -> list[Arrival]:
@@ -184,7 +184,7 @@ class Link:
                 self._breaks = 0
                 if self._received - self._acknowledged > self._options.hwm:
                     raise MessageError(
-                        f"the sender at {self.address} has sent more datapoints that are not taken yet than "
+                        f"the sender at {self.address} has sent more untaken datapoints than "
                         f"this receiver's limit of {self._options.hwm} (hwm); is it send_dataflow_zmq?"
                     )
                 self._credit = max(
@@ -204,11 +204,9 @@ class Link:
             case ("failed", str(summary), str(trace)):
                 raise RemoteError(f"the sender at {self.address} has ended: {summary}\n{trace}".rstrip())
             case ("refused", str(text)):
-                raise MessageError(f"the sender at {self.address} refuses this receiver: {text}")
+                raise MessageError(f"the sender at {self.address} rejects this receiver: {text}")
             case _:
-                raise MessageError(
-                    f"what listens at {self.address} says something that this release does not know"
-                )
+                raise MessageError(f"the server at {self.address} has sent a message unknown to this release")
         return []
 
     def _join(self, run: bytes, number: int, stamp: float, lease: float) -> None:
@@ -218,7 +216,7 @@ class Link:
         self._valid_until = stamp + lease * 0.8
 
     def _compare(self, stamp: float, acknowledged: int, sent: int, taken: int) -> None:
-        """Extends the lease if nothing was lost between the two sides; begins anew if something was."""
+        """Extends the lease if nothing was lost between the two sides; otherwise starts a new session."""
         if sent != self._received or taken != acknowledged:
             self.renew()
             return
@@ -230,7 +228,7 @@ class Link:
     def _check_run(self, run: bytes, number: int) -> None:
         if self._run and (run, number) != (self._run, self._number):
             raise RemoteError(
-                f"the sender at {self.address} was started anew in the middle of pass {self._number}; "
+                f"the sender at {self.address} was restarted in the middle of pass {self._number}; "
                 "iterate again for a pass of the new one"
             )
         self._run, self._number = run, number

@@ -1,4 +1,4 @@
-"""The thread beside a receiver's consumer that talks to the senders."""
+"""The thread of a receiver that communicates with the senders."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Receiver:
     """Reads one pass of several senders, in a thread.
 
     Args:
-        addresses: of the senders.
-        options: of the connections.
+        addresses: addresses of the senders.
+        options: options of the connections.
 
     Raises:
         RemoteError: an address cannot be connected to.
@@ -32,7 +32,7 @@ class Receiver:
 
     def __init__(self, addresses: Sequence[str], options: LinkOptions) -> None:
         self._context = new_context()
-        # Not a comprehension: its list would be lost along with the sockets that are to be closed.
+        # Not a comprehension: an error would lose its list along with the sockets to close.
         self._links: list[Link] = []
         try:
             for address in addresses:
@@ -49,10 +49,10 @@ class Receiver:
         self._thread.start()
 
     def take(self) -> Arrival | None:
-        """Waits for the next datapoint, and counts it as taken; None at the end of the pass.
+        """Waits for the next datapoint and marks it as taken; None at the end of the pass.
 
         Raises:
-            MessageError: what a sender says cannot be read, or it refuses this receiver.
+            MessageError: a message of a sender cannot be read, or it rejects this receiver.
             RemoteError: a sender is lost, or has failed.
         """
         with self._changed:
@@ -69,7 +69,7 @@ class Receiver:
                 self._changed.wait()
 
     def close(self) -> None:
-        """Ends the thread; what was not taken goes to other receivers."""
+        """Ends the thread; untaken datapoints go to other receivers."""
         self._closing = True
         os.eventfd_write(self._wake, 1)
         self._thread.join()
@@ -84,7 +84,7 @@ class Receiver:
                 self._arrivals.append(arrival)
         return None
 
-    # What follows runs in the thread.
+    # The rest runs in the thread.
 
     def _run(self) -> None:
         try:

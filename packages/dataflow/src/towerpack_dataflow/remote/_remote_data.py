@@ -18,27 +18,27 @@ __all__ = ["RemoteDataZMQ"]
 
 @final
 class RemoteDataZMQ(DataFlow):
-    """Yields what senders on other machines, or in other processes, send; a live stream.
+    """Yields the datapoints of senders on other machines, or in other processes; a live stream.
 
-    A pass ends when each sender's pass has ended: when all its datapoints were taken, by this receiver or by
-    others that read from the same senders. Each datapoint goes to one of them. What a receiver had not
-    taken when it was closed, killed or cut off goes to others; a pass that was left early goes on with the
-    next `iter()`. Datapoints of one sender come in its order, as long as no receiver is lost.
+    A pass ends when the pass of each sender has ended: when all its datapoints were taken, by this receiver
+    or by others that read from the same senders. Each datapoint goes to one of them. Untaken datapoints of a
+    receiver that is closed, killed or disconnected go to others; a pass that was left early continues with
+    the next `iter()`. Datapoints of one sender come in its order, as long as no receiver is lost.
 
-    A receiver may start before its senders, and waits for them. A connection that breaks is made again.
-    Nothing is lost or doubled then, unless the connection stays broken for longer than the sender's
-    `timeout`: the last datapoints that were taken may go to another receiver, too.
+    A receiver may start before its senders, and waits for them. A broken connection is restored. Nothing is
+    lost or duplicated then, unless the connection stays broken for longer than the sender's `timeout`: the
+    last datapoints taken may then also go to another receiver.
 
     Args:
         addrs: the address of a sender, or several; see `send_dataflow_zmq`.
-        hwm: the most datapoints of a sender that wait here or are on their way.
-        prefetch_bytes: the most bytes that these have; two datapoints, though, are always wanted.
-        max_bytes: the largest message that is read; a larger one is refused before there is memory for it.
+        hwm: largest number of datapoints of a sender that wait here or are in transit.
+        prefetch_bytes: largest total size of these in bytes; at least two datapoints are always requested.
+        max_bytes: largest message to read; a larger one is rejected before its memory is allocated.
         timeout: seconds without any answer after which a sender is lost; None to wait for ever.
-        keys: to encrypt; they name the sender's public key.
+        keys: keys for encryption; they include the sender's public key.
 
     Raises:
-        ArgumentError: an address is none, or a number is out of its range.
+        ArgumentError: an address is invalid, or a number is out of range.
 
     Example:
         >>> import threading
@@ -64,7 +64,7 @@ class RemoteDataZMQ(DataFlow):
         timeout: float | None = 60.0,
         keys: CurveKeys | None = None,
     ) -> None:
-        """Keeps the addresses; connects when it is iterated."""
+        """Stores the addresses; connects at the first iteration."""
         self._addrs = [
             checked_address("addrs", one) for one in ([addrs] if isinstance(addrs, str) else addrs)
         ]
@@ -79,11 +79,11 @@ class RemoteDataZMQ(DataFlow):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """Joins the pass that the senders are in, and yields what they hand to this receiver.
+        """Joins the current pass of the senders, and yields the datapoints assigned to this receiver.
 
         Raises:
-            MessageError: what a sender says cannot be read, or the sender refuses this receiver.
-            RemoteError: a sender is lost, has failed, or was started anew in the middle of the pass.
+            MessageError: a message of a sender cannot be read, or the sender rejects this receiver.
+            RemoteError: a sender is lost, has failed, or was restarted in the middle of the pass.
         """
         receiver = Receiver(self._addrs, self._options)
         try:

@@ -1,4 +1,4 @@
-"""The sending side: `send_dataflow_zmq` and what it is made of."""
+"""The sending side: `send_dataflow_zmq` and `DataFlowSender`."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def send_dataflow_zmq(
     """Sends the datapoints of a flow to receivers, pass after pass, until it is interrupted.
 
     Any number of `RemoteDataZMQ` read from the address; each datapoint of a pass goes to one of them. The
-    next pass begins when all datapoints of the one before were taken. Nothing is made further ahead than
-    the receivers want.
+    next pass begins when all datapoints of the last one are taken. No datapoint is made before the receivers
+    need it.
 
-    Without `keys`, whoever reaches the address can read the data.
+    Without `keys`, anyone who can connect to the address can read the data.
 
     Args:
-        df: a flow, or another iterable, whose datapoints hold arrays, numbers, strings and bytes.
-        addr: where to listen: `"tcp://*:5555"`, or `"ipc:///tmp/data"` for this machine alone.
-        passes: how many passes to send; None for no end.
-        timeout: seconds of silence after which a receiver is lost, and others get what it had not taken.
-        keys: to encrypt, and to admit only the receivers that they name.
+        df: a flow, or another iterable, with datapoints of arrays, numbers, strings and bytes.
+        addr: address to listen on: `"tcp://*:5555"`, or `"ipc:///tmp/data"` for this machine alone.
+        passes: number of passes to send; None for no end.
+        timeout: seconds of silence after which a receiver is lost, and others get its untaken datapoints.
+        keys: keys for encryption; only the receivers named in them are accepted.
 
     Raises:
-        RemoteError: the address cannot be had.
-        SendError: a datapoint holds something that cannot be sent. Receivers have a `RemoteError` then, as
+        RemoteError: the address is not available.
+        SendError: a datapoint contains an object that cannot be sent. Receivers then get a `RemoteError`, as
             for any exception in the flow.
     """
     with DataFlowSender(df, addr, timeout=timeout, keys=keys) as sender:
@@ -56,20 +56,20 @@ def send_dataflow_zmq(
 
 @final
 class DataFlowSender:
-    """A sender that listens as soon as it is made, and says where.
+    """A sender that listens from its construction and reports its address.
 
     Use it in place of `send_dataflow_zmq` to let the system choose the port. A context manager.
 
     Args:
         df: a flow, or another iterable.
-        addr: where to listen; `"tcp://127.0.0.1:*"` for any free port.
+        addr: address to listen on; `"tcp://127.0.0.1:*"` for any free port.
         timeout: seconds of silence after which a receiver is lost.
-        keys: to encrypt, and to admit only the receivers that they name.
+        keys: keys for encryption; only the receivers named in them are accepted.
 
     Raises:
-        ArgumentError: the address or the timeout is none.
+        ArgumentError: the address or the timeout is invalid.
         ArgumentTypeError: `df` cannot be iterated over.
-        RemoteError: the address cannot be had.
+        RemoteError: the address is not available.
 
     Example:
         >>> with DataFlowSender([[1], [2]], "tcp://127.0.0.1:*") as sender:
@@ -80,7 +80,7 @@ class DataFlowSender:
     def __init__(
         self, df: Iterable[Any], addr: str, *, timeout: float = 30.0, keys: CurveKeys | None = None
     ) -> None:
-        """Listens; nothing is read from `df` yet."""
+        """Starts listening; reads nothing from `df`."""
         if not hasattr(df, "__iter__"):
             raise ArgumentTypeError(f"a sender takes a flow or an iterable; received {type(df).__name__}")
         lease = arguments.seconds("timeout", timeout)
@@ -98,10 +98,10 @@ class DataFlowSender:
         self._service = HandOutService(socket, self._run, lease)
 
     def run(self, passes: int | None = None) -> None:
-        """Sends passes of the flow; returns when the last datapoint was taken.
+        """Sends passes of the flow; returns after the last datapoint is taken.
 
         Args:
-            passes: how many; None for no end.
+            passes: number of passes; None for no end.
         """
         if passes is not None:
             passes = arguments.count("passes", passes, instead=", or None for no end")
@@ -118,7 +118,7 @@ class DataFlowSender:
             raise
 
     def close(self) -> None:
-        """Stops listening; receivers in the middle of a pass are told."""
+        """Stops listening and notifies receivers in the middle of a pass."""
         self._service.close()
         self._end_context()
 

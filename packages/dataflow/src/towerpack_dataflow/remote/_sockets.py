@@ -19,24 +19,24 @@ __all__ = ["CurveKeys", "admit", "checked_address", "connected_socket", "listeni
 _KEY = re.compile(r"[0-9a-zA-Z.:+=^!/*?&<>()\[\]{}@%$#-]{40}")  # Z85
 _ADDRESS = re.compile(r"(tcp|ipc)://.+")
 _CONTROL_BYTES = 2**20  # the largest message of a receiver
-_MOST_RECEIVED = 16  # messages of one receiver that wait; the others wait in its own memory
-# Messages that wait for one receiver: more than its credit. ZeroMQ drops those above, and a receiver that has
-# missed one begins a new session.
+_MOST_RECEIVED = 16  # waiting messages of one receiver; further ones wait in its memory
+# Messages waiting for one receiver: more than its credit. ZeroMQ drops messages above this limit, and a
+# receiver that has missed one starts a new session.
 _MOST_SENT = 2**13
-_DESCRIPTORS = 16  # of a context, its sockets and their guard; ZeroMQ ends the process if it gets none
-_LINGER = 1000  # ms in which the last messages may leave
+_DESCRIPTORS = 16  # for a context, its sockets and authenticator; ZeroMQ aborts the process without them
+_LINGER = 1000  # ms to send the last messages
 
 
 @final
 @dataclass(frozen=True)
 class CurveKeys:
-    """Keys that encrypt a connection, and prove to each side who the other one is (CurveZMQ).
+    """Keys that encrypt a connection and authenticate both sides (CurveZMQ).
 
     Args:
         public: this side's public key, 40 characters.
         secret: this side's secret key.
-        peers: public keys of the other side: of the receivers that a sender serves, or of the one sender whom
-            a receiver asks; several senders share a pair.
+        peers: public keys of the other side: of the receivers that a sender accepts, or of the one sender of
+            a receiver; several senders share a pair.
 
     Example:
         >>> sender, receiver = CurveKeys.pair()
@@ -52,15 +52,15 @@ class CurveKeys:
         """Checks the keys.
 
         Raises:
-            ArgumentError: one is no key of 40 characters, or `peers` is empty.
+            ArgumentError: a key does not have 40 characters, or `peers` is empty.
         """
         keys = (self.public, self.secret, *self.peers)
         if not self.peers or not all(isinstance(key, str) and _KEY.fullmatch(key) for key in keys):
-            raise ArgumentError("CurveKeys takes keys of 40 characters, as zmq.curve_keypair() makes them")
+            raise ArgumentError("CurveKeys takes keys of 40 characters, from zmq.curve_keypair()")
 
     @classmethod
     def pair(cls) -> tuple[CurveKeys, CurveKeys]:
-        """Makes new keys for a sender and a receiver that know each other."""
+        """Creates new keys for a sender and a receiver that accept each other."""
         (one, one_secret), (other, other_secret) = (
             tuple(key.decode() for key in zmq.curve_keypair()) for _ in range(2)
         )
@@ -68,10 +68,10 @@ class CurveKeys:
 
 
 def checked_address(name: str, address: Any) -> str:
-    """Checks that `address` is one of ZeroMQ, over tcp or ipc.
+    """Checks that `address` is a ZeroMQ address over tcp or ipc.
 
     Raises:
-        ArgumentError: it is something else, or its path is longer than that of a socket may be.
+        ArgumentError: it has another form, or its path exceeds the limit for sockets.
     """
     if not (isinstance(address, str) and _ADDRESS.fullmatch(address)):
         raise ArgumentError(
@@ -82,14 +82,14 @@ def checked_address(name: str, address: Any) -> str:
     if transport == "ipc" and len(os.fsencode(place)) > zmq.IPC_PATH_MAX_LEN:
         raise ArgumentError(
             f"{name} names a socket by a path of at most {zmq.IPC_PATH_MAX_LEN} bytes, the system's limit; "
-            f"received {address!r}, whose path has {len(os.fsencode(place))}. "
+            f"received {address!r} with a path of {len(os.fsencode(place))}. "
             f"Choose a shorter one, such as in /tmp"
         )
     return address
 
 
 def new_context() -> zmq.Context:
-    """Makes a context of ZeroMQ.
+    """Creates a ZeroMQ context.
 
     Raises:
         RemoteError: the process has too few file descriptors left.
@@ -100,8 +100,8 @@ def new_context() -> zmq.Context:
             spare.append(os.eventfd(0))
     except OSError as error:
         raise RemoteError(
-            f"a connection by ZeroMQ takes up to {_DESCRIPTORS} file descriptors, and {len(spare)} are left: "
-            f"{error}. Close files, or raise the limit by `ulimit -n`"
+            f"a connection by ZeroMQ takes up to {_DESCRIPTORS} file descriptors, but {len(spare)} are left: "
+            f"{error}. Close files, or raise the limit with `ulimit -n`"
         ) from error
     finally:
         for descriptor in spare:
@@ -113,10 +113,10 @@ def listening_socket(context: zmq.Context, address: str, keys: CurveKeys | None)
     """Opens the socket of a sender.
 
     Raises:
-        RemoteError: the address cannot be had.
+        RemoteError: the address is not available.
     """
     with _opened(context, zmq.ROUTER, f"a sender cannot listen on {address}") as socket:
-        # A receiver that is gone takes its messages along; the hand-out knows what it had.
+        # The messages of a lost receiver are lost, too; the hand-out has a record of them.
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         socket.setsockopt(zmq.SNDHWM, _MOST_SENT)
         socket.setsockopt(zmq.RCVHWM, _MOST_RECEIVED)
@@ -130,7 +130,7 @@ def listening_socket(context: zmq.Context, address: str, keys: CurveKeys | None)
 
 @contextmanager
 def _opened(context: zmq.Context, kind: int, failure: str) -> Iterator[zmq.Socket]:
-    """Opens a socket, which is closed if ZeroMQ refuses something in the block."""
+    """Opens a socket, and closes it after a ZeroMQ error in the block."""
     socket = None
     try:
         socket = context.socket(kind)
@@ -143,7 +143,7 @@ def _opened(context: zmq.Context, kind: int, failure: str) -> Iterator[zmq.Socke
 
 
 def admit(context: zmq.Context, peers: Sequence[str]) -> ThreadAuthenticator:
-    """Lets only receivers with these public keys connect to sockets of `context`."""
+    """Accepts only receivers with these public keys on sockets of `context`."""
     guard = ThreadAuthenticator(context)
     guard.start()
     guard.configure_curve_callback("*", credentials_provider=_Admitted(peers))
@@ -153,14 +153,14 @@ def admit(context: zmq.Context, peers: Sequence[str]) -> ThreadAuthenticator:
 def connected_socket(
     context: zmq.Context, address: str, identity: bytes, keys: CurveKeys | None, max_bytes: int
 ) -> zmq.Socket:
-    """Opens a socket of a receiver, which reconnects by itself.
+    """Opens a socket of a receiver, which reconnects automatically.
 
     Raises:
-        RemoteError: the address is none that can be connected to.
+        RemoteError: the address is not valid for a connection.
     """
     with _opened(context, zmq.DEALER, f"a receiver cannot connect to {address}") as socket:
         socket.setsockopt(zmq.IDENTITY, identity)
-        socket.setsockopt(zmq.RCVHWM, 0)  # the credit bounds what comes
+        socket.setsockopt(zmq.RCVHWM, 0)  # the credit limits incoming messages
         socket.setsockopt(zmq.MAXMSGSIZE, max_bytes)
         if keys is not None:
             socket.curve_serverkey = keys.peers[0].encode()
@@ -176,7 +176,7 @@ def _set_keys(socket: zmq.Socket, keys: CurveKeys) -> None:
 
 @final
 class _Admitted:
-    """The public keys that may connect, as pyzmq asks for them."""
+    """The accepted public keys, in the interface of pyzmq."""
 
     def __init__(self, peers: Sequence[str]) -> None:
         self._peers = {peer.encode() for peer in peers}

@@ -1,4 +1,4 @@
-"""Memories of reinforcement learning: transitions kept for sampling, and rollouts with advantages."""
+"""Memories for reinforcement learning: replay of transitions, and rollouts with advantages."""
 
 from ._replay_buffer import ReplayBuffer
 from ._rollout_batch import RolloutBatch

@@ -1,4 +1,4 @@
-"""What arrays a memory is for: shapes and dtypes of observations and actions, and the checks against them."""
+"""Shapes and dtypes of the observations and actions of a memory, with checks of arrays against them."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ _NUMBER, _SWITCH = ArraySpec((), np.dtype(np.float32)), ArraySpec((), np.dtype(b
 
 
 def array_specs(name: str, space: Any) -> dict[str, ArraySpec]:
-    """Returns the arrays of a space by name; that of a space of one array is "".
+    """Returns the arrays of a space by name; a single array has the name "".
 
     Args:
-        name: of the argument, for messages.
+        name: name of the argument, for messages.
         space: an object with `shape` and `dtype` (a space of gymnasium, an array), a pair of both, or a
             mapping of such objects by name (a Dict space).
 
@@ -61,7 +61,7 @@ def array_specs(name: str, space: Any) -> dict[str, ArraySpec]:
 
 
 def nested(parts: Mapping[str, Any]) -> Any:
-    """Returns the one array, or the dict of arrays, that `array_specs` has named."""
+    """Returns the single array, or the dict of arrays, named by `array_specs`."""
     return parts[""] if "" in parts else dict(parts)
 
 
@@ -69,7 +69,7 @@ def named(name: str, value: Any, specs: Mapping[str, ArraySpec]) -> Mapping[str,
     """Returns the arrays of a value under the names of their specs.
 
     Raises:
-        ArgumentError: the value has no such arrays, or others.
+        ArgumentError: the value lacks arrays, or has others.
     """
     if "" in specs:
         return {"": value}
@@ -83,20 +83,20 @@ def checked_array(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...])
     """Returns the same values as an array of shape `lead + spec.shape`, with the dtype of the spec.
 
     Raises:
-        ArgumentError: the shape is another one, the dtype does not hold a value, or a mask hides some.
-        ArgumentTypeError: the dtype cannot become that of the spec without another meaning.
+        ArgumentError: the shape differs, the dtype cannot represent a value, or a mask hides values.
+        ArgumentTypeError: the dtype cannot be converted to that of the spec without a change of meaning.
     """
     array, wrong = _cast(name, value, spec, lead)
     if wrong.any():
         raise ArgumentError(
             f"{name} has dtype {spec.dtype}; received numbers that do not fit into it, such as "
-            f"{np.asarray(value)[wrong].flat[0]!r}. Round them, or make the memory for another dtype"
+            f"{np.asarray(value)[wrong].flat[0]!r}. Round them, or create the memory for another dtype"
         )
     return array
 
 
 def _cast(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the array, and where it has other values."""
+    """Returns the array, and a mask of changed values."""
     array = np.asarray(value)
     _check_leaves(name, value, array.dtype.kind)
     if np.ma.is_masked(value):
@@ -104,25 +104,26 @@ def _cast(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...]) -> tupl
     if array.shape != lead + spec.shape:
         raise ArgumentError(
             f"{name} has shape {lead + spec.shape}; received {array.shape}. "
-            "The memory was made for other arrays, or a batch axis is missing"
+            "The memory was created for other arrays, or a batch axis is missing"
         )
     if array.dtype == spec.dtype:
         return array, np.zeros((), bool)
     if not castable(array.dtype, spec.dtype):
         raise ArgumentTypeError(
             f"{name} has dtype {spec.dtype}; received {array.dtype}, which does not convert to it. "
-            "Convert it, or make the memory for that dtype"
+            "Convert it, or create the memory for that dtype"
         )
     return cast(array, spec.dtype)
 
 
 def _check_leaves(name: str, value: Any, kind: str) -> None:
-    """Checks what NumPy changes as it makes an array of other objects.
+    """Checks that NumPy changes no values when it converts other objects to an array.
 
-    It rounds integers among floats, writes numbers among texts as texts, and drops zero bytes behind texts.
+    NumPy rounds integers among floats, converts numbers among strings to strings, and drops trailing zero
+    bytes.
 
     Raises:
-        ArgumentError: something has changed.
+        ArgumentError: a value has changed.
     """
     for leaf in _leaves(value):
         is_text = isinstance(leaf, (str, bytes))
@@ -130,8 +131,8 @@ def _check_leaves(name: str, value: Any, kind: str) -> None:
         cut = is_text and leaf[-1:] in ("\0", b"\0")
         if rounded or cut or (kind in "SU" and not is_text):
             raise ArgumentError(
-                f"{name} has {leaf!r:.100}, which NumPy changes as it makes an array of a "
-                f"{type(value).__name__}; pass an array that holds it"
+                f"{name} has {leaf!r:.100}, which NumPy changes when it converts a {type(value).__name__} to "
+                "an array; pass an array with this value"
             )
 
 
@@ -144,28 +145,28 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def numbers(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
-    """Returns numbers as a float32 array of this shape, to which they are rounded.
+    """Returns numbers as a float32 array of this shape, with rounding.
 
     Raises:
-        ArgumentError: the shape is another one.
-        ArgumentTypeError: the values are no real numbers.
+        ArgumentError: the shape differs.
+        ArgumentTypeError: the values are not real numbers.
     """
     return _cast(name, value, _NUMBER, lead)[0]
 
 
 def rewards(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
-    """Returns finite numbers as a float32 array of this shape, to which they are rounded.
+    """Returns finite numbers as a float32 array of this shape, with rounding.
 
     Raises:
-        ArgumentError: the shape is another one, or a number is not finite.
-        ArgumentTypeError: the values are no real numbers.
+        ArgumentError: the shape differs, or a number is not finite.
+        ArgumentTypeError: the values are not real numbers.
     """
     array = numbers(name, value, lead)
     if not np.isfinite(array).all():
         where = tuple(map(int, np.argwhere(~np.isfinite(array))[0]))
         raise ArgumentError(
             f"{name} is finite in float32; received {np.asarray(value)[where]!r} at index {where}. "
-            "Look at what the environment computes there"
+            "Check its computation in the environment"
         )
     return array
 
@@ -174,8 +175,8 @@ def switches(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
     """Returns booleans as an array of this shape.
 
     Raises:
-        ArgumentError: the shape is another one.
-        ArgumentTypeError: the values are no booleans.
+        ArgumentError: the shape differs.
+        ArgumentTypeError: the values are not booleans.
     """
     return checked_array(name, value, _SWITCH, lead)
 
@@ -200,5 +201,5 @@ def _no_spec(name: str, space: Any) -> ArgumentTypeError:
     return ArgumentTypeError(
         f"{name} is a space of arrays: an object with shape and dtype, a pair (shape, dtype), or a dict of "
         f"these (gymnasium's Box, Discrete, MultiDiscrete, MultiBinary, Dict); received {space!r}. "
-        "Flatten other spaces by a wrapper of the environment"
+        "Flatten other spaces with a wrapper of the environment"
     )

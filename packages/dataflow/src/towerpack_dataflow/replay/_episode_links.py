@@ -1,4 +1,4 @@
-"""`EpisodeLinks`: which row of a memory follows which one, and which rows are whole transitions."""
+"""`EpisodeLinks`: links between successive rows of a memory, and the rows that are complete transitions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["EpisodeLinks"]
 
 @final
 class EpisodeLinks:
-    """Links the rows of each environment's episodes, and forgets the oldest rows.
+    """Links the rows of each environment's episodes, and drops the oldest rows.
 
     A row is a frame and the step that led to it; the row of an episode's first frame, its start, has no step.
-    So a transition is a row and the one before it, and its frames are stored once::
+    So a transition is a row and its predecessor, and its frames are stored once::
 
         row            0       1       2       3        4
         environment    A       B       A       B        A
@@ -22,16 +22,16 @@ class EpisodeLinks:
         step           start   start   a0->a1  b0->b1   a1->a2
         previous       0       1       0       1        2
 
-    Rows are numbered for good; row r lies in slot `r % slots`. The last `capacity` rows are kept. A row is
-    usable if it is a transition, and if all frames stacked up in front of it are kept, too.
+    Row numbers are permanent; row r is in slot `r % slots`. The last `capacity` rows are kept. A row is
+    usable if it is a transition, and if all frames stacked in front of it are kept, too.
 
     Attributes:
-        previous: int32 by slot, the slot of the frame before; that of a start is its own.
-        next: int32 by slot, the slot of the frame after, -1 where there is none.
+        previous: int32 by slot, the slot of the previous frame; a start refers to itself.
+        next: int32 by slot, the slot of the next frame, or -1.
         usable: whether the slot has a transition that can be sampled.
-        tail: the oldest row that is kept.
+        tail: the oldest row kept.
         head: the number of the next row.
-        count: how many rows are usable.
+        count: number of usable rows.
     """
 
     def __init__(self, slots: int, capacity: int, frame_stack: int) -> None:
@@ -44,7 +44,7 @@ class EpisodeLinks:
         self._last = np.full(1, -1)
 
     def last_rows(self, environments: np.ndarray) -> np.ndarray:
-        """Returns the last row of each environment's open episode, -1 where none is open or kept."""
+        """Returns the last row of each environment's open episode; -1 if none is open or kept."""
         missing = int(environments.max(initial=0)) + 1 - len(self._last)
         if missing > 0:
             self._last = np.concatenate([self._last, np.full(missing + len(self._last), -1)])
@@ -52,10 +52,10 @@ class EpisodeLinks:
         return np.where(rows >= self.tail, rows, -1)
 
     def add(self, environments: np.ndarray, starts: np.ndarray, ended: np.ndarray) -> np.ndarray:
-        """Links the rows of one step of some environments: the starts first, then a transition of each.
+        """Links the rows of one step of some environments: the starts first, then one transition each.
 
         Args:
-            environments: different numbers.
+            environments: distinct numbers.
             starts: whether the environment has no open episode.
             ended: whether the step ends the episode.
 
@@ -82,12 +82,12 @@ class EpisodeLinks:
         self.usable[slots] = usable
 
     def forget_oldest(self) -> np.ndarray:
-        """Forgets the rows beyond the capacity; returns the slots that are no longer usable."""
+        """Drops the rows beyond the capacity; returns the slots that are no longer usable."""
         tail = max(self.tail, self.head - self._capacity)
         slots = np.arange(self.tail, tail) % self._slots
         self.tail = tail
         lost = []
-        for _ in range(self._frame_stack + 1):  # what needs the frame of a forgotten row comes right after it
+        for _ in range(self._frame_stack + 1):  # rows that need the frame of a dropped row follow it directly
             lost.append(slots[self.usable[slots]])
             self.usable[lost[-1]] = False
             after = self.next[slots]
@@ -97,11 +97,11 @@ class EpisodeLinks:
         return found
 
     def break_episodes(self) -> None:
-        """Closes all open episodes, without an end: the next rows of their environments start new ones."""
+        """Closes all open episodes without an end: the next rows of their environments start new ones."""
         self._last[:] = -1
 
     def open_rows(self) -> list[list[int]]:
-        """Lists the environments with an open episode, and its last row."""
+        """Lists the environments with an open episode, each with its last row."""
         (found,) = np.nonzero(self._last >= self.tail)
         return [[int(environment), int(self._last[environment])] for environment in found]
 
@@ -112,13 +112,13 @@ class EpisodeLinks:
         starts: np.ndarray,
         open_rows: list[list[int]],
     ) -> np.ndarray:
-        """Links rows anew by what is stored with them; returns the slots that are usable.
+        """Rebuilds the links of rows from stored data; returns the usable slots.
 
         Args:
             rows: the tail and the head.
-            environments: of each of these rows.
+            environments: the environment of each of these rows.
             starts: whether the row is the start of an episode.
-            open_rows: what `open_rows` returned.
+            open_rows: a result of `open_rows`.
         """
         self.tail, self.head = rows
         slots = np.arange(*rows) % self._slots
@@ -142,9 +142,9 @@ class EpisodeLinks:
         return np.asarray(slots[usable])
 
     def _with_all_frames(self, previous: np.ndarray, starts: np.ndarray) -> np.ndarray:
-        """Tells which rows are transitions whose frames are all there."""
+        """Returns which rows are transitions with all frames present."""
         rows = np.arange(len(previous))
-        cut = ~starts & (previous == rows)  # the row before is forgotten
+        cut = ~starts & (previous == rows)  # the previous row was dropped
         usable = ~starts
         for _ in range(self._frame_stack):
             usable &= ~cut[rows]

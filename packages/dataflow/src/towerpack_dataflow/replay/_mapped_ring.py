@@ -1,4 +1,4 @@
-"""`MappedRing`: files or memory mapped side by side, so that the rows of all parts are one array."""
+"""`MappedRing`: adjacent mappings of files or memory, so that the rows of all parts form one array."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 
 __all__ = ["MappedRing"]
 
-_MAP_FIXED = 0x10  # of Linux; the module mmap has no name for it
+_MAP_FIXED = 0x10  # a Linux constant missing in the module mmap
 _NOTHING = 0  # PROT_NONE
 
 
 @final
 class MappedRing:
-    """A stretch of addresses, each part of which shows a file, or memory, of its own.
+    """A range of addresses; each part maps a separate file or memory.
 
-    One `numpy.take` then gathers rows of all parts, without asking which one a row lies in. A part that
-    shows nothing must not be touched.
+    One `numpy.take` then gathers rows of all parts, without a look-up of the part of each row. An unmapped
+    part must not be accessed.
 
     Args:
-        parts: how many there are.
-        size: bytes of each; a multiple of the page size.
+        parts: number of parts.
+        size: bytes of each part; a multiple of the page size.
     """
 
     _libc = ctypes.CDLL(None, use_errno=True)
@@ -35,38 +35,38 @@ class MappedRing:
     _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
     def __init__(self, parts: int, size: int) -> None:
-        """Takes addresses, and no memory."""
+        """Reserves addresses without memory."""
         self._size, self._total = size, 0
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self._address = self._map(None, parts * size, _NOTHING, flags, -1, 0)
         self._total = parts * size
 
     def show(self, part: int, descriptor: int, offset: int, writable: bool) -> None:
-        """Shows a file from `offset` on in a part, in place of what it has shown.
+        """Maps a file from `offset` on into a part, in place of its earlier content.
 
         Raises:
-            OSError: the system does not map the file.
+            OSError: the system cannot map the file.
         """
         access = mmap.PROT_READ | (mmap.PROT_WRITE if writable else _NOTHING)
         self._map(self._at(part), self._size, access, mmap.MAP_SHARED | _MAP_FIXED, descriptor, offset)
 
     def hold(self, part: int) -> None:
-        """Gives a part memory of its own, with zeros, in place of what it has shown.
+        """Gives a part separate memory with zeros, in place of its earlier content.
 
         Raises:
-            OSError: there is no memory.
+            OSError: there is not enough memory.
         """
         access, flags = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self._map(self._at(part), self._size, access, flags | _MAP_FIXED, -1, 0)
-        # Rows are read in random order: with small pages, finding their addresses takes as long as reading.
-        # A system without large ones refuses, which costs nothing but speed.
+        # Rows are read in random order: with small pages, address translation takes as long as reading. A
+        # system without large ones rejects the request, which only costs speed.
         self._libc.madvise(self._at(part), self._size, mmap.MADV_HUGEPAGE)
 
     def protect(self, part: int) -> None:
         """Makes a part read-only.
 
         Raises:
-            OSError: the system does not do so.
+            OSError: the system rejects the request.
         """
         if self._libc.mprotect(self._at(part), self._size, mmap.PROT_READ):
             raise _failure("cannot make a segment read-only")

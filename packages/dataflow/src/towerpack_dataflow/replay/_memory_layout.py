@@ -1,4 +1,4 @@
-"""`MemoryLayout`: how many rows of which columns a memory has, within its bounds."""
+"""`MemoryLayout`: the columns and the number of rows of a memory, within its bounds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._segments import least_rows
 
 __all__ = ["LINK_BYTES", "STARTED", "TERMINATED", "TRUNCATED", "MemoryLayout", "columns_of", "memory_layout"]
 
-LINK_BYTES = 9  # of a row in `EpisodeLinks`
+LINK_BYTES = 9  # per row in `EpisodeLinks`
 STARTED, TERMINATED, TRUNCATED = 1, 2, 4  # in "tag", below the number of the environment
 _LARGEST = 2**26  # bytes of a segment: a checkpoint copies one
-_SHARE = 16  # of a memory; one more segment than the capacity needs is kept
+_SHARE = 16  # segments per memory; one more than the capacity needs is kept
 
 
 class MemoryLayout(NamedTuple):
@@ -25,10 +25,10 @@ class MemoryLayout(NamedTuple):
 
     Attributes:
         columns: the arrays of a row by name.
-        capacity: rows that are kept.
-        segment_rows: rows of a segment.
-        parts: segments.
-        row_bytes: bytes of a row, with what is kept of it in memory of the process.
+        capacity: number of rows to keep.
+        segment_rows: number of rows in a segment.
+        parts: number of segments.
+        row_bytes: bytes of a row, including its part in the memory of the process.
     """
 
     columns: dict[str, ArraySpec]
@@ -39,16 +39,16 @@ class MemoryLayout(NamedTuple):
 
     @property
     def slots(self) -> int:
-        """Rows that there is room for."""
+        """The number of rows with room."""
         return self.segment_rows * self.parts
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all of them."""
+        """The bytes of all rows."""
         return self.slots * self.row_bytes
 
     def facts(self) -> dict[str, Any]:
-        """Returns what must be the same for a state to fit, ready for JSON."""
+        """Returns the properties that a fitting state must share, ready for JSON."""
         columns = {name: [list(spec.shape), spec.dtype.str] for name, spec in self.columns.items()}
         return {"columns": columns, "capacity": self.capacity, "segment rows": self.segment_rows}
 
@@ -66,19 +66,19 @@ def columns_of(observation: Mapping[str, ArraySpec], action: Mapping[str, ArrayS
 def memory_layout(
     columns: dict[str, ArraySpec], capacity: int | None, max_bytes: int | None, extra: int
 ) -> MemoryLayout:
-    """Finds the layout of a memory with at most so many rows and bytes.
+    """Returns the layout of a memory within limits of rows and bytes.
 
     Args:
         columns: the arrays of a row.
-        capacity: the most rows to keep; None for what `max_bytes` allows.
-        max_bytes: the most bytes to take; None for no limit but `capacity`.
-        extra: bytes of a row beside its columns.
+        capacity: limit of rows; None for the limit of `max_bytes`.
+        max_bytes: limit of bytes; None for no limit besides `capacity`.
+        extra: bytes of a row besides its columns.
 
     Raises:
-        ArgumentError: there is no bound, or less room than for two segments.
+        ArgumentError: there is no limit, or not enough room for two segments.
     """
     if capacity is None and max_bytes is None:
-        raise ArgumentError("a memory has a bound; received neither capacity nor max_bytes")
+        raise ArgumentError("a memory needs a limit; received neither capacity nor max_bytes")
     least, stored = least_rows(columns), sum(spec.nbytes for spec in columns.values())
     rows = [] if capacity is None else [arguments.count("capacity", capacity, most=2**31 - 2**28)]
     if max_bytes is not None:

@@ -1,4 +1,4 @@
-"""`MemoryState`: what a replay memory saves, and how it goes on from there."""
+"""`MemoryState`: saves and restores a replay memory."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class MemoryState:
     def __init__(
         self, layout: MemoryLayout, links: EpisodeLinks, segments: Segments, sampling: Sampling
     ) -> None:
-        """Takes the parts of the memory."""
+        """Stores the parts of the memory."""
         self._layout, self._links, self._segments, self._sampling = layout, links, segments, sampling
 
     def dump(self) -> dict[str, Any]:
-        """Returns all but the transitions."""
+        """Returns everything except the transitions."""
         return {
             "version": _FORMAT,
             "memory": self._layout.facts(),
@@ -50,7 +50,7 @@ class MemoryState:
         }
 
     def save(self, directory: Path) -> None:
-        """Puts transitions and priorities into a directory."""
+        """Writes transitions and priorities to a directory."""
         check_target(directory)
         rows, length = (self._links.tail, self._links.head), self._layout.segment_rows
         segments = save_segments(self._segments, rows, length, directory)
@@ -59,26 +59,26 @@ class MemoryState:
         write_contents({**contents, "segments": segments, "arrays": arrays}, directory)
 
     def load(self, state: Mapping[str, Any], directory: Path | None) -> None:
-        """Restores both; nothing is changed before all of it is found to be right."""
+        """Restores both; changes nothing unless all of it is valid."""
         self._check(state)
         rows = int(state["rows"][0]), int(state["rows"][1])
         if directory is None:
             if rows[1]:
                 raise StateError(
-                    f"the transitions of this state, rows {rows[0]} to {rows[1]}, lie in files; received no "
-                    "directory. Pass the one that link_into() has filled"
+                    f"the transitions of this state, rows {rows[0]} to {rows[1]}, are in files; received no "
+                    "directory. Pass the one filled by link_into()"
                 )
             self._restore(state, rows, {}, {}, Path())
             return
         contents = read_contents(directory)
         if contents.get("version") != _FORMAT or contents.get("rows") != list(rows):
             raise StateError(
-                f"the state is of rows {list(rows)}, and {directory} is of rows {contents.get('rows')}; take "
-                "both at one moment: nothing may be added between state_dict() and link_into()"
+                f"the state has rows {list(rows)}, but {directory} has rows {contents.get('rows')}; save "
+                "both at the same time: nothing may be added between state_dict() and link_into()"
             )
         if contents.get("of", self._layout.facts()) != self._layout.facts():
             raise StateError(
-                f"{directory} is of another memory, {contents['of']}, and this one is {self._layout.facts()}"
+                f"{directory} belongs to another memory, {contents['of']}; this one is {self._layout.facts()}"
             )
         check_segments(contents["segments"], self._segments, directory)
         arrays = read_arrays(contents["arrays"], directory)
@@ -104,17 +104,17 @@ class MemoryState:
         wanted = {"version", "memory", "rows", "open", "sampling"}
         if not isinstance(state, Mapping) or not wanted <= state.keys() or state["version"] != _FORMAT:
             raise StateError(
-                f"a state is what state_dict() of a memory returns, in format {_FORMAT}; received "
+                f"a state is the result of state_dict() of a memory, in format {_FORMAT}; received "
                 f"{str(state)[:200]}"
             )
         ours, theirs = self._layout.facts(), state["memory"]
         different = {name: (theirs.get(name), ours[name]) for name in ours if theirs.get(name) != ours[name]}
         if different:
             texts = [f"{name} was {old} and is {new}" for name, (old, new) in different.items()]
-            raise StateError(f"the state is of another memory: {'; '.join(texts)}", different)
+            raise StateError(f"the state belongs to another memory: {'; '.join(texts)}", different)
         kind = state["sampling"].get("kind")
         if kind != type(self._sampling).__name__:
-            raise StateError(f"the state is of {kind}, and this memory has {type(self._sampling).__name__}")
+            raise StateError(f"the state has {kind}, but this memory has {type(self._sampling).__name__}")
 
     def _slots(self, rows: tuple[int, int]) -> np.ndarray:
         return np.arange(*rows) % self._layout.slots

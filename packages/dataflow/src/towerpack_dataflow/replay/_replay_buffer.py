@@ -1,4 +1,4 @@
-"""`ReplayBuffer`: the memory of an agent that learns from transitions again and again."""
+"""`ReplayBuffer`: the memory of an agent that trains repeatedly on past transitions."""
 
 from __future__ import annotations
 
@@ -27,34 +27,36 @@ __all__ = ["ReplayBuffer"]
 
 @final
 class ReplayBuffer:
-    """Keeps the last transitions of any number of environments, and returns batches of them.
+    """Stores the last transitions of any number of environments and returns batches of them.
 
     Each frame is stored once, in segments of mapped memory: the observation after a step is that before the
-    next one, and a stack of frames is put together when it is sampled, out of frames of one episode. A first
-    frame takes the room of a transition.
+    next one, and a stack of frames is assembled during sampling, from frames of one episode. A first frame
+    takes the room of a transition.
 
-    One thread may add while others sample. What is sampled is a function of the seed and of the calls that
-    were made, also over a checkpoint: `state_dict()` has the random numbers, and `link_into()` puts the
-    transitions into a directory.
+    One thread may add while others sample. Samples are a function of the seed and of the calls made, also
+    across a checkpoint: `state_dict()` contains the random numbers, and `link_into()` writes the transitions
+    to a
+        directory.
 
     Args:
-        observation_space: of one observation (one frame, where frames are stacked): any object with `shape`
-            and `dtype`, a pair of both, or a dict of these.
-        action_space: of one action, likewise.
-        capacity: the most transitions to keep.
-        max_bytes: the most bytes to take, in place of `capacity` or besides it.
-        directory: of files for the segments, for this memory alone, and not that of a saved one. On the file
-            system of the checkpoints, it makes them fast. By default the segments lie in anonymous memory.
+        observation_space: space of one observation (one frame, if frames are stacked): any object with
+            `shape` and `dtype`, a pair of both, or a dict of these.
+        action_space: space of one action, likewise.
+        capacity: the largest number of transitions to keep.
+        max_bytes: the largest number of bytes to use, in place of `capacity` or besides it.
+        directory: directory for the files of the segments, used by this memory alone, and not that of a saved
+            one. On the file system of the checkpoints, it makes them fast. By default the segments are in
+            anonymous memory.
         sampling: `UniformSampling` or `PrioritizedSampling`; by default the former.
-        n_step: how many steps are joined into one; fewer at the end of an episode and of what was added.
-        gamma: the discount of rewards.
-        frame_stack: how many frames an observation of a batch is made of.
-        padding: the frames in front of the first one of an episode: `"reset"` repeats it, `"zero"` is zeros,
-            as those of gymnasium's `FrameStackObservation`.
+        n_step: number of steps joined into one; fewer at the end of an episode or of the stored data.
+        gamma: discount of rewards.
+        frame_stack: number of frames in an observation of a batch.
+        padding: frames in front of the first one of an episode: `"reset"` repeats it, `"zero"` is zeros, as
+            in gymnasium's `FrameStackObservation`.
 
     Raises:
-        ArgumentError: a bound, or another argument, cannot work.
-        ArgumentTypeError: a space is not one of arrays.
+        ArgumentError: a limit, or another argument, is invalid.
+        ArgumentTypeError: a space does not consist of arrays.
 
     Example:
         >>> observation, action = ((2,), "float32"), ((), "int64")
@@ -80,7 +82,7 @@ class ReplayBuffer:
         frame_stack: int = 1,
         padding: str = "reset",
     ) -> None:
-        """Makes an empty memory."""
+        """Creates an empty memory."""
         self._frame_stack = arguments.count("frame_stack", frame_stack)
         self._sampling = UniformSampling() if sampling is None else sampling
         observation = array_specs("observation_space", observation_space)
@@ -107,32 +109,32 @@ class ReplayBuffer:
         self._closed = False
 
     def __len__(self) -> int:
-        """Returns how many transitions can be sampled."""
+        """Returns the number of transitions that can be sampled."""
         return self._links.count
 
     @property
     def capacity(self) -> int:
-        """The most transitions that are kept."""
+        """The largest number of transitions."""
         return self._layout.capacity
 
     @property
     def nbytes(self) -> int:
-        """The most bytes that the memory takes."""
+        """The largest number of bytes."""
         return self._layout.nbytes
 
     @property
     def sampling(self) -> Sampling:
-        """How transitions are drawn."""
+        """The sampling of transitions."""
         return self._sampling
 
     @property
     def prioritized(self) -> bool:
-        """Whether that depends on the priorities that `update_priorities` sets."""
+        """Whether sampling depends on the priorities set by `update_priorities`."""
         return isinstance(self._sampling, PrioritizedSampling)
 
     @property
     def n_step(self) -> int:
-        """How many steps are joined into one."""
+        """The number of steps joined into one."""
         return self._n_step
 
     @property
@@ -142,7 +144,7 @@ class ReplayBuffer:
 
     @property
     def frame_stack(self) -> int:
-        """How many frames an observation of a batch is made of."""
+        """The number of frames in an observation of a batch."""
         return self._frame_stack
 
     def add(
@@ -155,26 +157,26 @@ class ReplayBuffer:
         next_observation: Any,
         environments: Any = None,
     ) -> None:
-        """Adds one transition, or one of each of several environments.
+        """Adds one transition, or one for each of several environments.
 
-        Which of the two, the reward says: a number, or a sequence of numbers. For several, all arguments have
-        a first axis of that length.
+        The reward decides: a number, or a sequence of numbers. For several environments, all arguments have a
+        first axis of that length.
 
         Args:
-            observation: before the step; where frames are stacked, the newest frame alone. It must be the
-                `next_observation` of the transition before, unless that one has ended the episode.
-            action: of the step.
-            reward: finite.
-            terminated: whether the episode has come to its end.
-            truncated: whether it was cut.
-            next_observation: after the step; of an episode that has ended its last observation, and not the
-                first one of the next episode.
-            environments: the numbers of the environments; by default 0, 1, 2, … Leave out those whose step
-                was only a reset (gymnasium's autoreset mode `NEXT_STEP`).
+            observation: observation before the step; if frames are stacked, only the newest frame. It must be
+                the `next_observation` of the previous transition, unless that one has ended the episode.
+            action: action of the step.
+            reward: reward of the step; finite.
+            terminated: whether the episode has terminated.
+            truncated: whether the episode was truncated.
+            next_observation: observation after the step; at the end of an episode its last observation, not
+                the first one of the next episode.
+            environments: the numbers of the environments; by default 0, 1, 2, … Leave out those with a step
+                that was only a reset (gymnasium's autoreset mode `NEXT_STEP`).
 
         Raises:
-            ArgumentError: a shape or a value cannot be, or the observation is of another moment.
-            ArgumentTypeError: a dtype is another one.
+            ArgumentError: a shape or a value is invalid, or the observation does not continue the episode.
+            ArgumentTypeError: a dtype differs.
             OSError: there is no room for another segment.
         """
         step = self._rows.checked(
@@ -182,7 +184,7 @@ class ReplayBuffer:
         )
         with self._lock:
             self._check_open()
-            # A segment is longer than its share of the capacity, so no row that is looked at is overwritten.
+            # A segment is longer than its share of the capacity, so no row being read is overwritten.
             for part in step.parts(max(self._layout.segment_rows // 2, 1)):
                 starts = self._rows.starts(part, self._links, self._segments.columns)
                 self._segments.write(self._links.head, part.rows(starts))
@@ -193,19 +195,19 @@ class ReplayBuffer:
         """Draws a batch of transitions.
 
         Args:
-            batch_size: how many, with replacement.
-            out: the batch to write into, such as the one returned before. By default the arrays are memory
-                that is used again once no view of it is left.
+            batch_size: number of transitions, drawn with replacement.
+            out: the batch to write into, such as an earlier result. By default the arrays use memory that is
+                reused once no view of it is left.
 
         Raises:
-            ArgumentError: the memory is smaller than the batch, or `out` is of another size.
+            ArgumentError: the capacity is smaller than the batch, or `out` has another size.
             TooFewTransitionsError: there are fewer transitions so far.
         """
         size = arguments.count("batch_size", batch_size)
         if size > self._layout.capacity:
             raise ArgumentError(
                 f"batch_size is at most the capacity, {self._layout.capacity}; received {size}. "
-                "Make the memory larger, or the batch smaller"
+                "Increase the capacity, or reduce the batch"
             )
         batch = self._arrays.allocate(size) if out is None else self._arrays.check(out, size)
         with self._lock:
@@ -213,7 +215,7 @@ class ReplayBuffer:
             if self._links.count < size:
                 raise TooFewTransitionsError(
                     f"the memory holds {self._links.count} transitions; received a request for {size}. "
-                    "Add more before learning begins"
+                    "Add more before training starts"
                 )
             slots = self._sampling.draw(self._links, size)
             batch.weight[:] = self._sampling.weights(slots, self._links.count)
@@ -221,14 +223,14 @@ class ReplayBuffer:
         return batch
 
     def update_priorities(self, indices: Any, priorities: Any) -> None:
-        """Sets the priorities of transitions that were sampled; uniform sampling has none, and only checks.
+        """Sets the priorities of sampled transitions; uniform sampling only checks the arguments.
 
         Args:
-            indices: of the batch. Transitions that the memory has dropped since are left out.
-            priorities: such as absolute errors; finite and at least 0.
+            indices: indices of the batch. Transitions dropped by the memory since then are ignored.
+            priorities: new priorities, such as absolute errors; finite and at least 0.
 
         Raises:
-            ArgumentError: an index was never that of a transition, or a priority cannot be one.
+            ArgumentError: an index never had a transition, or a priority is invalid.
         """
         indices, priorities = np.asarray(indices), np.asarray(priorities)
         _check_priorities(indices, priorities)
@@ -247,28 +249,28 @@ class ReplayBuffer:
             self._sampling.update(slots[chosen], priorities[chosen])
 
     def break_episodes(self) -> None:
-        """Lets the next transition of each environment begin an episode, though none has ended.
+        """Starts a new episode with the next transition of each environment, without an end of the last one.
 
-        For environments that were started anew, as those are that a checkpoint does not restore.
+        For restarted environments, such as those not restored from a checkpoint.
         """
         with self._lock:
             self._links.break_episodes()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all but the transitions, ready for JSON."""
+        """Returns everything except the transitions, ready for JSON."""
         with self._lock:
             return self._state.dump()
 
     def link_into(self, directory: str | os.PathLike[str]) -> None:
-        """Puts the transitions into a directory: sealed segments by hard links, the rest as copies.
+        """Writes the transitions to a directory: sealed segments by hard links, the rest as copies.
 
-        Nothing may be added, and no priority set, between `state_dict()` and this call.
+        Between `state_dict()` and this call, nothing may be added and no priority set.
 
         Args:
-            directory: is made if it is not there; it has no files of a memory yet.
+            directory: created if missing; must not contain files of a memory.
 
         Raises:
-            ArgumentError: it has.
+            ArgumentError: the directory contains files of a memory.
             OSError: the directory cannot be written to.
         """
         with self._lock:
@@ -278,14 +280,14 @@ class ReplayBuffer:
     def load_state_dict(
         self, state: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
     ) -> None:
-        """Goes on as the memory did whose state this is; a state that is refused changes nothing.
+        """Restores the memory of a state; a rejected state changes nothing.
 
         Args:
-            state: what `state_dict()` returned.
-            directory: which `link_into()` has filled; None only for the state of a memory that was empty.
+            state: a result of `state_dict()`.
+            directory: the directory filled by `link_into()`; None only for the state of an empty memory.
 
         Raises:
-            StateError: the state is of another memory, or of another moment than the directory.
+            StateError: the state belongs to another memory, or to another time than the directory.
             SegmentError: a file is missing or damaged; the error names it.
         """
         with self._lock:
@@ -293,9 +295,9 @@ class ReplayBuffer:
             self._state.load(state, None if directory is None else Path(directory))
 
     def close(self) -> None:
-        """Removes the segments, also those in files; the memory is of no use afterwards.
+        """Removes the segments, also those in files; the memory is unusable afterwards.
 
-        What `link_into()` has put elsewhere stays. A memory that is garbage does so by itself.
+        Files written by `link_into()` stay. A memory does the same when it is garbage-collected.
         """
         with self._lock:
             self._closed = True
@@ -304,7 +306,7 @@ class ReplayBuffer:
     def _check_open(self) -> None:
         if self._closed:
             raise ArgumentError(
-                "the memory is closed; received another call. Make a new one, and load a state"
+                "the memory is closed; received another call. Create a new one, and load a state"
             )
 
 
@@ -320,7 +322,7 @@ def _check_priorities(indices: np.ndarray, priorities: np.ndarray) -> None:
         )
     if priorities.dtype.kind not in "iuf" or not _are_priorities(priorities):
         raise ArgumentError(
-            "priorities are finite numbers from 0 up; received others, such as NaN. Look at the loss they "
+            "priorities are finite numbers from 0 up; received others, such as NaN. Check the loss they "
             "come from"
         )
 

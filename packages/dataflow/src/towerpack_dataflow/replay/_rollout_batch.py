@@ -1,4 +1,4 @@
-"""`RolloutBatch`: steps of a rollout with what an update needs; and the advantages of steps."""
+"""`RolloutBatch`: steps of a rollout with the values for an update; computation of advantages."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class RolloutBatch(NamedTuple):
     """Steps of a rollout in any order; the first axis of all arrays is the batch.
 
     Attributes:
-        observation: before the step; an array, or a dict of arrays.
-        action: of the step.
-        value: float32, what was estimated before the step.
-        log_probability: float32, of the action when it was taken.
+        observation: observation before the step; an array, or a dict of arrays.
+        action: action of the step.
+        value: float32, the estimated value before the step.
+        log_probability: float32, of the action at the time it was taken.
         advantage: float32, by GAE.
         value_target: float32, advantage plus value.
     """
@@ -31,7 +31,7 @@ class RolloutBatch(NamedTuple):
     value_target: np.ndarray
 
     def part(self, begin: int, end: int) -> RolloutBatch:
-        """Returns the steps of these positions, as views."""
+        """Returns the steps at these positions, as views."""
         chosen = slice(begin, end)
         return RolloutBatch(
             observation=_part(self.observation, chosen),
@@ -49,13 +49,13 @@ def advantages(
     """Returns the generalised advantage estimates (Schulman et al. 2016, equation 16).
 
     Args:
-        reward: of each step, of shape (steps, environments).
-        value: of the observation before it.
-        next_value: of the observation after it; 0 behind a termination, and that of the last observation of
-            an episode behind a truncation.
+        reward: reward of each step, of shape (steps, environments).
+        value: value of the observation before it.
+        next_value: value of the observation after it; 0 after a termination, and that of the last observation
+            of an episode after a truncation.
         ended: whether the episode ends with the step, in either way.
-        gamma: the discount of rewards.
-        lam: the discount of estimates of more steps.
+        gamma: discount of rewards.
+        lam: discount of estimates over more steps.
 
     Returns:
         float32, of the same shape.

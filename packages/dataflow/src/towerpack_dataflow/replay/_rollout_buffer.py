@@ -1,4 +1,4 @@
-"""`RolloutBuffer`: the steps between two updates of an agent that learns from its newest experience."""
+"""`RolloutBuffer`: the steps between two updates of an on-policy agent."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ _SWITCHES = ("terminated", "truncated", "valid")
 class RolloutBuffer:
     """Collects a number of steps of some environments, computes advantages, and returns batches of the steps.
 
-    In turn: `add` as often as there are steps, `finish`, `minibatches`, and `clear`. Advantages are those of
-    Schulman et al. 2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation". Behind
-    a termination there is no value; behind a truncation, there is that of the last observation.
+    Call in turn: `add` once per step, `finish`, `minibatches`, and `clear`. Advantages follow Schulman et al.
+    2016, "High-Dimensional Continuous Control Using Generalized Advantage Estimation". The value after a
+    termination is 0; after a truncation, it is that of the last observation.
 
     Args:
-        observation_space: of one observation: any object with `shape` and `dtype`, a pair of both, or a dict
-            of these.
-        action_space: of one action, likewise.
-        steps: of each environment.
-        environments: how many there are.
-        gamma: the discount of rewards.
-        lam: the discount of estimates of more steps, lambda in the paper.
-        seed: of the order of minibatches; by default one is drawn and logged.
+        observation_space: space of one observation: any object with `shape` and `dtype`, a pair of both, or a
+            dict of these.
+        action_space: space of one action, likewise.
+        steps: number of steps of each environment.
+        environments: number of environments.
+        gamma: discount of rewards.
+        lam: discount of estimates over more steps, lambda in the paper.
+        seed: seed of the order of minibatches; by default one is drawn and logged.
 
     Raises:
-        ArgumentError: an argument cannot work.
-        ArgumentTypeError: a space is not one of arrays.
+        ArgumentError: an argument is invalid.
+        ArgumentTypeError: a space does not consist of arrays.
 
     Example:
         >>> rollout = RolloutBuffer(((), "float32"), ((), "int64"), steps=2, environments=1, seed=1)
@@ -67,7 +67,7 @@ class RolloutBuffer:
         lam: float = 0.95,
         seed: int | None = None,
     ) -> None:
-        """Makes room for all steps."""
+        """Allocates memory for all steps."""
         self._steps = arguments.count("steps", steps)
         self._lead = (arguments.count("environments", environments),)
         for name, value in [("gamma", gamma), ("lam", lam)]:
@@ -93,17 +93,17 @@ class RolloutBuffer:
         self._count = 0
 
     def __len__(self) -> int:
-        """Returns how many steps of each environment were added."""
+        """Returns the number of steps added per environment."""
         return self._count
 
     @property
     def steps(self) -> int:
-        """How many steps of each environment there is room for."""
+        """The largest number of steps per environment."""
         return self._steps
 
     @property
     def environments(self) -> int:
-        """How many environments there are."""
+        """The number of environments."""
         return self._lead[0]
 
     @property
@@ -124,24 +124,24 @@ class RolloutBuffer:
         truncation_value: Any = None,
         valid: Any = None,
     ) -> None:
-        """Adds one step of all environments, whose axis is the first one of all arguments.
+        """Adds one step of all environments, which are the first axis of all arguments.
 
         Args:
-            observation: before the step.
-            action: of the step.
-            reward: finite.
-            terminated: whether the episode has come to its end.
-            truncated: whether it was cut.
-            value: what is estimated for `observation`.
-            log_probability: of the action.
-            truncation_value: the value of the last observation where the episode was cut; other elements do
-                not count. Not needed in gymnasium's autoreset mode `NEXT_STEP`, where the next step has it.
+            observation: observation before the step.
+            action: action of the step.
+            reward: reward of the step; finite.
+            terminated: whether the episode has terminated.
+            truncated: whether the episode was truncated.
+            value: estimated value of `observation`.
+            log_probability: log probability of the action.
+            truncation_value: value of the last observation where the episode was truncated; other elements
+                are ignored. Not needed in gymnasium's autoreset mode `NEXT_STEP`, where the next step has it.
             valid: False where the step was only a reset, as in mode `NEXT_STEP`; such a step is in no batch.
                 By default all steps are valid.
 
         Raises:
-            ArgumentError: a shape or a value cannot be, or the rollout is full.
-            ArgumentTypeError: a dtype is another one.
+            ArgumentError: a shape or a value is invalid, or the rollout is full.
+            ArgumentTypeError: a dtype differs.
         """
         if self.full:
             raise ArgumentError(
@@ -169,14 +169,14 @@ class RolloutBuffer:
         """Computes the advantages of all steps.
 
         Args:
-            next_value: what is estimated for the observations after the last step.
+            next_value: estimated values of the observations after the last step.
 
         Raises:
-            ArgumentError: steps are missing, a value cannot be, or that behind a truncation is not known.
+            ArgumentError: steps are missing, a value is invalid, or the value after a truncation is unknown.
         """
         if not self.full:
             raise ArgumentError(
-                f"finish() comes after {self._steps} steps; received {self._count}. Add the others first"
+                f"finish() needs {self._steps} steps; received {self._count}. Add the others first"
             )
         last = rewards("next_value", next_value, self._lead)
         kept = self._columns
@@ -187,7 +187,7 @@ class RolloutBuffer:
         if (unknown := cut & ~given & ~only_reset).any():
             step, environment = map(int, np.argwhere(unknown)[0])
             raise ArgumentError(
-                f"truncation_value is needed where an episode was cut; received none at step {step} of "
+                f"truncation_value is needed where an episode was truncated; received none at step {step} of "
                 f"environment {environment}, and the next step there is valid, so it is of another episode"
             )
         after = np.where(cut & given, kept["truncation_value"], after)
@@ -198,12 +198,12 @@ class RolloutBuffer:
     def minibatches(self, size: int, epochs: int = 1) -> Iterator[RolloutBatch]:
         """Yields all valid steps in a new order in each epoch.
 
-        The number of batches does not depend on how many steps are valid: they are shared out evenly among
-        as many batches as all steps would fill.
+        The number of batches does not depend on the number of valid steps: they are divided evenly among as
+        many batches as all steps would fill.
 
         Args:
-            size: the most steps of a batch.
-            epochs: how often each step comes.
+            size: largest number of steps in a batch.
+            epochs: number of times each step is yielded.
 
         Raises:
             ArgumentError: the rollout is smaller than a batch.
@@ -219,11 +219,11 @@ class RolloutBuffer:
         return self._batches(size, arguments.count("epochs", epochs), self._advantage.reshape(-1))
 
     def clear(self) -> None:
-        """Forgets all steps, for the next rollout."""
+        """Drops all steps before the next rollout."""
         self._count, self._advantage = 0, None
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all but the steps, ready for JSON."""
+        """Returns everything except the steps, ready for JSON."""
         return {
             "version": 1,
             "rollout": self._facts(),
@@ -233,10 +233,10 @@ class RolloutBuffer:
         }
 
     def link_into(self, directory: str | os.PathLike[str]) -> None:
-        """Writes the steps so far into a directory, which is made if it is not there.
+        """Writes the steps so far to a directory; creates it if missing.
 
         Raises:
-            ArgumentError: the directory has files of a memory.
+            ArgumentError: the directory contains files of a memory.
             OSError: the directory cannot be written to.
         """
         place = Path(directory)
@@ -250,14 +250,15 @@ class RolloutBuffer:
     def load_state_dict(
         self, state: Mapping[str, Any], directory: str | os.PathLike[str] | None = None
     ) -> None:
-        """Goes on as the rollout did whose state this is; a state that is refused changes nothing.
+        """Restores the rollout of a state; a rejected state changes nothing.
 
         Args:
-            state: what `state_dict()` returned.
-            directory: which `link_into()` has filled; None only for the state of a rollout without steps.
+            state: a result of `state_dict()`.
+            directory: the directory filled by `link_into()`; None only for the state of a rollout without
+                steps.
 
         Raises:
-            StateError: the state is of another rollout, or of another moment than the directory.
+            StateError: the state belongs to another rollout, or to another time than the directory.
             SegmentError: a file is missing or damaged; the error names it.
         """
         if (
@@ -266,24 +267,24 @@ class RolloutBuffer:
             or state.get("rollout") != self._facts()
         ):
             raise StateError(
-                f"the state is not of such a rollout, {self._facts()}; received {str(state)[:300]}"
+                f"the state does not belong to such a rollout, {self._facts()}; received {str(state)[:300]}"
             )
         arrays: dict[str, np.ndarray] = {}
         if directory is not None:
             contents = read_contents(Path(directory))
             if contents.get("count") != state["count"]:
                 raise StateError(
-                    f"the state is of {state['count']} steps, and {directory} has "
-                    f"{contents.get('count')}; take "
-                    "both at one moment"
+                    f"the state has {state['count']} steps, but {directory} has "
+                    f"{contents.get('count')}; save "
+                    "both at the same time"
                 )
             if contents.get("of", self._facts()) != self._facts():
                 raise StateError(
-                    f"{directory} is of another rollout, {contents['of']}, and this one is {self._facts()}"
+                    f"{directory} belongs to another rollout, {contents['of']}; this one is {self._facts()}"
                 )
             arrays = read_arrays(contents["arrays"], Path(directory))
         elif state["count"]:
-            raise StateError(f"the {state['count']} steps of this state lie in files; received no directory")
+            raise StateError(f"the {state['count']} steps of this state are in files; received no directory")
         self._random.bit_generator.state = state["random"]
         self._count, self._advantage = state["count"], arrays.pop("advantage", None)
         for name, array in arrays.items():
@@ -294,7 +295,7 @@ class RolloutBuffer:
         sizes = map(len, np.array_split(valid, -(-len(advantage) // size)))
         ends = list(accumulate(sizes, initial=0))
         for _ in range(epochs):
-            # Putting a whole epoch in order takes less time than gathering each batch.
+            # Reordering a whole epoch is faster than gathering each batch.
             epoch = self._batch(self._random.permutation(valid), advantage)
             yield from (epoch.part(begin, end) for begin, end in pairwise(ends))
 
@@ -318,7 +319,7 @@ class RolloutBuffer:
         return column.reshape(-1, *column.shape[2:])
 
     def _truncation_values(self, given: Any, row: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Returns the values where episodes were cut, and NaN elsewhere."""
+        """Returns the values where episodes were truncated, and NaN elsewhere."""
         values = np.full(self._lead, np.nan, np.float32)
         if given is not None:
             cut = row["truncated"]

@@ -1,4 +1,4 @@
-"""How transitions are drawn from a memory: all alike, or by their priorities."""
+"""Sampling of transitions from a memory: uniformly, or by priority."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ._sum_tree import SumTree
 __all__ = ["PrioritizedSampling", "Sampling", "UniformSampling"]
 
 _log = logging.getLogger("towerpack_dataflow")
-_SPARE = 16  # of so many, draw one more
-_DENSE = 4  # draw again what is not usable, as long as one row in so many is
+_SPARE = 16  # draw one more for each group of this size
+_DENSE = 4  # redraw unusable rows while at least one row in this many is usable
 
 
 class Sampling(ABC):
     """Draws the transitions of a batch, for one memory; abstract.
 
     Args:
-        seed: of the random numbers; by default one is drawn and logged.
+        seed: seed of the random numbers; by default one is drawn and logged.
     """
 
     bytes_per_row = 0
 
     def __init__(self, seed: int | None = None) -> None:
-        """Makes the generator."""
+        """Creates the generator."""
         if seed is None:
             seed = draw_seed()
             _log.info("%s: drew seed %d", type(self).__name__, seed)
@@ -40,51 +40,51 @@ class Sampling(ABC):
         self._taken = False
 
     def prepare(self, slots: int) -> None:
-        """Is told how many slots the memory has, before all other calls.
+        """Sets the number of slots; call it before all other methods.
 
         Raises:
-            ArgumentError: another memory has the object.
+            ArgumentError: another memory uses the object.
         """
         if self._taken:
             raise ArgumentError(
-                f"sampling belongs to one memory; received a {type(self).__name__} that another memory has. "
-                "Make one for each"
+                f"sampling belongs to one memory; received a {type(self).__name__} of another memory. "
+                "Create one for each"
             )
         self._taken = True
 
     def changed(self, added: np.ndarray, removed: np.ndarray) -> None:
-        """Is told which slots have a new transition, and which have none any more."""
+        """Updates the sampling after transitions were added to or removed from slots."""
 
     @abstractmethod
     def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
-        """Returns the slots of a batch, each of them usable."""
+        """Returns the slots of a batch; all are usable."""
 
     def weights(self, slots: np.ndarray, count: int) -> np.ndarray | float:
-        """Returns what the losses of drawn slots are multiplied by."""
+        """Returns the factors for the losses of drawn slots."""
         return 1.0
 
     def update(self, slots: np.ndarray, priorities: np.ndarray) -> None:
         """Sets the priorities of some transitions."""
 
     def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
-        """Returns what must be saved of some slots."""
+        """Returns the data of some slots to save."""
         return {}
 
     def restore(self, slots: np.ndarray, arrays: Mapping[str, np.ndarray]) -> None:
-        """Sets what `arrays` has returned."""
+        """Restores a result of `arrays`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything else that must be saved, ready for JSON."""
+        """Returns all other data to save, ready for JSON."""
         return {"kind": type(self).__name__, "random": self._random.bit_generator.state}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` has returned.
+        """Restores a result of `state_dict`.
 
         Raises:
-            StateError: the state is of another kind of sampling.
+            StateError: the state belongs to another kind of sampling.
         """
         if state.get("kind") != type(self).__name__:
-            raise StateError(f"the state is of {state.get('kind')}, and this is {type(self).__name__}")
+            raise StateError(f"the state belongs to {state.get('kind')}; this is {type(self).__name__}")
         self._random.bit_generator.state = state["random"]
 
 
@@ -93,8 +93,8 @@ class UniformSampling(Sampling):
     """Draws each transition with the same probability, with replacement."""
 
     def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
-        """Returns the slots of a batch, each of them usable."""
-        # A few more at once: the starts of episodes are not usable, and a second call takes as long.
+        """Returns the slots of a batch; all are usable."""
+        # Draw a few more at once: the starts of episodes are not usable, and a second call costs the same.
         slots = self._usable(links, size + size // _SPARE + _SPARE)
         while len(slots) < size:
             if links.count * _DENSE < links.head - links.tail:
@@ -104,7 +104,7 @@ class UniformSampling(Sampling):
         return slots[:size]
 
     def _usable(self, links: EpisodeLinks, count: int) -> np.ndarray:
-        """Draws slots, and returns those that are usable."""
+        """Draws slots and returns the usable ones."""
         slots = self._random.integers(links.tail, links.head, size=count) % len(links.usable)
         return np.asarray(slots[links.usable[slots]])
 
@@ -114,18 +114,18 @@ class PrioritizedSampling(Sampling):
     """Draws transitions in proportion to their priorities (Schaul et al. 2016, "Prioritized Experience "
     "Replay").
 
-    The range of all priorities is cut into as many equal pieces as the batch has transitions, and one is
-    drawn from each. The weights make up for the probabilities, and are divided by the largest one of the
-    batch. A new transition has the largest priority that there ever was.
+    The range of all priorities is divided into equal parts, one per transition of the batch, and one
+    transition is drawn from each. The weights compensate for the probabilities, and are divided by the
+    largest one of the batch. A new transition has the largest priority so far.
 
     Args:
-        alpha: the power of priorities, 0 for uniform sampling.
-        beta: the power of the weights, 1 for no bias.
+        alpha: exponent of the priorities, 0 for uniform sampling.
+        beta: exponent of the weights, 1 for no bias.
         epsilon: added to each priority, so that none is 0.
-        seed: of the random numbers; by default one is drawn and logged.
+        seed: seed of the random numbers; by default one is drawn and logged.
 
     Attributes:
-        beta: may be changed while training; the paper takes it from 0.4 to 1.
+        beta: may be changed while training; the paper increases it from 0.4 to 1.
     """
 
     bytes_per_row = 9  # 8 and a sixteenth of that, a sixteenth of which, …
@@ -133,7 +133,7 @@ class PrioritizedSampling(Sampling):
     def __init__(
         self, alpha: float = 0.6, beta: float = 0.4, epsilon: float = 1e-6, seed: int | None = None
     ) -> None:
-        """Takes the powers."""
+        """Stores the exponents."""
         super().__init__(seed)
         for name, value in [("alpha", alpha), ("beta", beta), ("epsilon", epsilon)]:
             if not 0 <= value < np.inf:
@@ -142,19 +142,19 @@ class PrioritizedSampling(Sampling):
         self._largest = 1.0
 
     def prepare(self, slots: int) -> None:
-        """Makes the tree."""
+        """Creates the tree."""
         super().prepare(slots)
         self._tree = SumTree(slots)
         self._most = np.finfo(np.float64).max / (2 * slots)
 
     def changed(self, added: np.ndarray, removed: np.ndarray) -> None:
-        """Gives new transitions the largest priority, and forgotten ones none."""
+        """Sets new transitions to the largest priority, and dropped ones to 0."""
         weights = np.zeros(len(added) + len(removed))
         weights[: len(added)] = self._largest
         self._tree.set(np.concatenate([added, removed]), weights)
 
     def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
-        """Returns the slots of a batch, each of them usable."""
+        """Returns the slots of a batch; all are usable."""
         total = self._tree.total
         points = (np.arange(size) + self._random.random(size)) * (total / size)
         return self._tree.find(np.minimum(points, np.nextafter(total, 0.0)))
@@ -175,7 +175,7 @@ class PrioritizedSampling(Sampling):
                     f"finite; received {priorities.max():g}"
                 )
             self._largest = max(self._largest, float(weights.max()))
-            # 0 would be a transition that never comes again, where epsilon is 0 or vanishes beside the sum.
+            # A 0 would be a transition that is never drawn again, if epsilon is 0 or vanishes in the sum.
             self._tree.set(slots, np.maximum(weights, np.finfo(np.float64).tiny))
 
     def arrays(self, slots: np.ndarray) -> dict[str, np.ndarray]:
@@ -188,21 +188,21 @@ class PrioritizedSampling(Sampling):
         self._tree.set(slots, arrays.get("priorities", 0.0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the largest priority, the powers, and the state of the random numbers."""
+        """Returns the largest priority, the exponents, and the state of the random numbers."""
         powers = {"alpha": self._alpha, "beta": self.beta, "epsilon": self._epsilon}
         return {**super().state_dict(), "largest": self._largest, **powers}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores what `state_dict` has returned.
+        """Restores a result of `state_dict`.
 
         Raises:
-            StateError: the state is of another kind of sampling, or of other powers.
+            StateError: the state belongs to another kind of sampling, or to other exponents.
         """
         for name, mine in {"alpha": self._alpha, "epsilon": self._epsilon}.items():
             if state.get(name, mine) != mine:
                 raise StateError(
-                    f"the state is of priorities with {name}={state[name]}, and these have {name}={mine}; "
-                    f"make PrioritizedSampling({name}={state[name]})",
+                    f"the state has priorities with {name}={state[name]}, but these have {name}={mine}; "
+                    f"use PrioritizedSampling({name}={state[name]})",
                     {name: (state[name], mine)},
                 )
         super().load_state_dict(state)

@@ -31,23 +31,23 @@ _KEYS = {"version", "of", "count", "rows", "segments", "arrays", "crc32"}
 
 
 def check_target(directory: Path) -> None:
-    """Makes the directory that a memory is saved into, and checks that it has no files of another one.
+    """Creates the directory for a saved memory and checks that it has no files of another one.
 
     Raises:
-        ArgumentError: it has.
-        OSError: it cannot be made.
+        ArgumentError: the directory has files of another memory.
+        OSError: the directory cannot be created.
     """
     directory.mkdir(parents=True, exist_ok=True)
     for name in (CONTENTS, LOCK):
         if (directory / name).exists():
             raise ArgumentError(
-                f"directory is one without files of a memory; received {str(directory)!r}, which has "
+                f"directory must not have files of a memory; received {str(directory)!r}, which has "
                 f"{name!r}. Save each state into a new directory, and not into that of the memory"
             )
 
 
 def save_segments(segments: Segments, rows: tuple[int, int], length: int, directory: Path) -> dict[str, Any]:
-    """Puts the segments with these rows into a directory; returns what `restore_segments` has to know.
+    """Writes the segments with these rows to a directory; returns the data for `restore_segments`.
 
     Raises:
         OSError: the directory cannot be written to.
@@ -68,7 +68,7 @@ def save_segments(segments: Segments, rows: tuple[int, int], length: int, direct
 
 
 def restore_segments(segments: Segments, saved: Mapping[str, Any], length: int, directory: Path) -> None:
-    """Shows saved segments, which `check_segments` has found to be whole, as `segments` has shown them.
+    """Maps saved segments, already verified by `check_segments`, into `segments`.
 
     Raises:
         OSError: a file cannot be linked, copied or mapped.
@@ -92,7 +92,7 @@ def restore_segments(segments: Segments, saved: Mapping[str, Any], length: int, 
 
 
 def write_arrays(arrays: Mapping[str, np.ndarray], directory: Path) -> dict[str, Any]:
-    """Writes arrays to files of their own; returns what `read_arrays` has to know."""
+    """Writes arrays to separate files; returns the data for `read_arrays`."""
     saved = {}
     for name, array in arrays.items():
         array = np.ascontiguousarray(array)
@@ -103,16 +103,16 @@ def write_arrays(arrays: Mapping[str, np.ndarray], directory: Path) -> dict[str,
 
 
 def read_arrays(saved: Mapping[str, Any], directory: Path) -> dict[str, np.ndarray]:
-    """Returns what `write_arrays` has written.
+    """Returns the arrays written by `write_arrays`.
 
     Raises:
-        SegmentError: a file is missing, or is not as it was written.
+        SegmentError: a file is missing or damaged.
     """
     arrays = {}
     for name, entry in saved.items():
         data = _read(directory / name)
         if zlib.crc32(data) != entry["crc32"]:
-            raise _damaged(directory / name, "its checksum is another one")
+            raise _damaged(directory / name, "its checksum differs")
         arrays[name.removesuffix(".bin")] = np.frombuffer(data, entry["dtype"]).reshape(entry["shape"]).copy()
     return arrays
 
@@ -129,21 +129,21 @@ def write_contents(contents: Mapping[str, Any], directory: Path) -> None:
 
 
 def read_contents(directory: Path) -> dict[str, Any]:
-    """Returns what `write_contents` has written.
+    """Returns the table written by `write_contents`.
 
     Raises:
-        SegmentError: the file is missing, or is not as it was written.
+        SegmentError: the file is missing or damaged.
     """
     path = directory / CONTENTS
     try:
         contents = dict(json.loads(_read(path)))
     except (TypeError, ValueError) as error:
-        raise _damaged(path, "it is no JSON") from error
+        raise _damaged(path, "it is not JSON") from error
     if not contents.keys() <= _KEYS:
         raise _damaged(path, f"it has the keys {sorted(contents)}")
     kept = contents.pop("crc32", None)
     if kept is not None and kept != _checksum_of(contents):  # earlier releases wrote none
-        raise _damaged(path, "its checksum is another one")
+        raise _damaged(path, "its checksum differs")
     return contents
 
 
@@ -152,10 +152,10 @@ def _checksum_of(contents: Mapping[str, Any]) -> int:
 
 
 def check_segments(saved: Mapping[str, Any], segments: Segments, directory: Path) -> None:
-    """Checks that segments are all there, and as they were written.
+    """Checks that all segments are present and undamaged.
 
     Raises:
-        SegmentError: one is not; it is named.
+        SegmentError: a segment is missing or damaged; the message names it.
     """
     for name, entry in saved.items():
         path = directory / name
@@ -165,23 +165,23 @@ def check_segments(saved: Mapping[str, Any], segments: Segments, directory: Path
         except OSError as error:
             raise _damaged(path, f"it cannot be read ({error.strerror})") from error
         if found is None or size != segments.file_size:
-            raise _damaged(path, f"it has {size} bytes, and {segments.file_size} were written")
+            raise _damaged(path, f"it has {size} bytes, but {segments.file_size} were written")
         if checksum(segments.parts_in(found, entry["rows"])) != entry["crc32"]:
-            raise _damaged(path, "its checksum is another one")
+            raise _damaged(path, "its checksum differs")
 
 
 def disk_usage(*directories: str | os.PathLike[str]) -> int:
-    """Returns the bytes that directories hold on the disk together, each file once.
+    """Returns the disk usage of directories together in bytes, with each file counted once.
 
-    Checkpoints share the sealed segments of a memory by hard links, so the sum of their sizes says far more
-    than the disk holds. What all kept checkpoints hold is what is freed when all of them are removed, as long
-    as no memory has the files open.
+    Checkpoints share the sealed segments of a memory by hard links, so the sum of their sizes is far larger
+    than their disk usage. The usage of all kept checkpoints is the space freed by removing all of them, as
+    long as no memory has the files open.
 
     Args:
         directories: such as the checkpoints of a run; symbolic links in them are not followed.
 
     Raises:
-        OSError: a directory is not there, or cannot be read.
+        OSError: a directory does not exist, or cannot be read.
 
     Example:
         >>> import tempfile
@@ -202,12 +202,12 @@ def _files_below(directory: Path) -> Iterator[os.stat_result]:
         if entry.is_dir(follow_symlinks=False):
             yield from _files_below(Path(entry.path))
         elif entry.is_file(follow_symlinks=False):
-            # os.stat, as an entry's own stat() may have been read before the file grew.
+            # os.stat, because an entry's own stat() may have been read before the file grew.
             yield os.stat(entry.path, follow_symlinks=False)
 
 
 def _copy(parts: list[np.ndarray], segments: Segments, path: Path) -> None:
-    """Writes the rows of a segment where they are in its own file."""
+    """Writes the rows of a segment at the same positions as in its own file."""
     with open(path, "xb") as file:
         file.truncate(segments.file_size)
         for part, offset in zip(parts, segments.offsets):
@@ -233,6 +233,6 @@ def _read(path: Path) -> bytes:
 
 def _damaged(path: Path, why: str) -> SegmentError:
     return SegmentError(
-        f"{path} is not the file that a memory has saved there: {why}. Take an earlier checkpoint, or begin "
+        f"{path} is not a file saved there by a memory: {why}. Use an earlier checkpoint, or start "
         "with an empty memory"
     )

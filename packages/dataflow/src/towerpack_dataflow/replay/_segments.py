@@ -1,4 +1,4 @@
-"""`Segments`: rows of a memory in files of equal length, sealed when they are full."""
+"""`Segments`: rows of a memory in files of equal length, sealed when full."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from ._mapped_ring import MappedRing
 __all__ = ["CONTENTS", "LOCK", "Segment", "Segments", "checksum", "least_rows", "segment_name"]
 
 CONTENTS = "memory.json"
-"""The file that is in the directory of a saved memory."""
+"""The file that identifies the directory of a saved memory."""
 LOCK = ".lock"
-"""The file that is in the directory of a memory at work."""
+"""The file that identifies the directory of an active memory."""
 _SEGMENT = re.compile(r"segment-[0-9]{8,}\.bin")
 
 _log = logging.getLogger("towerpack_dataflow")
 
-# The errors of other file systems, of those without hard links, and of files with too many.
+# The errors for another file system, a file system without hard links, and a file with too many.
 _CANNOT_LINK = (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EMLINK, errno.ENOSYS)
 
 
@@ -43,30 +43,30 @@ def segment_name(number: int) -> str:
 
 
 def least_rows(specs: Mapping[str, ArraySpec]) -> int:
-    """Returns the number of rows of which all columns fill whole pages."""
+    """Returns the smallest number of rows with whole pages in all columns."""
     return lcm(*(mmap.PAGESIZE // gcd(mmap.PAGESIZE, spec.nbytes) for spec in specs.values()))
 
 
 @final
 class Segment:
-    """One file, with the columns of its rows one after another.
+    """One file, with the columns of its rows in succession.
 
     Attributes:
-        descriptor: of the file; None in anonymous memory.
-        path: where it is; None likewise.
+        descriptor: descriptor of the file; None in anonymous memory.
+        path: path of the file; None likewise.
         checksum: CRC-32 of all its columns; None before it is sealed.
-        failure: why it could not be sealed.
+        failure: the error that prevented sealing.
         sealing: the thread that seals it.
     """
 
     def __init__(self, descriptor: int | None, path: Path | None, checksum: int | None = None) -> None:
-        """Takes a file."""
+        """Stores the file."""
         self.descriptor, self.path, self.checksum = descriptor, path, checksum
         self.failure: OSError | None = None
         self.sealing: threading.Thread | None = None
 
     def sealed(self) -> bool:
-        """Waits until the segment is sealed, if that is under way; tells whether it is.
+        """Waits for a sealing in progress; tells whether the segment is sealed.
 
         Raises:
             OSError: the segment could not be flushed to the disk.
@@ -80,27 +80,27 @@ class Segment:
 
 @final
 class Segments:
-    """Writes rows to the newest segment, and shows the rows of all segments as one array for each column.
+    """Writes rows to the newest segment, and maps the rows of all segments as one array per column.
 
     A full segment never changes again: in the background it is flushed to the disk, checksummed, and made
-    read-only. The segment that a new one takes the place of is removed.
+    read-only. The segment replaced by a new one is removed.
 
     Args:
         specs: the columns of a row.
-        parts: how many segments are kept.
-        rows: of each segment, a multiple of `least_rows(specs)`.
-        directory: for the files, which end with this object; None for anonymous memory.
+        parts: number of segments to keep.
+        rows: rows of each segment, a multiple of `least_rows(specs)`.
+        directory: directory of the files, which are removed with this object; None for anonymous memory.
 
     Attributes:
-        columns: arrays of `parts * rows` rows by name. Only rows that were written may be touched.
-        files: the segments that are kept, by number.
+        columns: arrays of `parts * rows` rows by name. Only written rows may be accessed.
+        files: the segments kept, by number.
 
     Raises:
-        ArgumentError: `directory` has files of a memory that is in use, of a saved one, or of none.
+        ArgumentError: `directory` has files of an active memory, of a saved one, or of another program.
     """
 
     def __init__(self, specs: Mapping[str, ArraySpec], parts: int, rows: int, directory: Path | None) -> None:
-        """Makes room for all segments, and none of them."""
+        """Reserves room for all segments; creates none."""
         self._specs, self._parts, self._rows, self._directory = dict(specs), parts, rows, directory
         self._rings = {name: MappedRing(parts, rows * spec.nbytes) for name, spec in specs.items()}
         self.columns = {name: self._rings[name].rows(*spec) for name, spec in specs.items()}
@@ -110,18 +110,18 @@ class Segments:
         self._finalizer = weakref.finalize(self, _remove_all, self.files, lock, os.getpid())
 
     def close(self) -> None:
-        """Removes all files; the rows must not be touched any more."""
+        """Removes all files; the rows must no longer be accessed."""
         self._finalizer()
 
     def clear(self) -> None:
-        """Removes all files, to begin anew."""
+        """Removes all files, to start over."""
         for segment in self.files.values():
             segment.sealed()
             _remove(segment)
         self.files.clear()
 
     def write(self, row: int, values: Mapping[str, np.ndarray]) -> None:
-        """Writes rows from the number `row` on, which is that behind the last one; as many as a segment has.
+        """Writes rows starting at number `row`, directly after the last one; at most the rows of a segment.
 
         Raises:
             OSError: there is no room for another segment, or an earlier one could not be sealed; nothing was
@@ -141,7 +141,7 @@ class Segments:
                 self.seal(number)
 
     def open(self, number: int) -> None:
-        """Makes a segment, in the place of the oldest one."""
+        """Creates a segment in place of the oldest one."""
         oldest = [old for old in self.files if old <= number - self._parts]
         for old in oldest:
             self.files[old].sealed()
@@ -151,7 +151,7 @@ class Segments:
         self.show(number, Segment(descriptor, path))
 
     def show(self, number: int, segment: Segment) -> None:
-        """Takes a segment in, sealed or not."""
+        """Maps a segment, sealed or not."""
         self.files[number] = segment
         for ring, offset in zip(self._rings.values(), self.offsets):
             if segment.descriptor is None:
@@ -160,18 +160,18 @@ class Segments:
             ring.show(number % self._parts, segment.descriptor, offset, segment.checksum is None)
 
     def parts_of(self, number: int, rows: int) -> list[np.ndarray]:
-        """Returns the first rows of a segment as bytes, an array for each column."""
+        """Returns the first rows of a segment as bytes, one array per column."""
         begin = number % self._parts * self._rows
         return [column[begin : begin + rows].reshape(-1).view(np.uint8) for column in self.columns.values()]
 
     def parts_in(self, file: np.ndarray, rows: int) -> list[np.ndarray]:
-        """Returns the first rows of a saved file as bytes, an array for each column."""
+        """Returns the first rows of a saved file as bytes, one array per column."""
         sizes = (rows * spec.nbytes for spec in self._specs.values())
         return [file[offset : offset + size] for offset, size in zip(self.offsets, sizes)]
 
     @property
     def offsets(self) -> list[int]:
-        """Where in a file each column begins."""
+        """The offset of each column in a file."""
         sizes = [self._rows * spec.nbytes for spec in self._specs.values()]
         return [0, *itertools.accumulate(sizes[:-1])]
 
@@ -181,14 +181,14 @@ class Segments:
         return self._rows * sum(spec.nbytes for spec in self._specs.values())
 
     def path_of(self, number: int) -> Path | None:
-        """Returns where a segment's file is, None in anonymous memory."""
+        """Returns the path of a segment's file; None in anonymous memory."""
         return None if self._directory is None else self._directory / segment_name(number)
 
     def linked(self, source: Path, target: Path) -> bool:
-        """Gives a sealed file a second name; returns False, and says so once, where that cannot be done.
+        """Links a sealed file to a second name; returns False, and logs it once, if that is impossible.
 
         Raises:
-            OSError: the system refuses for another reason than the kind of file system.
+            OSError: the link fails for another reason than the kind of file system.
         """
         try:
             os.link(source, target)
@@ -197,7 +197,7 @@ class Segments:
                 raise
             if not self._copies:
                 _log.warning(
-                    "%s cannot be linked to %s (%s), so segments are copied, which takes time and room. "
+                    "%s cannot be linked to %s (%s), so segments are copied, which takes time and space. "
                     "Put the directory of the memory on the file system of the checkpoints.",
                     source,
                     target.parent,
@@ -213,7 +213,7 @@ class Segments:
             return None, None
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            # Or a write through the mapping would end the process by SIGBUS on a full disk.
+            # Otherwise a write through the mapping would kill the process with SIGBUS on a full disk.
             os.posix_fallocate(descriptor, 0, self.file_size)
         except OSError:
             os.close(descriptor)
@@ -222,7 +222,7 @@ class Segments:
         return descriptor, path
 
     def seal(self, number: int) -> None:
-        """Begins to seal a full segment, in the background."""
+        """Starts to seal a full segment in the background."""
         segment = self.files[number]
         # The thread holds this object, which must not end, and close the file, before the thread does.
         segment.sealing = threading.Thread(
@@ -243,7 +243,7 @@ class Segments:
 
 
 def checksum(parts: list[np.ndarray]) -> int:
-    """Returns the CRC-32 of some bytes, one array after another."""
+    """Returns the CRC-32 of the bytes of successive arrays."""
     value = 0
     for part in parts:
         value = zlib.crc32(part.data, value)
@@ -251,7 +251,7 @@ def checksum(parts: list[np.ndarray]) -> int:
 
 
 def _claim(directory: Path) -> int:
-    """Locks a directory for one memory, and removes the segments that a killed process has left there."""
+    """Locks a directory for one memory, and removes leftover segments of a killed process."""
     directory.mkdir(parents=True, exist_ok=True)
     _check_is_free(directory)
     lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
@@ -260,8 +260,8 @@ def _claim(directory: Path) -> int:
     except BlockingIOError as error:
         os.close(lock)
         raise ArgumentError(
-            f"directory is for the files of one memory; received {str(directory)!r}, which another memory is "
-            "using. Give each memory a directory of its own, or close() the other one"
+            f"directory is for the files of one memory; received {str(directory)!r}, which another memory "
+            "is using. Use a separate directory for each memory, or close() the other one"
         ) from error
     for name in _segment_names(directory):
         (directory / name).unlink()
@@ -269,11 +269,11 @@ def _claim(directory: Path) -> int:
 
 
 def _check_is_free(directory: Path) -> None:
-    """Checks that no file would be lost: of a saved memory, or one that no memory has made."""
+    """Checks that the directory has no files of a saved memory or of another program."""
     if (directory / CONTENTS).exists():
         raise ArgumentError(
-            f"directory is for the files of a memory at work; received {str(directory)!r}, where a saved one "
-            f"lies ({CONTENTS}). Give another directory, and this one to load_state_dict()"
+            f"directory is for the files of an active memory; received {str(directory)!r}, which contains a "
+            f"saved one ({CONTENTS}). Use another directory, and pass this one to load_state_dict()"
         )
     own = (directory / LOCK).exists()
     for name in _segment_names(directory):
@@ -281,7 +281,7 @@ def _check_is_free(directory: Path) -> None:
         if not own or path.is_symlink() or not path.is_file():
             raise ArgumentError(
                 f"directory is for the files of one memory; received {str(directory)!r}, which has {name!r}, "
-                "and no memory has left it there. Give another directory, or move that file"
+                "a file not made by a memory. Use another directory, or move that file"
             )
 
 
@@ -297,10 +297,10 @@ def _remove(segment: Segment) -> None:
 
 
 def _remove_all(files: dict[int, Segment], lock: int | None, owner: int) -> None:
-    if os.getpid() != owner:  # a forked process has a copy of the object, and no right to the files
+    if os.getpid() != owner:  # a forked process has a copy of the object, but does not own the files
         return
     for segment in files.values():
-        # The last reference may have been that of a thread that has just sealed a segment.
+        # A thread that has just sealed a segment may have held the last reference.
         if segment.sealing not in (None, threading.current_thread()):
             segment.sealing.join()
         _remove(segment)

@@ -1,4 +1,4 @@
-"""One step of some environments, checked, as the rows that a memory stores of it."""
+"""Checks one step of some environments and converts it to rows of a memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_ENVIRONMENTS = 2**24
 
 
 class Step(NamedTuple):
-    """A step of each of some environments; arrays have them as their first axis.
+    """One step of some environments, which are the first axis of all arrays.
 
     Attributes:
         columns: frames after the step, actions and rewards, by the names of the memory's columns.
@@ -39,7 +39,7 @@ class Step(NamedTuple):
         return self.flags > 0
 
     def parts(self, size: int) -> Iterator[Step]:
-        """Yields the step of so many environments at a time."""
+        """Yields the step in parts of `size` environments."""
         if len(self.environments) <= size:
             yield self
             return
@@ -70,7 +70,7 @@ class StepRows:
     """Checks steps against the spaces of a memory."""
 
     def __init__(self, observation: Mapping[str, ArraySpec], action: Mapping[str, ArraySpec]) -> None:
-        """Takes the specs."""
+        """Stores the specs."""
         self._observation, self._action = observation, action
 
     def checked(
@@ -86,8 +86,8 @@ class StepRows:
         """Returns the arguments of `add` as arrays of the memory's shapes and dtypes.
 
         Raises:
-            ArgumentError: a shape or a value cannot be.
-            ArgumentTypeError: a dtype is another one.
+            ArgumentError: a shape or a value is invalid.
+            ArgumentTypeError: a dtype differs.
         """
         lead = np.shape(reward)
         if len(lead) > 1:
@@ -107,10 +107,10 @@ class StepRows:
         return Step(columns, before, np.atleast_1d(flags), _environments(environments, lead))
 
     def starts(self, step: Step, links: EpisodeLinks, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Tells for which environments an episode begins.
+        """Returns which environments start an episode.
 
         Raises:
-            ArgumentError: of another environment, the frame is not that after the step before.
+            ArgumentError: in another environment, the frame does not follow from the previous step.
         """
         rows = links.last_rows(step.environments)
         starts = rows < 0
@@ -146,21 +146,21 @@ def _environments(value: Any, lead: tuple[int, ...]) -> np.ndarray:
             f"{value!r}"
         )
     if len(np.unique(numbers)) != len(numbers):
-        raise ArgumentError(f"environments are different numbers; received {value!r}")
+        raise ArgumentError(f"environments are distinct numbers; received {value!r}")
     return numbers
 
 
 def _bytes(frames: np.ndarray) -> np.ndarray:
-    """Returns a row of bytes for each frame: a NaN is equal to itself, unlike the number."""
+    """Returns a row of bytes for each frame, in which a NaN equals itself."""
     return np.ascontiguousarray(frames.reshape(len(frames), prod(frames.shape[1:]))).view(np.uint8)
 
 
 def _other_moment(given: np.ndarray, kept: np.ndarray, environments: np.ndarray) -> ArgumentError:
     wrong = environments[(given != kept).any(axis=1)]
     return ArgumentError(
-        "observation is the next_observation of the transition before; received another one from "
+        "observation is the next_observation of the previous transition; received another one from "
         "environments "
-        f"{wrong[:5].tolist()}. An episode that is over is added with terminated or truncated, the step that "
-        "only resets (autoreset mode NEXT_STEP) is left out, and break_episodes() comes before a new "
-        "beginning"
+        f"{wrong[:5].tolist()}. Pass terminated or truncated at the end of an episode, leave out a step that "
+        "only resets (autoreset mode NEXT_STEP), and call break_episodes() before a new "
+        "start"
     )

@@ -1,4 +1,4 @@
-"""`SumTree`: numbers from which one is drawn in proportion to its size."""
+"""`SumTree`: draws indices in proportion to their weights."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 __all__ = ["SumTree"]
 
-_ARITY = 16  # few levels, each of which is a handful of calls of NumPy; two of 64 bytes are cache lines
+_ARITY = 16  # few levels, each with a handful of NumPy calls; a node is two cache lines of 64 bytes
 
 
 @final
 class SumTree:
-    """Weights, and sums of them by sixteens, up to the sum of all.
+    """Weights with a tree of sums over groups of sixteen.
 
-    Each sum is computed anew from what is below it, and not by differences, so that rounding errors do not
-    add up: the tree is a function of its weights (Schaul et al. 2016, appendix B.2.1, with wider nodes).
+    Each sum is computed from the level below, not by differences, so that rounding errors do not accumulate:
+    the tree is a function of its weights (Schaul et al. 2016, appendix B.2.1, with wider nodes).
 
     Args:
-        size: how many weights there are; all of them are 0 at first.
+        size: number of weights, initially 0.
 
     Example:
         >>> tree = SumTree(4)
@@ -49,7 +49,7 @@ class SumTree:
             level[:] = 0
 
     def set(self, indices: np.ndarray, weights: np.ndarray | float) -> None:
-        """Sets the weights of some indices; of an index that comes twice, the last one counts."""
+        """Sets the weights of some indices; for a repeated index, the last one counts."""
         self._levels[0].reshape(-1)[indices] = weights
         for below, above in zip(self._levels, self._levels[1:]):
             indices = indices // _ARITY
@@ -57,13 +57,13 @@ class SumTree:
             above.reshape(-1)[indices] = np.add.accumulate(below[indices], axis=1)[:, -1]
 
     def find(self, points: np.ndarray) -> np.ndarray:
-        """Returns the indices at which the running sum of weights goes beyond some points.
+        """Returns the indices at which the running sum of weights exceeds some points.
 
         Args:
             points: float64, at least 0 and below `total`.
 
         Returns:
-            int64; an index with a weight of 0 is not among them.
+            int64; never an index with weight 0.
         """
         nodes = np.zeros(len(points), np.int64)
         every = np.arange(len(points))
@@ -72,6 +72,6 @@ class SumTree:
             child = (sums <= points[:, None]).sum(axis=1)
             before = np.where(child > 0, sums[every, child - 1], 0.0)
             nodes = nodes * _ARITY + child
-            # Rounding must not lead beyond the child that was found.
+            # Rounding must not lead beyond the selected child.
             points = np.minimum(points - before, np.nextafter(level.reshape(-1)[nodes], 0.0))
         return nodes

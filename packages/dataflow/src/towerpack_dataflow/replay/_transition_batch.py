@@ -1,4 +1,4 @@
-"""`TransitionBatch`: what a replay memory returns, and the arrays that it is written into."""
+"""`TransitionBatch`: a batch from a replay memory, and the allocation of its arrays."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class TransitionBatch(NamedTuple):
     """Transitions of n steps, ready for an update; the first axis of all arrays is the batch.
 
     The target of a value is `reward + discount * value(next_observation)`, in all cases: `discount` is gamma
-    to the power of the steps that were made, or 0 behind a termination. A truncation is no termination, so
-    the value of its last observation counts.
+    to the power of the number of steps, or 0 after a termination. A truncation is not a termination, so the
+    value of its last observation counts.
 
     Attributes:
-        observation: before the first step; an array, or a dict of arrays. Frames that are stacked have an
-            axis of their own behind the batch, oldest first.
-        action: of the first step.
+        observation: observation before the first step; an array, or a dict of arrays. Stacked frames have a
+            separate axis after the batch axis, oldest first.
+        action: action of the first step.
         reward: float32, the discounted sum of the rewards of all steps.
-        next_observation: after the last step.
+        next_observation: observation after the last step.
         discount: float32.
-        weight: float32, by which a loss is multiplied so that it has the mean of uniform sampling; 1 at most.
-        indices: int64, by which `update_priorities` knows the transitions.
+        weight: float32, a factor for the loss that restores the mean of uniform sampling; at most 1.
+        indices: int64, identify the transitions for `update_priorities`.
     """
 
     observation: Nested
@@ -43,10 +43,10 @@ class TransitionBatch(NamedTuple):
 
 @final
 class BatchArrays:
-    """Makes the arrays of batches of one memory, in memory that was used before, and checks given ones."""
+    """Allocates the arrays of batches of one memory, in reused memory; checks arrays passed by callers."""
 
     def __init__(self, observation: Mapping[str, ArraySpec], action: Mapping[str, ArraySpec]) -> None:
-        """Takes the specs of one observation, with all its frames, and one action."""
+        """Stores the specs of one observation, with all its frames, and one action."""
         single, double = (ArraySpec((), np.dtype(name)) for name in ("float32", "int64"))
         self._fields: dict[str, Mapping[str, ArraySpec]] = {
             "observation": observation,
@@ -68,14 +68,14 @@ class BatchArrays:
         return TransitionBatch(**made)
 
     def check(self, batch: Any, size: int) -> TransitionBatch:
-        """Returns given arrays if a batch can be written into them.
+        """Returns the arrays if a batch can be written into them.
 
         Raises:
-            ArgumentError: they are no such arrays.
+            ArgumentError: the arrays have another form.
         """
         if not isinstance(batch, TransitionBatch):
             raise ArgumentError(
-                f"out is a TransitionBatch, such as sample() returned; received {type(batch).__name__}"
+                f"out is a TransitionBatch, such as a result of sample(); received {type(batch).__name__}"
             )
         for field, specs in self._fields.items():
             parts = named(f"out.{field}", getattr(batch, field), specs)

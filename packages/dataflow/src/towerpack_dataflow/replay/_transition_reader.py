@@ -1,4 +1,4 @@
-"""`TransitionReader`: puts sampled transitions together: n steps, and stacks of frames."""
+"""`TransitionReader`: assembles sampled transitions of n steps with stacked frames."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ._transition_batch import TransitionBatch
 
 __all__ = ["TransitionReader"]
 
-_TOGETHER = 2**19  # bytes of observations: as much fits into the cache of one core
+_TOGETHER = 2**19  # bytes of observations: this amount fits into the cache of one core
 
 
 @final
 class TransitionReader:
-    """Reads transitions out of the columns of a memory, by the slots of their first steps."""
+    """Reads transitions from the columns of a memory, by the slots of their first steps."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class TransitionReader:
         gamma: float,
         stacking: tuple[int, str],
     ) -> None:
-        """Takes the columns, and what a transition is made of."""
+        """Stores the columns and the parameters of transitions."""
         self._columns, self._links = columns, links
         self._n_step = arguments.count("n_step", n_step)
         if not 0 <= gamma <= 1:
@@ -42,7 +42,7 @@ class TransitionReader:
         self._together = max(_TOGETHER // (single * self._frames), 1)
 
     def read(self, slots: np.ndarray, batch: TransitionBatch) -> None:
-        """Writes the transitions that begin with these slots into a batch; not its weights."""
+        """Writes the transitions that begin at these slots into a batch, without its weights."""
         before = self._links.previous[slots]
         rewards = self._columns["reward"]
         if self._n_step == 1:
@@ -53,14 +53,14 @@ class TransitionReader:
             last, batch.reward[:], batch.discount[:] = self._several_steps(slots)
         batch.discount[:] *= (np.take(self._columns["tag"], last, mode="clip") & TERMINATED) == 0
         newest = self._links.head - 1
-        # The row of a slot: the newest one that has it.
+        # The row of a slot is the newest one in it.
         batch.indices[:] = newest - (newest - slots) % len(self._links.usable)
         self._take("action", slots, batch.action)
-        # All small tables are read before the frames, which leave nothing of them in the caches.
+        # Read all small tables before the frames, which displace them from the caches.
         stacks = self._stacked(before)
         shared = self._n_step == 1 and self._frames > 1
         following = last if shared else self._stacked(last)
-        # Of a few transitions at a time: the frames of one observation are in the cache for the other.
+        # A few transitions at a time: the frames of one observation are still cached for the other.
         for begin in range(0, len(slots), self._together):
             part = slice(begin, begin + self._together)
             self._take("observation", stacks[part], batch.observation, part)
@@ -90,7 +90,7 @@ class TransitionReader:
         for place in range(self._frames - 2, -1, -1):
             stacks[:, place] = self._links.previous[stacks[:, place + 1]]
         if self._zeros:
-            # The frame before the first one of an episode is that frame itself.
+            # The frame before the first one of an episode is the first frame itself.
             stacks[:, :-1][stacks[:, :-1] == stacks[:, 1:]] = -1
         return stacks
 
@@ -104,7 +104,7 @@ class TransitionReader:
         for key, array in _named(target).items():
             column = self._columns[f"{kind}.{key}"]
             frames = array[part].reshape(slots.size, *column.shape[1:])
-            # Any other mode takes a copy in between.
+            # Any other mode makes an intermediate copy.
             np.take(column, slots.reshape(-1), axis=0, out=frames, mode="clip")
             if self._zeros and slots.ndim == 2:
                 frames[slots.reshape(-1) < 0] = 0

@@ -1,4 +1,4 @@
-"""Flows run by worker processes and threads; see the README beside this file."""
+"""Flows run by worker processes and threads; `README.md` in this folder explains the design."""
 
 from ._multi_process import MultiProcessMapData, MultiProcessRunner
 from ._multi_thread import MultiThreadMapData, MultiThreadRunner

@@ -1,4 +1,4 @@
-"""Which datapoints of a pass the consumer has had, and the marks from which a later pass goes on."""
+"""Logs of delivered datapoints in a pass, with the marks from which a later pass resumes."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ class DeliveryLog(ABC):
 
     Attributes:
         start: the first datapoint to make.
-        done: stretches behind it that the consumer has had already.
+        done: later stretches already delivered to the consumer.
     """
 
     def __init__(self, start: int, done: list[Stretch]) -> None:
-        """Goes on at `start`."""
+        """Resumes at `start`."""
         self.start = start
         self.done = done
 
     @abstractmethod
     def enter(self, result: TaskResult) -> int:
-        """Notes which datapoints come next; returns how many of them the consumer has had already."""
+        """Records the next datapoints; returns the number of them already delivered."""
 
     @abstractmethod
     def leave(self) -> None:
-        """Notes that the consumer has had all of them."""
+        """Records that all of them are delivered."""
 
 
 @final
 class OrderedLog(DeliveryLog):
-    """The log of a pass in order without gaps, whose position is just the number of datapoints."""
+    """The log of a pass in order without gaps; its position is the number of datapoints."""
 
     def __init__(self, start: int) -> None:
-        """Goes on at `start`."""
+        """Resumes at `start`."""
         super().__init__(start, [])
 
     def enter(self, result: TaskResult) -> int:
@@ -67,7 +67,7 @@ class SkippingLog(DeliveryLog):
     """The log of a pass in which errors leave gaps."""
 
     def __init__(self, epoch: Epoch, start: int) -> None:
-        """Goes on at the mark in `epoch`; at the beginning if there is none up to `start`."""
+        """Resumes at the mark in `epoch`; at the beginning if there is no mark up to `start`."""
         self._mark = mark = own_mark(SkippingMark, epoch)
         if mark.given > start:
             mark.given = mark.dealt_with = 0
@@ -93,7 +93,7 @@ class UnorderedLog(DeliveryLog):
     """The log of a pass without order."""
 
     def __init__(self, epoch: Epoch, start: int) -> None:
-        """Goes on at the mark in `epoch`; if there is none for `start`, all was in order so far."""
+        """Resumes at the mark in `epoch`; without a mark for `start`, the datapoints so far were in order."""
         self._mark = mark = own_mark(UnorderedMark, epoch)
         if not 0 <= start - mark.given <= mark.end - mark.begin:
             mark.restart(start)
@@ -123,35 +123,35 @@ class MapDeliveryLog(ABC):
 
     Attributes:
         start: the first input to read below.
-        done: stretches behind it that were dealt with already.
-        of_map: the mark that a `MapData` would need to go on from here, or earlier.
+        done: later stretches already processed.
+        of_map: the mark from which a `MapData` would resume here, or earlier.
     """
 
     def __init__(self, start: int, done: list[Stretch], of_map: FilterMark) -> None:
-        """Goes on at `start`."""
+        """Resumes at `start`."""
         self.start = start
         self.done = done
         self.of_map = of_map
 
     @abstractmethod
     def enter(self, result: TaskResult) -> Marks:
-        """Notes which inputs come next; returns the marks of the flows below that a state then needs."""
+        """Records the next inputs; returns the marks of the flows below for a state."""
 
     @abstractmethod
     def step(self, dropped: bool) -> bool:
-        """Notes one more input; returns whether the consumer gets its datapoint."""
+        """Records one more input; returns whether its datapoint goes to the consumer."""
 
     @abstractmethod
     def leave(self, result: TaskResult) -> None:
-        """Notes that the consumer has had the datapoints of all these inputs."""
+        """Records that the datapoints of all these inputs are delivered."""
 
 
 @final
 class OrderedMapLog(MapDeliveryLog):
-    """The log of a map's pass in order; its mark is that of a `MapData`."""
+    """The log of a map's pass in order; it has the mark of a `MapData`."""
 
     def __init__(self, mark: FilterMark, start: int) -> None:
-        """Goes on at the mark; what the consumer has had since then is made again."""
+        """Resumes at the mark; datapoints delivered since then are made again."""
         super().__init__(mark.read, [], mark)
         self._mark = mark
         self._wanted = start
@@ -177,7 +177,7 @@ class UnorderedMapLog(MapDeliveryLog):
     """The log of a map's pass without order."""
 
     def __init__(self, epoch: Epoch, start: int) -> None:
-        """Goes on at the mark in `epoch`; without one for `start`, all was in order and nothing dropped."""
+        """Resumes at the mark in `epoch`; without one for `start`, all was in order and nothing dropped."""
         self._mark = mark = own_mark(UnorderedMark, epoch)
         if mark.given != start:
             mark.restart(start)
@@ -188,18 +188,19 @@ class UnorderedMapLog(MapDeliveryLog):
 
     @staticmethod
     def knows(epoch: Epoch, start: int) -> bool:
-        """Says whether the mark in `epoch` tells which inputs were read for the first `start` datapoints."""
+        """Tells whether the mark in `epoch` identifies the inputs of the first `start` datapoints."""
         return own_mark(UnorderedMark, epoch).given == start
 
     def enter(self, result: TaskResult) -> Marks:
-        """See `MapDeliveryLog`: a later pass reads on from the first input that was not dealt with."""
+        """See `MapDeliveryLog`; a later pass resumes reading at the first unprocessed input."""
         self._mark.begin = self._mark.end = result.begin
         self._marks[result.begin] = result.marks or {}
         gap = first_gap(self.done)
         known = sorted(begin for begin in self._marks if begin <= gap)
         for begin in known[:-1]:
             del self._marks[begin]
-        # Those of later inputs, too, where there are no others: they say that a flow below drops datapoints.
+        # Includes marks of later inputs where there are no others: they show that a flow below drops
+        # datapoints.
         merged: Marks = {}
         for begin in sorted(self._marks, reverse=True):
             merged |= self._marks[begin]

@@ -1,4 +1,4 @@
-"""Resume marks of parallel flows, where datapoints are left out or leave in no order."""
+"""Resume marks of parallel flows with skipped or unordered datapoints."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..flow._resume_marks import Mark
 __all__ = ["SkippingMark", "Stretch", "UnorderedMark", "first_gap", "own_key", "own_mark", "with_stretch"]
 
 Stretch = tuple[int, int]
-"""Datapoints from the first number on, up to the second."""
+"""Datapoints from the first number up to, excluding, the second."""
 
 
 @final
 class SkippingMark(Mark):
-    """How far a pass is in which errors leave gaps.
+    """The progress of a pass in which errors leave gaps.
 
     Attributes:
-        given: how many datapoints the consumer has had.
-        dealt_with: how many of the flow below these are, those left out included.
+        given: number of delivered datapoints.
+        dealt_with: number of datapoints of the flow below for them, including skipped ones.
     """
 
     __slots__ = ("dealt_with", "given")
@@ -28,19 +28,19 @@ class SkippingMark(Mark):
     fields = ("outer_epoch", "epoch", "given", "dealt_with")
 
     def __init__(self, outer_epoch: int, epoch: int) -> None:
-        """Marks the beginning of an epoch."""
+        """Creates a mark at the beginning of an epoch."""
         super().__init__(outer_epoch, epoch)
         self.given = self.dealt_with = 0
 
 
 @final
 class UnorderedMark(Mark):
-    """How far a pass without order is; its list ends with the beginnings and ends of `done`.
+    """The progress of a pass without order; its list ends with the starts and ends of `done`.
 
     Attributes:
-        given: how many datapoints the consumer had had: of a map now, else when the current stretch began.
-        begin, end: the current stretch, which the consumer is being given; of a map, up to the next input.
-        done: stretches that the consumer has had whole, in order.
+        given: number of delivered datapoints: of a map now, else at the start of the current stretch.
+        begin, end: the stretch being delivered; for a map, up to the next input.
+        done: completely delivered stretches, in order.
     """
 
     __slots__ = ("begin", "done", "end", "given")
@@ -49,14 +49,14 @@ class UnorderedMark(Mark):
     _PLAIN = len(fields) - 1
 
     def __init__(self, outer_epoch: int, epoch: int) -> None:
-        """Marks the beginning of an epoch."""
+        """Creates a mark at the beginning of an epoch."""
         super().__init__(outer_epoch, epoch)
         self.done: list[Stretch] = []
         self.given = self.begin = self.end = 0
 
     @classmethod
     def from_list(cls, numbers: Iterable[int] | None) -> Self | None:
-        """Returns the mark that `numbers` came from or are; `None` if they are no mark of this class."""
+        """Returns the mark with these `numbers`; `None` if they are not a mark of this class."""
         if numbers is None or isinstance(numbers, cls):
             return numbers
         values = list(numbers)
@@ -69,13 +69,13 @@ class UnorderedMark(Mark):
         return mark
 
     def __iter__(self) -> Iterator[int]:
-        """Yields the numbers as a state holds them."""
+        """Yields the integers of a state."""
         yield from (self.outer_epoch, self.epoch, self.given, self.begin, self.end)
         for stretch in self.done:
             yield from stretch
 
     def restart(self, given: int) -> None:
-        """Marks a pass whose first `given` datapoints the consumer has had, and no others."""
+        """Marks a pass with exactly the first `given` datapoints delivered."""
         self.given, self.begin, self.end = given, 0, 0
         self.done = [(0, given)]
 
@@ -84,7 +84,7 @@ M = TypeVar("M", SkippingMark, UnorderedMark)
 
 
 def own_key(epoch: Epoch) -> str:
-    """Returns the key of a parallel flow's mark: beside that of the flow below, which has the same place."""
+    """Returns the key of a parallel flow's mark, next to that of the flow below, which has the same place."""
     return f"{epoch.key}*"
 
 
@@ -99,7 +99,7 @@ def own_mark(kind: type[M], epoch: Epoch) -> M:
 
 
 def with_stretch(stretches: list[Stretch], other: Stretch) -> list[Stretch]:
-    """Adds a stretch to others; all are in order then, and those that touch are one.
+    """Adds a stretch to others; sorts them and merges adjacent ones.
 
     Example:
         >>> with_stretch([(0, 3), (5, 7)], (3, 5))
@@ -117,7 +117,7 @@ def with_stretch(stretches: list[Stretch], other: Stretch) -> list[Stretch]:
 
 
 def first_gap(done: list[Stretch]) -> int:
-    """Returns the first datapoint that is in none of the stretches.
+    """Returns the first datapoint outside all stretches.
 
     Example:
         >>> first_gap([(0, 3), (5, 7)]), first_gap([(5, 7)])

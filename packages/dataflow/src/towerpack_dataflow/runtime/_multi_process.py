@@ -1,4 +1,4 @@
-"""`MultiProcessRunner` and `MultiProcessMapData`: work done by other processes."""
+"""`MultiProcessRunner` and `MultiProcessMapData`: flows with worker processes."""
 
 from __future__ import annotations
 
@@ -14,54 +14,55 @@ __all__ = ["MultiProcessMapData", "MultiProcessRunner"]
 
 @final
 class MultiProcessRunner(ParallelRunner):
-    """Runs the flow below in worker processes, and gives exactly its datapoints.
+    """Runs the flow below in worker processes and yields exactly its datapoints.
 
-    Each datapoint comes once a pass, in the order and with the random numbers of the flow below alone, for
-    any number of workers; states are the same too, so a run may go on with another number of workers. Arrays
-    arrive as views of shared memory, writable, which belong to the consumer for as long as it keeps them.
+    Each datapoint comes once per pass, in the order and with the random numbers of the flow below, for any
+    number of workers; states are the same too, so a run may resume with another number of workers. Arrays
+    arrive as writable views of shared memory, which remain valid as long as the consumer keeps them.
 
-    An addressable flow is divided among the workers as they have time. A stream can only be read in order:
-    one worker does that, ahead of the consumer, and more would not help. To use more, put the work into
-    `MultiProcessMapData`, which reads a stream in one place and calls the function in many.
+    An addressable flow is divided among the workers dynamically. A stream can only be read in order: one
+    worker reads it ahead of the consumer, and more would not help. To use more workers, put the work into
+    `MultiProcessMapData`, which reads a stream in one place and calls the function in all workers.
 
-    A `BatchData` at the top of `ds` is the fast way to make large batches: it writes each item where the
-    consumer will read it.
+    A `BatchData` at the top of `ds` is the fast way to make large batches: it writes each item directly into
+    the consumer's memory.
 
-    A function that takes its random numbers from `rng=True` has those of the datapoint in any worker. The
+    A function that takes its random numbers from `rng=True` gets those of the datapoint in any worker. The
     global generators of Python, NumPy, PyTorch and OpenCV are seeded in each worker, before `worker_init_fn`.
-    A generator that a function holds would be copied into each worker, which is logged as a warning.
+    A generator held by a function would be copied into each worker, which is logged as a warning.
 
-    Workers are fresh interpreters that get the flow by cloudpickle, start with the first pass, stay for all,
-    and begin the next pass when the one before is done. No main guard is needed. What is changed in `ds` from
-    outside after that start, other than by `seed()` and states, does not reach them. They end with the flow,
-    or by `close()`, or at the end of `with flow:`; the next pass starts new ones then.
+    Workers are new interpreters that receive the flow by cloudpickle, start with the first pass, stay for all
+    passes, and begin the next pass when the last one is done. No main guard is needed. Later changes to `ds`,
+    other than by `seed()` and states, do not reach them. They end with the flow, with `close()`, or at the
+    end of `with flow:`; the next pass then starts new ones.
 
     Args:
         ds: the flow below.
-        num_workers: how many processes; "auto" for as many as `autotune` suggests; 0 for none, and the same
-            datapoints made in this one, each when it is wanted.
-        ordered: `False` gives datapoints as they are made; still each exactly once, also after resuming. The
-            flow is a stream then, whose state says which datapoints were given; it fits a flow without order.
-            A flow above that reads ahead and cannot say what it has read, such as a shuffling buffer of one's
-            own, or that is resumed by reading again, needs order below it.
-        replicate: every worker runs the whole flow with a seed of its own, endlessly; datapoints are taken
-            from each in turn, `len(ds)` a pass if that is known. As Tensorpack's runners did.
-        prefetch_bytes: bound on the bytes made ahead of the consumer. The same number of bytes it may hold in
-            views; what it keeps beyond them is copied.
-        start_method: "spawn", "fork" for workers that inherit this process's memory as it is, or "thread" as
+        num_workers: number of processes; "auto" for the number suggested by `autotune`; 0 for none, with the
+            same datapoints made on demand in this process.
+        ordered: `False` yields datapoints as soon as they are made; each still exactly once, also after
+            resuming. The flow is then a stream, and its state lists the yielded datapoints; it fits a flow
+            without order. A flow above that reads ahead without recording it, such as a custom shuffling
+            buffer, or that resumes by repeating its pass, requires order below it.
+        replicate: every worker runs the whole flow with a different seed, endlessly; datapoints are taken
+            from each in turn, `len(ds)` per pass if it is known. This is the behaviour of Tensorpack's
+            runners.
+        prefetch_bytes: limit of the bytes made ahead of the consumer. The consumer may hold the same number
+            of views; further arrays are copied.
+        start_method: "spawn", "fork" for workers that inherit this process's memory, or "thread" as
             in `MultiThreadRunner`. By default "thread" on free-threaded builds of Python, else "spawn".
         worker_init_fn: called in each worker with its number, before `ds` is reset there.
-        on_error: what to do with a datapoint that fails: "raise" its error here, "skip" the datapoint, or
-            "retry" it, three times in all. The last two need an addressable flow, and log at the end of a
-            pass what was left out or repeated.
+        on_error: the handling of a failing datapoint: "raise" its error here, "skip" the datapoint, or
+            "retry" it, with three attempts in all. The last two need an addressable flow, and log skipped or
+            repeated datapoints at the end of a pass.
         stall_warning: seconds without progress after which a warning names the busy workers; `None` for no
             warning.
-        timeout: seconds that one datapoint may take. One that takes longer is a `DatapointTimeoutError`
-            there, or is treated as `on_error` says; its worker is killed, and a new one takes its place. With
-            a limit, each datapoint is a message of its own, which costs some tens of microseconds.
+        timeout: time limit of one datapoint in seconds. A datapoint that exceeds it is a
+            `DatapointTimeoutError` there, or is handled by `on_error`; its worker is killed and replaced.
+            With a limit, each datapoint is sent as a separate message, which costs some tens of microseconds.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
+        ArgumentError: an argument has an invalid value.
         SendError: the flow cannot be sent to a worker, while iterating; the text names the part.
         WorkerDiedError: a worker was killed, while iterating.
         DatapointTimeoutError: a datapoint took longer than `timeout`, while iterating.
@@ -109,29 +110,30 @@ class MultiProcessRunner(ParallelRunner):
 
 @final
 class MultiProcessMapData(ParallelMap):
-    """`MapData` whose function is called in worker processes; the flow below is read in this one.
+    """`MapData` that calls its function in worker processes; reads the flow below in this process.
 
-    The datapoints are those of `MapData(ds, func)`: each once a pass, in order, with the same random numbers,
-    and `None` drops. Use it for a flow that must stay in one place, because it is a stream or holds an open
-    file. Where `ds` is addressable, a `MultiProcessRunner` over `MapData(ds, func)` saves the way of the
-    inputs to the workers.
+    The datapoints are those of `MapData(ds, func)`: each once per pass, in order, with the same random
+    numbers; `None` drops a datapoint. Use it for a flow that must stay in one process, because it is a stream
+    or holds an open file. If `ds` is addressable, a `MultiProcessRunner` over `MapData(ds, func)` avoids
+    sending the inputs to the workers.
 
     Args:
         ds: the flow below.
-        num_workers: how many processes, "auto" or 0, as in `MultiProcessRunner`.
-        func: as in `MapData`. With `on_error="retry"` it may see the same object again.
+        num_workers: number of processes, "auto" or 0, as in `MultiProcessRunner`.
+        func: as in `MapData`. With `on_error="retry"` it may receive the same object again.
         rng: as in `MapData`.
         drops: as in `MapData`.
-        ordered: as in `MultiProcessRunner`: `False` gives what is ready first.
+        ordered: as in `MultiProcessRunner`: `False` yields the first available datapoint.
         prefetch_bytes: as in `MultiProcessRunner`.
         start_method: as in `MultiProcessRunner`.
         worker_init_fn: as in `MultiProcessRunner`.
-        on_error: "raise", "skip" (as if the function had returned `None`) or "retry", three times in all.
+        on_error: "raise", "skip" (as if the function had returned `None`) or "retry", with three attempts in
+            all.
         stall_warning: as in `MultiProcessRunner`.
         timeout: as in `MultiProcessRunner`.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
+        ArgumentError: an argument has an invalid value.
         SendError: the function or a datapoint cannot be sent, while iterating; the text names the part.
         WorkerDiedError: a worker was killed, while iterating.
         DatapointTimeoutError: a datapoint took longer than `timeout`, while iterating.
@@ -157,7 +159,7 @@ class MultiProcessMapData(ParallelMap):
         stall_warning: float | None = 60.0,
         timeout: float | None = None,
     ) -> None:
-        """Puts `func` over `ds`; starts nothing."""
+        """Checks the arguments; starts nothing."""
         super().__init__(
             ds,
             num_workers,

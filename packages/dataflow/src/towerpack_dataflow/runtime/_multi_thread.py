@@ -1,4 +1,4 @@
-"""`MultiThreadRunner` and `MultiThreadMapData`: work done by threads of this process."""
+"""`MultiThreadRunner` and `MultiThreadMapData`: flows with threads of this process."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["MultiThreadMapData", "MultiThreadRunner"]
 class MultiThreadRunner(ParallelRunner):
     """`MultiProcessRunner` with threads: for work that releases the interpreter's lock.
 
-    Decoding images, decompressing and reading files do; loops in Python do not, unless the build is
-    free-threaded. Nothing is sent, so the flow may hold whatever it likes, and starting costs nothing. Arrays
-    that the flow keeps, too, are copied, for it may write to them later; fresh ones are not. All threads
+    Decoding images, decompressing and reading files release it; loops in Python do not, unless the build is
+    free-threaded. Nothing is sent, so the flow may hold any objects, and starting is free. Arrays that the
+    flow still references are copied, since it may write to them later; other arrays are not. All threads
     share the flow: if it is addressable, its `datapoint()` and the functions in it are called from several
-    threads at a time.
+    threads at the same time.
 
     Args:
         ds: the flow below.
-        num_threads: how many threads; 0 as in `MultiProcessRunner`.
+        num_threads: number of threads; 0 as in `MultiProcessRunner`.
         ordered: as in `MultiProcessRunner`.
-        prefetch_bytes: bound on the bytes made ahead of the consumer.
+        prefetch_bytes: limit of the bytes made ahead of the consumer.
         on_error: as in `MultiProcessRunner`.
         stall_warning: as in `MultiProcessRunner`.
         timeout: as in `MultiProcessRunner`.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
+        ArgumentError: an argument has an invalid value.
 
     Example:
         >>> from towerpack_dataflow import DataFromList, MapData
@@ -72,19 +72,19 @@ class MultiThreadMapData(ParallelMap):
     """`MultiProcessMapData` with threads: for functions that release the interpreter's lock.
 
     Args:
-        ds: the flow below; only one thread at a time reads it.
-        num_threads: how many threads; 0 as in `MultiProcessRunner`.
-        func: as in `MapData`; called from several threads at a time.
+        ds: the flow below; read by one thread at a time.
+        num_threads: number of threads; 0 as in `MultiProcessRunner`.
+        func: as in `MapData`; called from several threads at the same time.
         rng: as in `MapData`.
         drops: as in `MapData`.
         ordered: as in `MultiProcessRunner`.
-        prefetch_bytes: bound on the bytes made ahead of the consumer.
+        prefetch_bytes: limit of the bytes made ahead of the consumer.
         on_error: as in `MultiProcessMapData`.
         stall_warning: as in `MultiProcessRunner`.
         timeout: as in `MultiProcessRunner`.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
+        ArgumentError: an argument has an invalid value.
 
     Example:
         >>> list(MultiThreadMapData([[1], [2], [3]], 2, lambda dp: [dp[0] * 10]))
@@ -105,7 +105,7 @@ class MultiThreadMapData(ParallelMap):
         stall_warning: float | None = 60.0,
         timeout: float | None = None,
     ) -> None:
-        """Puts `func` over `ds`; starts nothing."""
+        """Checks the arguments; starts nothing."""
         super().__init__(
             ds,
             num_threads,

@@ -27,35 +27,35 @@ __all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain", "flows_read_he
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_WINDOW = 64  # stretches under way for each worker, so that one slow datapoint does not stop the others
+_WINDOW = 64  # stretches in progress per worker, so that one slow datapoint does not stop the others
 _POLICIES = ("raise", "skip", "retry")
 _METHODS = ("spawn", "fork", "thread")
 _OWN = frozenset({"_read_only", "_starting", "_worker_pool"})
-_FEW = 8  # datapoints that are let go of one by one
+_FEW = 8  # datapoints that are released one by one
 
 
 class ParallelFlow(ProxyDataFlow):
-    """A flow whose datapoints are made by a pool of workers, which starts when it is first needed.
+    """A flow with datapoints made by a pool of workers, which starts on first use.
 
-    It takes no place in the tree: the flow below has the same random numbers as without it.
+    It takes no place in the tree: the flow below has the same random numbers with and without it.
 
     Args:
         ds: the flow below.
-        num_workers: how many processes; 0 for none, and the same datapoints made in this one; "auto" for as
-            many as `autotune` suggests, but at least one.
+        num_workers: number of processes; 0 for none, with the same datapoints made in this process; "auto"
+            for the number suggested by `autotune`, but at least one.
         ordered: whether datapoints come in the order of the single-process flow.
-        prefetch_bytes: bound on the bytes made ahead of the consumer, and on those it holds in views.
-        start_method: "spawn", "fork" or "thread"; by default "thread" where the interpreter has no lock that
-            all threads share, else "spawn".
+        prefetch_bytes: limit of the bytes made ahead of the consumer, and of those it holds in views.
+        start_method: "spawn", "fork" or "thread"; by default "thread" on a free-threaded interpreter, else
+            "spawn".
         worker_init_fn: called in each worker with its number, before anything else.
         on_error: "raise", "skip" or "retry".
         stall_warning: seconds without any progress after which a warning names the busy workers; `None` for
             no warning.
-        timeout: seconds that a worker may take for one datapoint, from when it has started; `None` for any
-            number.
+        timeout: time limit of a worker for one datapoint in seconds, counted from its start; `None` for no
+            limit.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
+        ArgumentError: an argument has an invalid value.
         ArgumentTypeError: `worker_init_fn` cannot be called.
     """
 
@@ -63,7 +63,7 @@ class ParallelFlow(ProxyDataFlow):
     _argument_names = {"num_workers": "_asked_for", "num_threads": "_asked_for"}
     _worker_pool: Pool | None = None
     _read_only = False
-    _work = 1e-3  # seconds of work that are worth a message to a worker
+    _work = 1e-3  # seconds of work that justify a message to a worker
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
 
     def __init__(
@@ -104,8 +104,8 @@ class ParallelFlow(ProxyDataFlow):
         self._timeout = None if timeout is None else arguments.seconds("timeout", timeout)
         if self._timeout is not None and num_workers == 0:
             raise ArgumentError(
-                f"timeout={timeout!r} needs workers: nothing can interrupt a datapoint that is made in this "
-                "process; take num_workers=1, or timeout=None"
+                f"timeout={timeout!r} needs workers: a datapoint made in this process cannot be interrupted; "
+                "use num_workers=1, or timeout=None"
             )
 
     def __len__(self) -> int:
@@ -116,19 +116,19 @@ class ParallelFlow(ProxyDataFlow):
         """
         if self._on_error == "skip":
             raise UnknownLengthError(
-                f"{self._name()} leaves out what fails, so the length of a pass is unknown; fix it with "
+                f"{self._name()} skips datapoints that fail, so the length of a pass is unknown; fix it with "
                 "FixedSizeData(flow, size)"
             )
         return super().__len__()
 
     @property
     def addressable(self) -> bool:
-        """Whether `datapoint(epoch, index)` works: as below, if ordered and no errors are skipped."""
+        """Whether `datapoint(epoch, index)` works: as below, if ordered and without skipped errors."""
         return self._ordered and self._on_error != "skip" and super().addressable
 
     @property
     def _num_workers(self) -> int:
-        """How many workers; decided when the number is first needed, which is when they start."""
+        """Number of workers; determined on first use, when they start."""
         if not isinstance(self._asked_for, int):
             self._asked_for = self._tuned()
         return self._asked_for
@@ -150,14 +150,14 @@ class ParallelFlow(ProxyDataFlow):
 
     @property
     def _in_process(self) -> bool:
-        """Whether datapoints are made in this process: by threads, or by no workers at all."""
+        """Whether datapoints are made in this process: by threads, or without workers."""
         return self._start_method == "thread" or self._asked_for == 0
 
     def close(self) -> None:
-        """Ends the workers of this flow and of those below it; does nothing if there are none.
+        """Ends the workers of this flow and of those below it; does nothing without workers.
 
-        Datapoints that were handed out stay valid, and the next pass starts workers anew. An iterator that
-        is still in use raises `WorkerDiedError`. Without this call the workers end with the flow.
+        Datapoints already yielded stay valid, and the next pass starts new workers. An iterator still in use
+        raises `WorkerDiedError`. Without this call the workers end with the flow.
         """
         pool = self._worker_pool
         if pool is not None:
@@ -173,11 +173,11 @@ class ParallelFlow(ProxyDataFlow):
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Returns the state of a copy, which starts workers of its own and lends as any new flow does."""
+        """Returns the state of a copy, which starts its own workers and does not lend arrays yet."""
         return {key: value for key, value in super().__getstate__().items() if key not in _OWN}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes over a copy's state."""
+        """Restores the state of a copy."""
         vars(self).update(state)
         self._starting = threading.RLock()
 
@@ -185,7 +185,7 @@ class ParallelFlow(ProxyDataFlow):
         """Lends large arrays as read-only views of shared memory, from the next datapoint on.
 
         Up to four times `prefetch_bytes` of them may be held before more are copied: a queue is filled and
-        emptied. Arrays that threads have made change hands as they are, so then the flow below lends its own.
+        emptied. Arrays made by threads are passed on without a copy, so the flow below then lends its own.
         """
         self._read_only = True
         if self._in_process:
@@ -193,11 +193,11 @@ class ParallelFlow(ProxyDataFlow):
 
     @abstractmethod
     def _handler(self) -> TaskHandler:
-        """Builds the handler that the workers get."""
+        """Builds the handler for the workers."""
 
     @abstractmethod
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
-        """Yields datapoints from `start` on, up to `stop` if given; `epoch` is that of the flow below."""
+        """Yields datapoints from `start` on, up to `stop` if set; `epoch` is that of the flow below."""
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         return self._read(self._below(epoch), start, None)
@@ -210,8 +210,8 @@ class ParallelFlow(ProxyDataFlow):
             datapoints.close()  # type: ignore[attr-defined]
 
     def _running_pool(self, epoch: Epoch) -> Pool:
-        """Returns the pool; starts its workers if they do not run."""
-        with self._starting:  # several threads may begin a pass at once
+        """Returns the pool; starts its workers if necessary."""
+        with self._starting:  # several threads may start a pass at the same time
             pool = self._worker_pool
             if pool is None:
                 pool = self._worker_pool = self._new_pool()
@@ -244,8 +244,8 @@ class ParallelFlow(ProxyDataFlow):
         from .pool import Dispatcher
 
         window = _WINDOW * max(self._num_workers, 1)
-        # Only a datapoint that is a task of its own can be the one that took too long; and without workers,
-        # none is made before the consumer wants it.
+        # Only a datapoint with a separate task can be identified as the slow one; and without workers, no
+        # datapoint is made before the consumer requests it.
         longest = 1 if self._timeout is not None or self._num_workers == 0 else None
         budget = self._prefetch_bytes
         return Dispatcher(
@@ -272,8 +272,8 @@ def close_below(flow: DataFlow) -> None:
 def flows_read_here(flow: DataFlow) -> list[DataFlow]:
     """Lists the flows that a pass over `flow` reads in this process, `flow` first.
 
-    Those below a `MultiProcessRunner` are not among them: its worker processes have copies. Those below
-    runners with threads, or without workers, are.
+    Flows below a `MultiProcessRunner` are excluded: its worker processes have copies. Flows below runners
+    with threads, or without workers, are included.
 
     Args:
         flow: the flow at the top.
@@ -301,13 +301,13 @@ class ErrorCounts:
     """Counts the errors that did not stop a pass."""
 
     def __init__(self) -> None:
-        """Begins at zero."""
+        """Starts at zero."""
         self._retried = 0
         self._skipped = 0
         self._first: tuple[int, str] = (0, "")
 
     def add(self, result: TaskResult) -> None:
-        """Counts the errors that a result reports."""
+        """Counts the errors in a result."""
         self._retried += result.retried
         if result.skipped and not self._skipped:
             self._first = result.skipped[0]
@@ -317,22 +317,22 @@ class ErrorCounts:
         """Logs the counts that are not zero, at the end of the pass."""
         if self._skipped:
             _log.warning(
-                "%s left out %d datapoints of this pass because of errors; the first was datapoint %d: %s",
+                "%s skipped %d datapoints of this pass because of errors; the first was datapoint %d: %s",
                 flow._name(),
                 self._skipped,
                 *self._first,
             )
         if self._retried:
-            _log.warning("%s tried %d times again in this pass, after errors", flow._name(), self._retried)
+            _log.warning("%s retried %d times in this pass, after errors", flow._name(), self._retried)
 
 
 def drain(datapoints: list[Any]) -> Iterator[Any]:
-    """Yields the members of a list; few ones, which may be large, are let go of one by one."""
+    """Yields the members of a list; a few, which may be large, are released one by one."""
     if len(datapoints) > _FEW:
         return iter(datapoints)
     return (datapoints.pop(0) for _ in range(len(datapoints)))
 
 
 def _default_method() -> str:
-    # A free-threaded build computes in threads as fast as in processes, and nothing has to be sent.
+    # A free-threaded build is as fast with threads as with processes, and sends nothing.
     return "spawn" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"

@@ -1,4 +1,4 @@
-"""`ParallelMap`: how workers call a function, over a flow that is read in the consumer's process."""
+"""`ParallelMap`: calls a function in workers, over a flow read in the consumer's process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ParallelMap(ParallelFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many workers, or "auto".
+        num_workers: number of workers, or "auto".
         func: as in `MapData`.
         rng: as in `MapData`.
         drops: as in `MapData`.
@@ -49,7 +49,7 @@ class ParallelMap(ParallelFlow):
         on_error: str = "raise",
         **options: Any,
     ) -> None:
-        """Puts `func` over `ds`; starts nothing."""
+        """Checks the arguments; starts nothing."""
         dropping = arguments.flag("drops", drops)
         mapped = MapData(ds, func, rng=rng, drops=dropping or on_error == "skip")
         super().__init__(mapped, num_workers, on_error=on_error, **options)
@@ -73,7 +73,7 @@ class ParallelMap(ParallelFlow):
             counts.add(result)
             datapoints = chunk.open(self._read_only)
             del chunk
-            if ours._drops:  # perhaps another iterator has found that out
+            if ours._drops:  # another iterator may have discovered the drop
                 epoch.marks[epoch.key] = log.of_map
             for datapoint in drain(datapoints):
                 if datapoint is None and not ours._drops:
@@ -97,14 +97,14 @@ class ParallelMap(ParallelFlow):
         first: int,
         arrange: Callable[[Iterator[Any]], Iterator[Any]] | None = None,
     ) -> ActivePass:
-        """Makes a pass whose inputs are the datapoints below from `first` on, or groups of them."""
+        """Makes a pass over the datapoints below from `first` on, or over groups of them."""
         from .pool import ActivePass
         from .worker._task_messages import PassSpec
 
         place = self._map._below(epoch)
-        # Marks of its own, because it is read ahead; the consumer's follow when it has come that far.
+        # Separate marks, because it reads ahead; the consumer's marks follow when it reaches that point.
         marks = as_lists(place.marks)
-        for own in (epoch.key, own_key(epoch)):  # this flow's, which no result may set back
+        for own in (epoch.key, own_key(epoch)):  # this flow's marks, which no result may reset
             marks.pop(own, None)
         below = Epoch(place, place.seed, place.path, marks, place.outer_epoch)
         steady = is_steady(self._map.ds)
@@ -121,11 +121,11 @@ class ParallelMap(ParallelFlow):
         return ours
 
     def _delivery_log(self, epoch: Epoch, start: int, stop: int | None) -> tuple[MapDeliveryLog, bool]:
-        """Returns the log of the pass so far, and whether the pass is to go on in order."""
+        """Returns the log of the pass so far, and whether the pass continues in order."""
         ours = self._map
         if not self._ordered and stop is None and (not ours._drops or UnorderedMapLog.knows(epoch, start)):
             return UnorderedMapLog(epoch, start), False
-        # How many inputs the given datapoints took is not known: then only order can tell which come next.
+        # The number of inputs for the given datapoints is unknown: only order identifies the next ones.
         if ours._drops:
             return OrderedMapLog(FilterMark.before(epoch, start), start), True
         return OrderedMapLog(FilterMark(epoch.outer_epoch, int(epoch), start, start), start), True

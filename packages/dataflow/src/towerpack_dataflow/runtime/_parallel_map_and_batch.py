@@ -1,4 +1,4 @@
-"""`MultiProcessMapAndBatchData`: batches made where their datapoints are mapped."""
+"""`MultiProcessMapAndBatchData`: maps and batches in the same worker."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
     """`BatchData` over `MapData`, made in worker processes.
 
     The batches are those of `BatchData(MapData(ds, func), batch_size)`, in order. If `ds` is addressable,
-    workers read it themselves; a stream is read in this process, and each worker gets the datapoints of a
-    batch. Either way it writes each item where the consumer will read it. If the function drops datapoints,
-    or order is given up, the datapoints of a stream are mapped one by one and batched in this process.
+    workers read it themselves; a stream is read in this process, and each worker receives the datapoints of a
+    batch. In both cases the worker writes each item directly into the consumer's memory. If the function
+    drops datapoints, or with `ordered=False`, the datapoints of a stream are mapped one by one and batched in
+    this process.
 
     Args:
         ds: the flow below.
-        num_workers: how many processes, "auto" or 0, as in `MultiProcessRunner`.
+        num_workers: number of processes, "auto" or 0, as in `MultiProcessRunner`.
         func: as in `MapData`.
         batch_size: as in `BatchData`.
         remainder: as in `BatchData`.
@@ -44,7 +45,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         options: the other arguments of `MultiProcessMapData`.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
+        ArgumentError: an argument has an invalid value.
 
     Example:
         >>> flow = MultiProcessMapAndBatchData([[1], [2], [3], [4]], 2, lambda dp: [dp[0] * 10], 2)
@@ -67,7 +68,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         drops: bool = False,
         **options: Any,
     ) -> None:
-        """Puts the three together; starts nothing."""
+        """Combines the three flows; starts nothing."""
         ds = as_dataflow(ds)
         if ds.addressable and not drops:
             batches = BatchData(MapData(ds, func, rng=rng), batch_size, remainder)
@@ -100,7 +101,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
     def _batched(
         self, batches: BatchData, mapped: MultiProcessMapData, epoch: Epoch, start: int
     ) -> Iterator[Any]:
-        """Yields batches that are made by one worker each, until a datapoint turns out to be dropped."""
+        """Yields batches made by one worker each, until a datapoint is dropped."""
         size = batches._batch_size
         place = mapped._below(batches._below(epoch))
         first = batches._first(epoch, start)
@@ -116,7 +117,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
             del chunk
             yield from drain(made)
             if result.unexpected_drop:
-                # Datapoints move up from the next batch into this one: from here on only their order counts.
+                # Datapoints move up from the next batch into this one: from here on only their order matters.
                 mapped._map._warn_unexpected_drop(place, start * size)
                 yield from batches._datapoints(epoch, start)
                 return

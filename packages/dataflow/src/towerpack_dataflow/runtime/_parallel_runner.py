@@ -1,4 +1,4 @@
-"""`ParallelRunner`: how a flow is run by several workers, with exactly the datapoints of one process."""
+"""`ParallelRunner`: runs a flow in several workers, with exactly the datapoints of one process."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class ParallelRunner(ParallelFlow):
 
     Args:
         ds: the flow below.
-        num_workers: how many workers, or "auto".
-        replicate: whether each worker runs the whole flow, with a seed of its own.
+        num_workers: number of workers, or "auto".
+        replicate: whether each worker runs the whole flow with a different seed.
         options: the other arguments of `ParallelFlow`.
 
     Raises:
-        ArgumentError: the arguments do not fit each other, or the flow.
+        ArgumentError: the arguments contradict each other or the flow.
     """
 
     def __init__(self, ds: Any, num_workers: int | str, *, replicate: bool = False, **options: Any) -> None:
@@ -49,30 +49,30 @@ class ParallelRunner(ParallelFlow):
                 'replicate=True needs start_method="spawn" or "fork": threads share one flow instead'
             )
         if replicate and self._asked_for == 0:
-            raise ArgumentError("replicate=True needs at least one worker, since each has a copy of its own")
+            raise ArgumentError("replicate=True needs at least one worker, since each has a separate copy")
         if on_error != "raise" and (replicate or not self.ds.addressable):
             raise ArgumentError(
-                f"on_error={on_error!r} needs an addressable flow, of which one datapoint can be left out or "
-                f"made again; {self.ds._name()} is a stream. Put what may fail into MultiProcessMapData"
+                f"on_error={on_error!r} needs an addressable flow, in which a datapoint can be skipped or "
+                f"repeated; {self.ds._name()} is a stream. Put the failing code into MultiProcessMapData"
             )
         if on_error == "skip" and not self._ordered:
             raise ArgumentError(
-                'on_error="skip" needs ordered=True: only then can a state say which datapoints were left out'
+                'on_error="skip" needs ordered=True: only then can a state record the skipped datapoints'
             )
 
     @property
     def fixed_batch_size(self) -> int | None:
-        """The batch size of the flow below, if all its batches have it."""
+        """The batch size of the flow below, if it is fixed."""
         return self.ds.fixed_batch_size
 
     @property
     def addressable(self) -> bool:
-        """Whether `datapoint(epoch, index)` works: as below, unless replicated or errors are skipped."""
+        """Whether `datapoint(epoch, index)` works: as below, unless replicated or with skipped errors."""
         return not self._replicate and super().addressable
 
     @property
     def endless(self) -> bool:
-        """Whether each worker repeats the flow, or no pass of the flow ends."""
+        """Whether no pass ends: each worker repeats the flow, or the flow is endless."""
         return self._replicate or super().endless
 
     def reset_state(self) -> None:
@@ -100,13 +100,13 @@ class ParallelRunner(ParallelFlow):
             drop = yield from self._pass(epoch, spec, start, stop)
             if drop is None:
                 return
-            # A flow that was said to drop nothing has dropped something. All datapoints so far are right;
-            # from here on indices mean nothing, and the rest of the pass is read in order, by one worker.
+            # A flow declared to drop nothing has dropped a datapoint. All datapoints so far are right; from
+            # here on indices are invalid, and one worker reads the rest of the pass in order.
             start = drop.begin
             spec = PassSpec.of(epoch, self.ds)._replace(addressable=False)
 
     def _pass(self, epoch: Epoch, spec: PassSpec, start: int, stop: int | None) -> Any:
-        """Yields the datapoints of a pass; returns the result with an unexpected drop if there is one."""
+        """Yields the datapoints of a pass; returns a result with an unexpected drop, if any."""
         log = self._delivery_log(spec, epoch, start)
         counts = ErrorCounts()
         for chunk in self._running_pool(epoch).chunks(self._planned(spec, log, stop)):
@@ -120,7 +120,7 @@ class ParallelRunner(ParallelFlow):
             counts.add(result)
             unseen = log.enter(result)
             datapoints = chunk.open(self._read_only)
-            del chunk  # slots that the consumer lets go of must not be held here
+            del chunk  # slots released by the consumer must not be held here
             yield from drain(datapoints[unseen:] if unseen else datapoints)
             log.leave()
             if result.final_marks:
@@ -138,7 +138,7 @@ class ParallelRunner(ParallelFlow):
     def _planned(self, spec: PassSpec, log: DeliveryLog, stop: int | None) -> ActivePass:
         from .pool import ActivePass
 
-        # Weak, because the pool must not keep alive the flow with which it ends.
+        # Weak, because the pool ends with the flow and must not keep it alive.
         follower: Any = WeakMethod(self._following) if stop is None else None
         spec, end = self._bounded(spec)
         dispatcher = self._dispatcher(
@@ -147,7 +147,7 @@ class ParallelRunner(ParallelFlow):
         return ActivePass(spec, dispatcher, follower=follower)
 
     def _following(self, this: ActivePass) -> ActivePass:
-        """Makes the next epoch's pass, to be run while the consumer is still busy with this one."""
+        """Makes the next epoch's pass, to run while the consumer is still reading this one."""
         from .pool import ActivePass
 
         marks = this.spec.marks if this.final_marks is None else this.final_marks
@@ -155,7 +155,7 @@ class ParallelRunner(ParallelFlow):
         return ActivePass(spec, self._dispatcher(0, end, self._in_order(spec)), follower=this.follower)
 
     def _bounded(self, spec: PassSpec) -> tuple[PassSpec, int | None]:
-        """Returns the end of the pass, too; a flow that loses its length in this very moment is a stream."""
+        """Returns the pass and its end; a flow that loses its length at this moment is a stream."""
         stop = known_length(self.ds) if spec.addressable else None
         return spec._replace(addressable=stop is not None), stop
 
@@ -165,8 +165,8 @@ class ParallelRunner(ParallelFlow):
     def _check_order(self, log: DeliveryLog, result: TaskResult) -> None:
         if any(end > result.begin for _, end in log.done):
             raise NotAddressableError(
-                f"{self.ds._name()} dropped datapoint {result.begin} or one soon after it, although nothing "
-                "said that it would, and later ones are out already; say drops=True in the MapData that "
+                f"{self.ds._name()} dropped datapoint {result.begin} or one soon after it without a "
+                "declaration, and later ones were already yielded; set drops=True in the MapData that "
                 "drops, or use ordered=True"
             )
 
@@ -178,7 +178,7 @@ class ParallelRunner(ParallelFlow):
 
     def _replicas(self, epoch: Epoch, start: int) -> Iterator[Any]:
         size = known_length(self.ds)
-        # Copies run on from pass to pass; without a length there is only one pass, which never ends.
+        # Copies continue from pass to pass; without a length there is only one pass, which never ends.
         first = start if size is None else int(epoch) * size + start
         streams = [self._replica(epoch, number, first, size) for number in range(self._num_workers)]
         turns = count(first) if size is None else range(first, first + size - start)

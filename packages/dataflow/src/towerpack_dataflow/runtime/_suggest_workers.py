@@ -1,4 +1,4 @@
-"""How many workers make a flow as fast as it can be."""
+"""Suggests a number of workers for a flow."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ..storage import SharedListPickle, dump_by_value
 
 __all__ = ["Suggestion", "autotune", "available_cpus", "suggest_workers"]
 
-# What a datapoint costs on its way from a worker, on both sides together; measured, and rounded up.
+# The cost of sending a datapoint from a worker, on both sides together; measured, and rounded up.
 _SECONDS_TO_SEND = 3e-6
 _BYTES_PER_SECOND = 5e9
 _WORKER_BYTES = 50 * 2**20  # an interpreter with NumPy
-_AHEAD = 4  # datapoints that a worker has under way
+_AHEAD = 4  # datapoints in progress per worker
 _QUOTA = "/sys/fs/cgroup/cpu.max"
-_WORTH_IT = 3  # times the sending: a datapoint that takes less to make is made by the consumer
+_WORTH_IT = 3  # multiple of the cost of sending; the consumer makes cheaper datapoints itself
 _SECONDS_TO_MEASURE = 0.3
 _MOST_TO_MEASURE = 20_000
 
 
 @final
 class Suggestion(NamedTuple):
-    """A number of workers, and the reason for it; as text, a line for people.
+    """A number of workers, and the reason for it; its text is one readable line.
 
     Example:
         >>> print(Suggestion(2, "one for each processor"))
@@ -55,16 +55,16 @@ def suggest_workers(
     cpus: float | None = None,
     memory: float = 2**30,
 ) -> Suggestion:
-    """Suggests the smallest number of workers that makes a flow as fast as it can be.
+    """Suggests the smallest number of workers that maximizes the speed of a flow.
 
     Args:
         seconds: time to make a datapoint, in one process.
-        size: its bytes.
+        size: bytes of a datapoint.
         computing: fraction of `seconds` spent on a processor, not waiting for files or network.
-        consumer: seconds that the consumer needs for a datapoint: a training step, flows above the workers.
-            Making datapoints faster than that is no use.
-        cpus: processors that the workers may use together; all that this process may, by default.
-        memory: bytes that they may use together.
+        consumer: seconds per datapoint that the consumer takes: a training step, flows above the workers.
+            Making datapoints faster than that is useless.
+        cpus: processors that the workers may use together; all those of this process by default.
+        memory: bytes that the workers may use together.
 
     Example:
         >>> print(suggest_workers(0.010, 1e6, consumer=0.004, cpus=16))
@@ -76,7 +76,7 @@ def suggest_workers(
     sending = _SECONDS_TO_SEND + size / _BYTES_PER_SECOND
     if seconds <= _WORTH_IT * sending:
         return Suggestion(
-            0, f"a datapoint takes {duration(seconds)} to make, and about {duration(sending)} to send"
+            0, f"a datapoint takes {duration(seconds)} to make and about {duration(sending)} to send"
         )
     served = ceil(cpus / max(computing, 0.05) - 1e-9)
     limits = [
@@ -95,17 +95,17 @@ def autotune(
 ) -> Suggestion:
     """Suggests a number of workers for `flow`, by making some datapoints of a copy of it in this process.
 
-    Takes a third of a second, or a few datapoints. `num_workers="auto"` of the parallel flows is this with
-    the default budgets, and at least one worker.
+    Takes a third of a second, or a few datapoints. `num_workers="auto"` of the parallel flows uses this
+    function with the default budgets, and at least one worker.
 
     Args:
-        flow: the flow that the workers would run; nothing changes in it.
-        consumer: seconds that the consumer needs for a datapoint.
-        cpus: processors that the workers may use together; all that this process may, by default.
-        memory: bytes that they may use together.
+        flow: the flow for the workers; it is not changed.
+        consumer: seconds per datapoint that the consumer takes.
+        cpus: processors that the workers may use together; all those of this process by default.
+        memory: bytes that the workers may use together.
 
     Raises:
-        ArgumentTypeError: `flow` is no flow.
+        ArgumentTypeError: `flow` is not a flow.
 
     Example:
         >>> from towerpack_dataflow import DataFromList, MapData
@@ -114,26 +114,26 @@ def autotune(
     """
     if not isinstance(flow, DataFlow):
         raise ArgumentTypeError(
-            f"autotune takes a DataFlow, of which it makes some datapoints; received {type(flow).__name__}"
+            f"autotune takes a DataFlow and makes some of its datapoints; received {type(flow).__name__}"
         )
     try:
         sample = _measured(_copy(flow))
     except _CannotCopyError:
         sample = None
-    if sample is None:  # nothing is known, and the processors are there
+    if sample is None:  # nothing was measured; use all processors
         count = max(int(available_cpus() if cpus is None else cpus), 1)
-        return Suggestion(count, "as many as there are processors, since this flow cannot be measured")
+        return Suggestion(count, "one per processor, since this flow cannot be measured")
     seconds, computing, size = sample
     return suggest_workers(seconds, size, computing=computing, consumer=consumer, cpus=cpus, memory=memory)
 
 
 def _copy(flow: DataFlow) -> DataFlow:
-    """Copies a flow, so that files may be opened and datapoints read without a trace in the original."""
+    """Copies a flow, so that files can be opened and datapoints read without a change to the original."""
     lists = SharedListPickle()
     try:
         with lists.packing():
             copied: DataFlow = pickle.loads(dump_by_value(flow))
-    except Exception as error:  # whatever pickling a user's objects raises
+    except Exception as error:  # any error from pickling user objects
         raise _CannotCopyError from error
     finally:
         lists.close()
@@ -141,7 +141,7 @@ def _copy(flow: DataFlow) -> DataFlow:
 
 
 def _measured(flow: DataFlow) -> tuple[float, float, float] | None:
-    """Returns the seconds for a datapoint, the fraction of them spent computing, and its bytes."""
+    """Returns the seconds per datapoint, the fraction spent computing, and the bytes."""
     flow.reset_state()
     datapoints = flow._datapoints(Epoch(0), 0)
     first = next(datapoints, None)  # opens files, imports modules: not typical
@@ -165,10 +165,10 @@ class _CannotCopyError(Exception):
 
 
 def available_cpus(quota_file: str | os.PathLike[str] = _QUOTA) -> float:
-    """Returns the processors that this process may use, by its affinity and by its control group's quota.
+    """Returns the processors that this process may use, by its affinity and the quota of its control group.
 
     Args:
-        quota_file: of the control group.
+        quota_file: quota file of the control group.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     cpus = float(len(affinity(0)) if affinity else os.cpu_count() or 1)

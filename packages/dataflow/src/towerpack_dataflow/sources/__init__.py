@@ -1,1 +1,1 @@
-"""Flows that start from data: lists, iterables, arrays."""
+"""Flows over data: lists, iterables, arrays."""

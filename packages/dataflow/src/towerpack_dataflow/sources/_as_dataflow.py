@@ -1,4 +1,4 @@
-"""Whatever an operator is put over, as a flow."""
+"""Converts the argument of an operator to a flow."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["as_dataflow"]
 def as_dataflow(ds: Any) -> DataFlow:
     """Returns `ds` itself if it is a flow; else a flow over a sequence, or over any iterable.
 
-    A sequence is what has `__len__` and `__getitem__`, such as a data set of PyTorch. What has `keys`, too,
-    is a mapping or a table, whose members are not those at 0, 1, …
+    A sequence has `__len__` and `__getitem__`, like a data set of PyTorch. An object that also has `keys` is
+    a mapping or a table; its members are not those at 0, 1, …
 
     Raises:
-        ArgumentTypeError: `ds` is none of these.
+        ArgumentTypeError: `ds` is none of the above.
     """
     if isinstance(ds, DataFlow):
         return ds
@@ -27,9 +27,9 @@ def as_dataflow(ds: Any) -> DataFlow:
         return DataFromList(ds, shuffle=False)
     if not hasattr(ds, "__iter__") or isinstance(ds, (str, bytes)):
         raise ArgumentTypeError(
-            "expected a DataFlow, a list, an object with __len__ and __getitem__, or something to iterate "
-            f"over again and again; received {type(ds).__name__}"
-            + (". For a function that makes an iterator, write DataFromGenerator(it)" if callable(ds) else "")
+            "expected a DataFlow, a list, an object with __len__ and __getitem__, or an object that can be "
+            f"iterated repeatedly; received {type(ds).__name__}"
+            + (". For a function that returns an iterator, use DataFromGenerator(it)" if callable(ds) else "")
         )
     return DataFromIterable(ds)
 

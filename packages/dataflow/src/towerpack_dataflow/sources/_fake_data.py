@@ -24,16 +24,15 @@ class FakeData(DataFlow):
     Args:
         shapes: the shape of each component.
         size: datapoints in a pass.
-        random: whether each datapoint has numbers of its own. Otherwise all are equal, and cost next to
-            nothing.
-        dtype: of all components, or a list with that of each.
-        domain: the least number and the one that is just not reached, `(0, 1)` for instance, for all
-            components, or a list with such a pair for each.
+        random: whether all datapoints differ. Otherwise all are equal, and cost almost nothing.
+        dtype: dtype of all components, or a list with one per component.
+        domain: lower bound and exclusive upper bound for all components, such as `(0, 1)`, or a list with one
+            pair per component.
 
     Raises:
-        ArgumentError: `size` is not an integer above 0, a shape or a domain makes no sense, or a list has
-            another length than `shapes`.
-        ArgumentTypeError: `random` is not a boolean, or NumPy has no such dtype.
+        ArgumentError: `size` is not an integer above 0, a shape or a domain is invalid, or a list has another
+            length than `shapes`.
+        ArgumentTypeError: `random` is not a boolean, or a dtype is unknown to NumPy.
 
     Example:
         >>> flow = FakeData([[28, 28], []], dtype=["float32", "int64"], domain=[(0, 1), (0, 10)])
@@ -54,7 +53,7 @@ class FakeData(DataFlow):
         dtype: Any = "float32",
         domain: Domain | Sequence[Domain] = (0, 1),
     ) -> None:
-        """Draws nothing yet."""
+        """Checks and stores the arguments; draws nothing."""
         if not isinstance(shapes, (list, tuple)) or not all(isinstance(one, (list, tuple)) for one in shapes):
             raise ArgumentError(f"shapes is a list of shapes, one for each component; received {shapes!r}")
         self._shapes = [tuple(arguments.count("an axis", axis, least=0) for axis in one) for one in shapes]
@@ -82,7 +81,7 @@ class FakeData(DataFlow):
 
     @staticmethod
     def _common(epoch: Epoch) -> np.random.Generator:
-        """Returns the random numbers that all datapoints of all passes have in common."""
+        """Returns the generator shared by all datapoints of all passes."""
         return Epoch(0, epoch.seed, epoch.path).rng()
 
     def _drawn(self, rng: np.random.Generator) -> list[np.ndarray]:
@@ -109,7 +108,7 @@ def _dtype(value: Any) -> np.dtype:
         return dtype
     except TypeError:
         raise ArgumentTypeError(
-            f"dtype is one that NumPy knows, such as 'float32'; received {value!r}"
+            f"dtype is the name of a NumPy dtype, such as 'float32'; received {value!r}"
         ) from None
 
 

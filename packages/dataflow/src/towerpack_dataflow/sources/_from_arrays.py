@@ -18,22 +18,22 @@ _STACKABLE = "biufcmMV"
 
 
 class DataFromArrays(DataFromList):
-    """Yields rows: row *i* of each of some arrays is datapoint *i*; addressable.
+    """Yields the rows of arrays: row *i* of each array is datapoint *i*; addressable.
 
     For data that fit into memory, or lie in a file that `numpy.load(..., mmap_mode="r")` maps. A `BatchData`
-    right above it, or with only `RepeatedData`, `FixedSizeData` and `ShardData` between, gathers the rows of
-    a batch in one call for each array and makes no datapoints, most of the time without the interpreter's
-    lock (`benchmarks/RESULTS.md` has figures).
+    directly above it, or with only `RepeatedData`, `FixedSizeData` and `ShardData` between, gathers the rows
+    of a batch in one call per array without making datapoints, mostly without the interpreter's lock
+    (`benchmarks/RESULTS.md` has figures).
 
     Args:
-        components: a list, tuple or dict of arrays of one length along their first axis. Datapoints have
-            its type. They are copies of rows, with their masks if the array is masked, and NumPy scalars
-            where an array has one axis. A list, tuple or range of Python numbers (or strings) may stand in an
-            array's place: its members come as they are.
-        shuffle: whether each epoch has an order of its own.
+        components: a list, tuple or dict of arrays with equal lengths along the first axis. Datapoints have
+            its type. They are copies of rows, with their masks for masked arrays, and NumPy scalars for
+            arrays with one axis. A list, tuple or range of Python numbers (or strings) may replace an array:
+            its members are yielded unchanged.
+        shuffle: whether each epoch has a different order.
 
     Raises:
-        ArgumentError: there is no component, or the components differ in length.
+        ArgumentError: `components` is empty, or the components differ in length.
         ArgumentTypeError: a component is neither an array nor a list.
 
     Example:
@@ -52,7 +52,7 @@ class DataFromArrays(DataFromList):
     _argument_names = {"components": "_lst"}
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:
-        """Keeps the arrays themselves, not copies."""
+        """Stores references to the arrays, not copies."""
         rows: Any = components if isinstance(components, ArrayRows) else ArrayRows(components)
         super().__init__(rows, shuffle)
 
@@ -64,7 +64,7 @@ class DataFromArrays(DataFromList):
 
 
 class ArrayRows(Sequence[Any]):
-    """Components as a sequence of datapoints."""
+    """A sequence of datapoints over components."""
 
     def __init__(self, components: Any) -> None:
         if not isinstance(components, (list, tuple, Mapping)):
@@ -102,16 +102,16 @@ class ArrayRows(Sequence[Any]):
 
 
 class _Component:
-    """One array, or a list of Python's values, with the array that batches of them are made of."""
+    """One array, or a list of Python values, with the array used for batches."""
 
     def __init__(self, key: Any, values: Any) -> None:
         self.key = key
         self.values: Any
         self._array: np.ndarray | None
         if hasattr(values, "__array__") and getattr(values, "ndim", False):
-            array = values if isinstance(values, np.ndarray) else np.asarray(values)  # a tensor, say
+            array = values if isinstance(values, np.ndarray) else np.asarray(values)  # a tensor, for example
             self._array = np.asarray(array) if only_values(array) else None
-            self.values = array if self._array is None else self._array  # with its mask, say
+            self.values = array if self._array is None else self._array  # with its mask, for example
         elif isinstance(values, (list, tuple, range)):
             self.values = values
             self._array = _as_batched(values)
@@ -119,7 +119,7 @@ class _Component:
             raise ArgumentTypeError(
                 f"component {key!r} of DataFromArrays is "
                 f"{'an array without axes' if isinstance(values, np.ndarray) else type(values).__name__}; "
-                "give an array whose first axis counts the datapoints (numpy.asarray makes one), or a list"
+                "give an array with the datapoints along its first axis (numpy.asarray makes one), or a list"
             )
 
     def row(self, index: int) -> Any:
@@ -139,14 +139,14 @@ class _Component:
         if isinstance(rows, range):
             out[...] = array[rows.start : rows.stop : rows.step]
         elif array.flags.c_contiguous and array.flags.aligned:
-            # Rows are in range, and "raise" would build the batch elsewhere first. The function numpy.take
-            # costs three times what the method does.
+            # Rows are in range, and "raise" would build the batch in a buffer first. The function numpy.take
+            # costs three times as much as the method.
             array.take(rows, 0, out, "clip")
         else:
-            out[...] = array[rows]  # take() would make a contiguous copy of all of the array
+            out[...] = array[rows]  # take() would make a contiguous copy of the whole array
 
 
 def _as_batched(values: Sequence[Any]) -> np.ndarray | None:
-    """Returns Python numbers as an array, if a batch holds all of them."""
+    """Returns Python numbers as an array, if a batch can hold all of them."""
     kinds = set(map(type, values))
     return numbers_array(kinds.pop(), values) if len(kinds) == 1 else None

@@ -1,4 +1,4 @@
-"""`DataFromIterable` and `DataFromGenerator`: streams out of anything that can be iterated over."""
+"""`DataFromIterable` and `DataFromGenerator`: streams over iterables."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ __all__ = ["DataFromGenerator", "DataFromIterable"]
 
 
 class DataFromIterable(DataFlow):
-    """Yields the members of anything that can be iterated over; a stream.
+    """Yields the members of an iterable; a stream.
 
-    Its passes are as alike as the iterable makes them. `len()` is the iterable's, if it has one. An iterator
-    or a generator object can be read once: it gives one pass, which `FixedSizeData` may cut into several.
+    Passes are alike if the iterable repeats itself. `len()` is that of the iterable, if it has one. An
+    iterator or a generator object can be read once: it yields one pass, which `FixedSizeData` may divide into
+    several.
 
     Args:
-        iterable: what to iterate over, once a pass. Its `reset_state()` is called if it has one, so that an
-            object with the methods of a flow may be passed too.
-        live: whether what it has given cannot be had again (a queue, a simulator); see `DataFlow`.
+        iterable: iterated over once per pass. Its `reset_state()` is called if it has one, so that an object
+            with the methods of a flow may be passed too.
+        live: whether its datapoints cannot be read again (a queue, a simulator); see `DataFlow`.
 
     Raises:
-        ArgumentTypeError: `iterable` cannot be iterated over, or is a `DataFlow` already; or `live` is no
+        ArgumentTypeError: `iterable` cannot be iterated over, or is a `DataFlow` already; or `live` is not a
             boolean.
 
     Example:
@@ -39,12 +40,12 @@ class DataFromIterable(DataFlow):
     _holds = ()
 
     def __init__(self, iterable: Iterable[Any], live: bool = False) -> None:
-        """Keeps `iterable`; reads nothing yet."""
+        """Stores `iterable`; reads nothing."""
         if isinstance(iterable, DataFlow):
             raise ArgumentTypeError(f"{iterable._name()} is a flow already; use it as it is")
         if not hasattr(iterable, "__iter__"):
             raise ArgumentTypeError(
-                f"{type(self).__name__} takes something to iterate over; received {type(iterable).__name__}"
+                f"{type(self).__name__} takes an iterable; received {type(iterable).__name__}"
             )
         self._iterable = iterable
         self._live = arguments.flag("live", live)
@@ -53,22 +54,22 @@ class DataFromIterable(DataFlow):
         self._taken = 0
 
     def __len__(self) -> int:
-        """Returns the iterable's own length.
+        """Returns the length of the iterable.
 
         Raises:
             UnknownLengthError: the iterable has no length.
         """
         try:
             return len(self._iterable)  # type: ignore[arg-type]
-        except (TypeError, NotImplementedError):  # flows of the Tensorpack kind raise the latter
+        except (TypeError, NotImplementedError):  # flows in Tensorpack's style raise the latter
             raise UnknownLengthError(
-                f"{self._name()} has no length, since what it iterates over has none; fix the length "
+                f"{self._name()} has no length, since its iterable has none; fix the length "
                 "of a pass with FixedSizeData(flow, size)"
             ) from None
 
     @property
     def live(self) -> bool:
-        """Whether what the iterable has given cannot be had again."""
+        """Whether datapoints of the iterable cannot be read again."""
         return self._live
 
     def reset_state(self) -> None:
@@ -89,12 +90,12 @@ class DataFromIterable(DataFlow):
         return iter(self._iterable)
 
     def _continued(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Runs the only pass of a one-shot iterator, which can go on but not back."""
+        """Runs the only pass of a one-shot iterator, which can continue but not restart."""
         if self._epoch_read not in {None, int(epoch)} or start < self._taken:
             raise ExhaustedError(
                 f"{self._name()} holds a {type(self._iterable).__name__}, which can be read once, and "
-                f"{self._taken} datapoints of epoch {self._epoch_read} are out; datapoint {start} of epoch "
-                f"{int(epoch)} cannot be had. Pass a function that returns a new one to DataFromGenerator"
+                f"{self._taken} datapoints of epoch {self._epoch_read} were read; datapoint {start} of epoch "
+                f"{int(epoch)} is not available. Pass a function that returns a new one to DataFromGenerator"
             )
         self._epoch_read = int(epoch)
         replay = Replay(self._name(), epoch, start - self._taken)
@@ -112,10 +113,10 @@ class DataFromGenerator(DataFromIterable):
     Args:
         gen: a function that returns a new generator (or any iterable) for each pass; or a generator object,
             which can be read once (see `DataFromIterable`).
-        live: whether what it has given cannot be had again (a queue, a simulator); see `DataFlow`.
+        live: whether its datapoints cannot be read again (a queue, a simulator); see `DataFlow`.
 
     Raises:
-        ArgumentTypeError: `gen` is neither, or `live` is no boolean.
+        ArgumentTypeError: `gen` is neither of these, or `live` is not a boolean.
 
     Example:
         >>> def letters():
@@ -130,13 +131,13 @@ class DataFromGenerator(DataFromIterable):
     _argument_names = {"gen": "_iterable"}
 
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any], live: bool = False) -> None:
-        """Keeps `gen`; calls nothing yet."""
+        """Stores `gen`; calls nothing."""
         iterable = _GeneratorFunction(gen) if callable(gen) and not isinstance(gen, Iterator) else gen
         super().__init__(iterable, live)
 
 
 class _GeneratorFunction:
-    """A generator function as an iterable: each pass calls it."""
+    """An iterable that calls a generator function for each pass."""
 
     def __init__(self, gen: Callable[[], Iterable[Any]]) -> None:
         self._gen = gen
@@ -146,7 +147,7 @@ class _GeneratorFunction:
         made = self._gen()
         if isinstance(made, GeneratorType) and made.gi_frame is None:
             raise ExhaustedError(
-                f"{self._gen!r} returned a generator that is exhausted already; it must make a new one at "
+                f"{self._gen!r} returned a generator that is already exhausted; return a new one from "
                 "each call"
             )
         return iter(made)

@@ -25,8 +25,8 @@ class DataFromList(DataFlow):
     """Yields the members of a list; addressable.
 
     Args:
-        lst: a list, or another sequence. Members of a sequence of another type are read one by one.
-        shuffle: whether each epoch has an order of its own.
+        lst: a list, or another sequence. Members of other sequence types are read one at a time.
+        shuffle: whether each epoch has a different order.
 
     Raises:
         ArgumentTypeError: `lst` is not a sequence, or `shuffle` is not a boolean.
@@ -40,13 +40,13 @@ class DataFromList(DataFlow):
     _holds = ()
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
-        """Keeps `lst` itself, not a copy."""
+        """Stores a reference to `lst`, not a copy."""
         if not (hasattr(lst, "__len__") and hasattr(lst, "__getitem__")) or isinstance(
             lst, (str, bytes, dict)
         ):
             raise ArgumentTypeError(
                 f"DataFromList takes a list or another sequence; received {type(lst).__name__}: "
-                "use list(...) of it, or DataFromIterable"
+                "convert it with list(...), or DataFromIterable"
             )
         self._lst = lst
         self._shuffle = arguments.flag("shuffle", shuffle)
@@ -81,7 +81,7 @@ class DataFromList(DataFlow):
         return self._one_by_one(epoch, start)
 
     def _chunks(self, epoch: Epoch, start: int) -> Iterator[list[Any]]:
-        """Reads references only, many at a time: every flow above pays for what a datapoint costs here."""
+        """Reads only references, many at a time: the cost per datapoint here is paid by every flow above."""
         lst = self._lst
         for low, high in self._bounds(start):
             if self._shuffle:
@@ -107,7 +107,7 @@ class DataFromList(DataFlow):
         return self._order(epoch).stretch(low, high) if self._shuffle else range(low, high)
 
     def _order(self, epoch: Epoch) -> Permutation:
-        """Returns the order of an epoch, which is kept while the epoch and the length are the same."""
+        """Returns the order of an epoch, cached while the epoch and the length are the same."""
         key = (epoch.identity, len(self._lst))
         last = self._last_order
         if last is None or last[0] != key:
@@ -115,5 +115,5 @@ class DataFromList(DataFlow):
         return last[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy has no current order, which the seed gives; a long list is packed for workers."""
+        """Leaves out the current order, which follows from the seed; packs a long list for workers."""
         return {**super().__getstate__(), "_last_order": None, "_lst": list_to_pickle(self._lst)}

@@ -8,27 +8,27 @@ import numpy as np
 
 __all__ = ["Permutation"]
 
-# Below this a real permutation costs under a millisecond; above it, the computed one is as good.
+# Below this a real permutation costs under a millisecond; above it, the computed one is good enough.
 _TABLE_SIZE = 2**16
 _ROUNDS = 6
 _WINDOW = 256
-_AHEAD = 4096  # twenty small operations of NumPy cost the same for a few numbers and for some thousand
+_AHEAD = 4096  # twenty small operations of NumPy cost the same for a few numbers and for thousands
 _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bits
 _HALF = np.uint64(32)
 
 
 @final
 class Permutation:
-    """A random order of `0 .. size - 1`, of which any stretch can be computed by itself.
+    """A random order of `0 .. size - 1`, in which any range can be computed independently.
 
     Small orders are a table. Large ones are computed piece by piece on demand, so that resuming in the middle
-    of a long list costs next to nothing and every worker can hold the order of its epoch: a Feistel network
-    permutes the smallest power of two that is large enough, and numbers outside `size` are sent through again
-    until they land inside ("cycle walking").
+    of a long list costs almost nothing and every worker can hold the order of its epoch: a Feistel network
+    permutes the smallest sufficient power of two, and numbers outside `size` pass through it again until they
+    land inside ("cycle walking").
 
     Args:
-        size: how many numbers to permute.
-        rng: where the order comes from; the same generator state gives the same order.
+        size: number of integers to permute.
+        rng: source of the order; the same generator state gives the same order.
 
     Example:
         >>> order = Permutation(5, np.random.default_rng(0))
@@ -37,7 +37,7 @@ class Permutation:
     """
 
     def __init__(self, size: int, rng: np.random.Generator) -> None:
-        """Draws the order, or the keys it is computed from."""
+        """Draws the order, or the keys to compute it from."""
         self._size = size
         self._table = rng.permutation(size) if size <= _TABLE_SIZE else None
         self._keys = rng.integers(2**64, size=_ROUNDS, dtype=np.uint64)
@@ -54,7 +54,7 @@ class Permutation:
         return numbers
 
     def indices(self, wanted: range) -> np.ndarray:
-        """Returns the numbers at some positions as an index array; cheap if the next call goes on there."""
+        """Returns the numbers at some positions as an index array; cheap if the next call continues there."""
         if self._table is not None:
             return self._table[wanted.start : wanted.stop : wanted.step]
         positions, numbers = self._ahead
@@ -66,7 +66,7 @@ class Permutation:
         return numbers[first : first + len(wanted)]
 
     def at(self, position: int) -> int:
-        """Returns the number at one position; cheap if positions of successive calls lie near each other."""
+        """Returns the number at one position; cheap if successive positions are close."""
         low, numbers = self._window
         if not low <= position < low + len(numbers):
             low = position - position % _WINDOW
@@ -83,7 +83,7 @@ class Permutation:
         return values
 
     def _encrypt(self, values: np.ndarray) -> np.ndarray:
-        """Sends values through the network once: a bijection of the power of two around `size`."""
+        """Passes values through the network once: a bijection of the power of two around `size`."""
         low = values & self._low_mask
         high = values >> self._low_bits
         for turn, key in enumerate(self._keys):

@@ -1,4 +1,4 @@
-"""Where bytes lie: memory, aligned and shared between processes; files on disks, and elsewhere."""
+"""Storage of bytes: aligned and shared memory, local and remote files."""
 
 from ._aligned_memory import aligned_memory, aligned_size
 from ._atomic_file import create_file, create_path, locked_folder

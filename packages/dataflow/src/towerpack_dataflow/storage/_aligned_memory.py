@@ -1,4 +1,4 @@
-"""Memory that begins on a cache line."""
+"""Memory aligned to cache lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 __all__ = ["ALIGNMENT", "aligned_memory", "aligned_size"]
 
-ALIGNMENT = 64  # a cache line; TensorFlow and BLAS take arrays that begin on one without copying them
+ALIGNMENT = 64  # a cache line; TensorFlow and BLAS use aligned arrays without a copy
 
 
 def aligned_size(size: int) -> int:
@@ -20,9 +20,9 @@ def aligned_size(size: int) -> int:
 
 
 def aligned_memory(size: int) -> np.ndarray:
-    """Allocates `size` bytes, with arbitrary contents, that begin on a cache line.
+    """Allocates `size` bytes, with arbitrary contents, aligned to a cache line.
 
-    NumPy aligns what it allocates for its own types only, so the memory is a part of a slightly larger array.
+    NumPy aligns allocations for its own types only, so the memory is a part of a slightly larger array.
     """
     memory = np.empty(size + ALIGNMENT, np.uint8)
     begin = -memory.__array_interface__["data"][0] % ALIGNMENT

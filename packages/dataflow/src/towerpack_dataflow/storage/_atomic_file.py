@@ -1,4 +1,4 @@
-"""`create_file` and `create_path`: a file that others see when it is whole, and not before."""
+"""`create_file` and `create_path`: atomic creation of files."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 @contextmanager
 def create_file(path: URL) -> Iterator[IO[bytes]]:
-    """Makes a file, or replaces one, at once: a reader has the old one or the new one, whole.
+    """Creates or replaces a file atomically: a reader sees the old file or the new one, complete.
 
-    The bytes go to a hidden file in the same folder, which reaches the disk and gets its name when the block
-    ends, and is removed if the block ends by an error. The next writer of the same file removes those that
-    killed writers have left. A symbolic link is followed, and stays.
+    The bytes go to a hidden file in the same folder. It is flushed to the disk and renamed when the block
+    ends, and removed if the block ends with an error. The next writer of the same file removes leftovers of
+    killed writers. A symbolic link is followed and kept.
 
     Args:
-        path: of a local file; missing folders are made.
+        path: path of a local file; missing folders are created.
 
     Raises:
-        ArgumentError: `path` is the URL of a file that is not local, or is no regular file.
-        OSError: it cannot be written; an existing file is as it was.
+        ArgumentError: `path` is the URL of a remote file, or is not a regular file.
+        OSError: the file cannot be written; an existing file is unchanged.
 
     Example:
         >>> import tempfile
@@ -52,18 +52,18 @@ def create_file(path: URL) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def create_path(path: URL) -> Iterator[str]:
-    """Makes a file at once, as `create_file` does, for libraries that write paths.
+    """Creates a file atomically, like `create_file`, for libraries that write to paths.
 
     Args:
-        path: of a local file; missing folders are made.
+        path: path of a local file; missing folders are created.
 
     Yields:
-        the path of an empty file to write, which is to be closed when the block ends. It is locked by
-        `flock`: a library that locks the files that it writes must not do so here.
+        the path of an empty file to write and to close before the block ends. It is locked by `flock`: a
+        library that locks the files it writes must not do so here.
 
     Raises:
-        ArgumentError: `path` is the URL of a file that is not local, or is no regular file.
-        OSError: it cannot be written; an existing file is as it was.
+        ArgumentError: `path` is the URL of a remote file, or is not a regular file.
+        OSError: the file cannot be written; an existing file is unchanged.
     """
     with _beside(path) as (temporary, _):
         yield temporary
@@ -71,10 +71,10 @@ def create_path(path: URL) -> Iterator[str]:
 
 @contextmanager
 def locked_folder(parent: str, prefix: str) -> Iterator[str]:
-    """Makes a folder for the block, and removes those of `prefix` that killed processes have left.
+    """Creates a folder for the block, and removes leftover folders of `prefix` from killed processes.
 
     Raises:
-        OSError: the folder cannot be made.
+        OSError: the folder cannot be created.
     """
     _remove_leftovers(Path(parent), prefix)
     while True:
@@ -91,7 +91,7 @@ def locked_folder(parent: str, prefix: str) -> Iterator[str]:
 
 @contextmanager
 def _beside(path: URL) -> Iterator[tuple[str, int]]:
-    """Yields path and descriptor of a new file, which takes the place of `path` at a clean end."""
+    """Yields path and descriptor of a new file, which replaces `path` after a clean end."""
     target = _target(path)
     old = _replaceable(target)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def _target(path: URL) -> Path:
     text = as_url("path", path)
     if not is_local(text):
         raise ArgumentError(
-            f"path={path!r}: expected a local path. Write it here, and copy it with the store's own tool"
+            f"path={path!r}: expected a local path. Write a local file, and copy it with the store's tool"
         )
     target = os.path.realpath(text)
     if os.path.islink(target):
@@ -130,7 +130,7 @@ def _target(path: URL) -> Path:
 
 
 def _replaceable(target: Path) -> os.stat_result | None:
-    """Returns the status of the file that is replaced, which may be written to; `None` for a new one."""
+    """Returns the status of the writable file to replace; `None` for a new file."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -147,7 +147,7 @@ def _replaceable(target: Path) -> os.stat_result | None:
 
 
 def _locked(prefix: Path, mode: int) -> tuple[str, int]:
-    """Makes a new file, which stays locked until its descriptor is closed or its process ends."""
+    """Creates a new file, locked until its descriptor is closed or its process ends."""
     # The system applies the umask to a new file. Python reads it only by setting it, for all threads at once.
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     while True:
@@ -158,7 +158,7 @@ def _locked(prefix: Path, mode: int) -> tuple[str, int]:
 
 
 def _lock(descriptor: int, path: str) -> bool:
-    """Locks a new file or folder; returns False if another writer took it for a leftover before."""
+    """Locks a new file or folder; returns False if another writer has removed it as a leftover."""
     with suppress(OSError):  # a file system without locks: nothing is removed there
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     if os.path.exists(path):
@@ -168,8 +168,8 @@ def _lock(descriptor: int, path: str) -> bool:
 
 
 def _remove_leftovers(folder: Path, prefix: str) -> None:
-    """Removes files of killed writers: those that are not locked."""
-    with suppress(OSError):  # such as a folder that may be written to and not be listed
+    """Removes files of killed writers, which are not locked."""
+    with suppress(OSError):  # such as a folder that is writable but not listable
         for name in os.listdir(folder):
             if name.startswith(prefix) and name.endswith(".tmp"):
                 with suppress(OSError):
@@ -177,10 +177,10 @@ def _remove_leftovers(folder: Path, prefix: str) -> None:
 
 
 def remove_unlocked(path: Path) -> None:
-    """Removes a file that `create_file` has begun, or a `locked_folder`, if its writer has ended.
+    """Removes an unfinished file of `create_file`, or a `locked_folder`, if its writer has ended.
 
     Raises:
-        OSError: the writer is at work, or the file cannot be removed.
+        OSError: the writer is still running, or the file cannot be removed.
     """
     is_folder = path.is_dir()
     mode = os.O_RDONLY if is_folder else os.O_RDWR
@@ -196,13 +196,13 @@ def remove_unlocked(path: Path) -> None:
 
 
 def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
-    with suppress(PermissionError):  # the owner of a file may be changed by the superuser alone
+    with suppress(PermissionError):  # the owner of a file may be changed only by the superuser
         os.fchown(descriptor, old.st_uid, old.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
 
 
 def _flush_names(folder: Path) -> None:
-    with suppress(OSError):  # the file has its name; some file systems cannot flush those of a folder
+    with suppress(OSError):  # the file is renamed already; some file systems cannot flush a folder
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

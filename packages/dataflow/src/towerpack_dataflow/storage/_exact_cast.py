@@ -1,4 +1,4 @@
-"""Arrays of another dtype, and which of their values are no longer the same."""
+"""Conversion of arrays to another dtype, with a check for changed values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 __all__ = ["cast", "castable"]
 
-# By kinds: anything else would be another meaning, such as a text for a number.
+# By kind: any other conversion would change the meaning, such as text for a number.
 _BECOMES = {
     "b": "biufc",
     "i": "iufc",
@@ -22,7 +22,7 @@ _LARGEST = 2.0**63  # floats below this size become integers again
 
 
 def castable(source: np.dtype, target: np.dtype) -> bool:
-    """Returns whether values of a dtype keep their meaning as those of another one.
+    """Returns whether values of a dtype keep their meaning in another dtype.
 
     Example:
         >>> castable(np.dtype("i8"), np.dtype("f4")), castable(np.dtype("f4"), np.dtype("i8"))
@@ -36,11 +36,11 @@ def castable(source: np.dtype, target: np.dtype) -> bool:
 
 
 def cast(array: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """Returns an array as one of a dtype, and where its values are others; NaN equals NaN.
+    """Returns an array converted to a dtype, and a mask of changed values; NaN equals NaN.
 
     Args:
-        array: of a dtype that is `castable` to the other one.
-        dtype: of the result.
+        array: array of a dtype that is `castable` to the other one.
+        dtype: dtype of the result.
 
     Example:
         >>> cast(np.array([1, 300]), np.dtype("u1"))
@@ -49,7 +49,7 @@ def cast(array: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(all="ignore"):
         try:
             converted = array.astype(dtype)
-        except (OverflowError, TypeError):  # of times in a unit that does not hold them
+        except (OverflowError, TypeError):  # of times outside the range of a unit
             return np.zeros(array.shape, dtype), np.ones(array.shape, bool)
         back = _back(converted, array.dtype)
         wrong = back != array
@@ -66,7 +66,7 @@ def _back(converted: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 
 def _beyond(array: np.ndarray, converted: np.ndarray) -> np.ndarray:
-    """Returns where an integer became one of the other sign, or a float that no integer type holds."""
+    """Returns where an integer changed its sign, or became a float beyond all integer types."""
     if converted.dtype.kind in "iu":
         return np.asarray((array < 0) != (converted < 0))
     return np.asarray(~(np.abs(converted) < _LARGEST))

@@ -1,4 +1,4 @@
-"""Archives of arrays that hold no pickles, whatever the version of NumPy."""
+"""Archives of arrays without pickles, for any version of NumPy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["write_npz"]
 def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
     """Writes an archive that `numpy.load` reads.
 
-    Unlike `numpy.savez` it takes any name, and refuses objects before NumPy 2.1, too, which knew no
-    `allow_pickle=False`: it wrote an array of that name.
+    Unlike `numpy.savez` it accepts any name, and refuses objects also before NumPy 2.1, which had no
+    `allow_pickle=False` and wrote an array of that name.
 
     Args:
-        file: open for writing.
-        arrays: of any shape, by name.
+        file: file open for writing.
+        arrays: arrays of any shape, by name.
 
     Raises:
         ValueError: an array holds Python objects, or is masked.
@@ -36,7 +36,7 @@ def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> No
     with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             if isinstance(array, np.ma.MaskedArray):
-                raise ValueError(f"array {name!r} is masked, and its mask would be lost; fill it before")
-            # Its size is not known to the archive before it is written, and may be above 4 GB.
+                raise ValueError(f"array {name!r} is masked, and its mask would be lost; fill it first")
+            # The archive does not have its size before it is written; it may exceed 4 GB.
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

@@ -1,4 +1,4 @@
-"""`open_url`: the one way to the bytes of a file, wherever it lies."""
+"""`open_url`: access to the bytes of local and remote files."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ __all__ = ["local_path", "open_url"]
 def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
     """Opens a file on a disk, on a web server or in an object store.
 
-    Where credentials are needed, the library takes them from where it always does: environment variables
-    such as `AWS_ACCESS_KEY_ID`, or files in the home directory.
+    Where credentials are needed, the library reads them from the usual places: environment variables such as
+    `AWS_ACCESS_KEY_ID`, or files in the home directory.
 
     Args:
         url: a path; `file://`; `http://`, `https://`, `s3://`, `gs://` or `az://` (by obstore, extra `s3`);
-            or what else a file system of fsspec (extra `fsspec`) reads.
-        cache: a `UrlCache` that keeps what was read of files that are not local.
+            or any other file system of fsspec (extra `fsspec`). cache: a `UrlCache` for the content of remote
+            files.
 
     Raises:
-        ArgumentError: `url` is empty, its scheme is unknown, or its name cannot be asked for.
-        ArgumentTypeError: `url` is neither text nor path.
+        ArgumentError: `url` is empty, its scheme is unknown, or the library cannot request its name.
+        ArgumentTypeError: `url` is neither a string nor a path.
         FileNotFoundError: there is no such file.
         ImportError: the library that reads such URLs is not installed.
         PermissionError: the file may not be read.
-        StorageError: the file cannot be reached; or this process is a fork of one that has read by obstore,
-            whose threads a fork does not have.
+        StorageError: the file cannot be reached; or this process is a fork of one that has read through
+            obstore, whose threads do not exist in a fork.
         OSError: a local file cannot be opened.
 
     Example:
@@ -50,17 +50,17 @@ def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
 
 
 def local_path(url: URL, cache: UrlCache | None = None) -> str:
-    """Returns the path of a file, for libraries that open files by themselves.
+    """Returns the path of a file, for libraries that open paths.
 
     Args:
-        url: as in `open_url`. A file that is not local is fetched as a whole.
-        cache: the `UrlCache` that it is fetched into; if not given, one in `$TOWERPACK_CACHE`, or in
+        url: as in `open_url`. A remote file is downloaded completely.
+        cache: the `UrlCache` for the download; by default, one in `$TOWERPACK_CACHE`, or in
             `~/.cache/towerpack`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        StorageError: the file cannot be reached, is larger than the cache may become, or cannot be written
-            to it.
+        StorageError: the file cannot be reached, is larger than the cache's limit, or cannot be written to
+            the cache.
     """
     text = as_url("url", url)
     if is_local(text):
@@ -77,17 +77,17 @@ def _open_same(url: str, version: str, cache: UrlCache | None) -> StoredFile:
         file.close()
         raise StorageError(
             f"{file.name} has changed since it was opened: its version was {version}, and is {file.version} "
-            "now. Begin the pass again"
+            "now. Restart the pass"
         )
     return file
 
 
 @final
 class _LocalBytes:
-    """A local file, which is read and not mapped: a read of a file that was cut ends no process.
+    """A local file, read without a map: reading a truncated file then does not kill the process.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
 
     lasting = True
@@ -104,27 +104,27 @@ class _LocalBytes:
         self.version = f"{stat.st_size}-{stat.st_mtime_ns}"
 
     def read(self, offset: int, size: int) -> memoryview:
-        """Returns a copy of bytes."""
+        """Returns a copy of a range of bytes."""
         self.check()
         parts = []
         while size:
-            part = os.pread(self._open(), size, offset)  # not more than 2 GiB
+            part = os.pread(self._open(), size, offset)  # at most 2 GiB
             if not part:
                 self.check()
-                raise StorageError(f"{self._path} ends before byte {offset + size}; make the flow again")
+                raise StorageError(f"{self._path} ends before byte {offset + size}; create the flow again")
             parts.append(part)
             size, offset = size - len(part), offset + len(part)
         return memoryview(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def check(self) -> None:
-        """Checks that the file has not been cut or written to since it was opened."""
+        """Checks that the file has not been truncated or written to since it was opened."""
         now = os.fstat(self._open())
         if now.st_size < self.size:
-            raise StorageError(f"{self._path} was cut to {now.st_size} bytes while it was being read")
+            raise StorageError(f"{self._path} was truncated to {now.st_size} bytes while it was being read")
         if now.st_mtime_ns != self._modified:
             raise StorageError(
-                f"{self._path} was written to while it was being read; make the flow again. To change a file "
-                f"that is being read, write another one and rename it"
+                f"{self._path} was written to while it was being read; create the flow again. To change a "
+                "file that is being read, write another one and rename it"
             )
 
     def close(self) -> None:

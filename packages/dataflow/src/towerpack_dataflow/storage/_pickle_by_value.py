@@ -1,4 +1,4 @@
-"""Pickles of definitions, as cloudpickle makes them, whose code keeps the name of its file."""
+"""Pickles of definitions with cloudpickle, with the file name of their code."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def dump_by_value(
     """Pickles `value`; definitions that another process cannot import, such as those of `__main__`, by value.
 
     Args:
-        value: what to pickle.
-        buffer_callback: takes the buffers that are to travel beside the pickle, as of `pickle.dumps`.
-        pickler: a class of picklers to use in place of `value_pickler()`.
+        value: the object to pickle.
+        buffer_callback: receives out-of-band buffers, as in `pickle.dumps`.
+        pickler: a pickler class to use instead of `value_pickler()`.
     """
     file = io.BytesIO()
     (pickler or value_pickler())(file, 5, buffer_callback=buffer_callback).dump(value)
@@ -29,15 +29,15 @@ def dump_by_value(
 
 @functools.cache
 def value_pickler() -> type[Any]:
-    """Returns the class of such picklers, which imports cloudpickle when it is first needed.
+    """Returns the class of these picklers; imports cloudpickle at the first call.
 
-    From 3.1.3 on, cloudpickle writes one name in place of those of all files, so that equal functions have
-    equal pickles. A traceback from a worker would then show neither the file nor the line of the user's code.
+    From 3.1.3 on, cloudpickle replaces all file names by one, so that equal functions have equal pickles. A
+    traceback from a worker would then show neither the file nor the line of the user's code.
     """
     import cloudpickle
 
     class ValuePickler(cloudpickle.Pickler):
-        """Pickles the name of its file beside what cloudpickle makes of code."""
+        """Adds the name of its file to cloudpickle's pickle of code."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, types.CodeType):

@@ -1,4 +1,4 @@
-"""Names of files, from their URLs, that may be printed, logged and kept: without credentials."""
+"""Names of files from URLs without credentials, safe to print, log and store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["URL", "as_url", "is_local", "lasting_url", "printable", "without_sec
 URL = str | os.PathLike[str]
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
-# Of Amazon, Google, CloudFront and Azure, whose shared access signatures have names of two or three letters.
+# For Amazon, Google, CloudFront and Azure; shared access signatures of Azure have names of two or three
+# letters.
 _SIGNATURE = re.compile(
     r"(x-amz-(?!version)|x-goog-|awsaccesskeyid=|googleaccessid=|signature=|expires=|key-pair-id=|policy="
     r"|(sv|ss|srt|sp|se|st|spr|sig|sr|si|sip|skoid|sktid|skt|ske|sks|skv)=)",
@@ -27,12 +28,12 @@ def as_url(name: str, url: URL) -> str:
     """Returns a URL, or the absolute path of a local file.
 
     Args:
-        name: of the argument, for the message.
+        name: name of the argument, for the message.
         url: such as `"data/train.tar"`, `"file:///data/train.tar"` or `"s3://bucket/train.tar"`.
 
     Raises:
-        ArgumentTypeError: it is no text and no path.
-        ArgumentError: it is empty; or a `file://` URL has a host, a query or a fragment.
+        ArgumentTypeError: `url` is neither a string nor a path.
+        ArgumentError: `url` is empty; or a `file://` URL has a host, a query or a fragment.
 
     Example:
         >>> as_url("url", "file:///data/a%20b%23"), as_url("url", "s3://bucket/a%20b")
@@ -45,7 +46,7 @@ def as_url(name: str, url: URL) -> str:
     if text[:7].lower() == "file://":
         text = _path_of(name, text)
     if "\0" in text:
-        raise ArgumentError(f"{name}={text!r} has a zero byte, which no path and no URL may have")
+        raise ArgumentError(f"{name}={text!r} contains a zero byte, which is invalid in paths and URLs")
     return text if _SCHEME.match(text) else str(Path(text).expanduser().absolute())
 
 
@@ -55,25 +56,25 @@ def _path_of(name: str, url: str) -> str:
     for mark, part, code in (("?", "a query", "%3F"), ("#", "a fragment", "%23")):
         if mark in url:
             raise ArgumentError(
-                f"{name}={url!r} has {part}, which a file has not; write {mark!r} in a name as {code}, or "
-                "give the path itself"
+                f"{name}={url!r} has {part}, which is invalid for a file; write {mark!r} in a name as "
+                f"{code}, or use the path itself"
             )
     if host.lower() not in ("", "localhost") or not slash:
         raise ArgumentError(
-            f"{name}={url!r} names the host {host!r}; expected a file of this machine, as file:///folder/name"
+            f"{name}={url!r} names the host {host!r}; expected a local file, such as file:///folder/name"
         )
     if "%2f" in path.lower():
-        raise ArgumentError(f"{name}={url!r} has %2F, which would divide a name; expected '/' between names")
+        raise ArgumentError(f"{name}={url!r} has %2F, which would split a name; expected '/' between names")
     return slash + os.fsdecode(unquote_to_bytes(path))
 
 
 def is_local(url: str) -> bool:
-    """Returns whether `as_url` gave a path."""
+    """Returns whether a result of `as_url` is a path."""
     return not _SCHEME.match(url)
 
 
 def printable(url: str) -> str:
-    """Returns a URL without user, password and query, where keys and signatures are.
+    """Returns a URL without user, password and query, which may hold keys and signatures.
 
     The keys of object stores have no query: a question mark is part of the name.
 
@@ -91,7 +92,7 @@ def printable(url: str) -> str:
 
 
 def lasting_url(url: str) -> str:
-    """Returns a URL without user, password and signature: the name of a file, in all later runs.
+    """Returns a URL without user, password and signature: the persistent name of a file across runs.
 
     Example:
         >>> lasting_url("https://me:secret@host/file?id=7&X-Amz-Signature=0a1b&X-Amz-Expires=60")
@@ -105,7 +106,7 @@ def lasting_url(url: str) -> str:
 
 
 def without_secrets(text: str, url: str) -> str:
-    """Returns the words of a library's error without what `printable` leaves out, however encoded.
+    """Returns a library's error message without the secrets that `printable` removes, in any encoding.
 
     Example:
         >>> url = "https://me:a secret@host/file.tar?key=0a 1b"

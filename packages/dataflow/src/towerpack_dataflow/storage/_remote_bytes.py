@@ -1,4 +1,4 @@
-"""Files in object stores, on web servers, and in whatever else fsspec knows; read by ranges of bytes."""
+"""Remote files in object stores, on web servers and in file systems of fsspec; read by byte ranges."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ __all__ = ["remote_bytes"]
 
 _log = logging.getLogger("towerpack_dataflow")
 _OF_OBSTORE = ("s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https")
-# Facts that fsspec's file systems have of a file: those that any version has, and those that reading changes.
+# Entries in the file information of fsspec's file systems: version-independent ones, and ones changed by
+# reading.
 _OF_ANY_FILE = ("name", "size", "type", "mode", "uid", "gid", "islink", "nlink", "perm", "unix.mode")
 _CHANGES = ("time", "atime", "accessed", "nlink")
-_PATIENCE = 60.0  # seconds for which a request is repeated
-_REQUEST = 30  # seconds for one
+_PATIENCE = 60.0  # seconds over which a request is repeated
+_REQUEST = 30  # seconds for one request
 _FIRST_PAUSE = 0.1
 
 Result = TypeVar("Result")
 
 
 def remote_bytes(url: str) -> StoredBytes:
-    """Opens a file that is not local.
+    """Opens a remote file.
 
     Raises:
-        ArgumentError: no library knows the URL's scheme, or the file's name cannot be asked for.
+        ArgumentError: the URL's scheme is unknown, or the library cannot request the file's name.
         FileNotFoundError: there is no such file.
         ImportError: the library is not installed.
-        PermissionError: the server refuses.
+        PermissionError: the server denies access.
         StorageError: the file cannot be reached.
     """
     if url.partition("://")[0].lower() in _OF_OBSTORE:
@@ -46,7 +47,7 @@ def remote_bytes(url: str) -> StoredBytes:
 
 
 class _Facts(NamedTuple):
-    """What a server says of a file; None for what it does not say."""
+    """A server's information about a file; None for unknown values."""
 
     e_tag: str | None
     modified: str | None
@@ -54,14 +55,14 @@ class _Facts(NamedTuple):
 
     @classmethod
     def of(cls, meta: Any) -> _Facts:
-        """Takes the facts of an answer, in which the year 1970 stands for an unknown time."""
+        """Reads the facts from an answer, in which the year 1970 stands for an unknown time."""
         modified = meta["last_modified"]
         known = modified.timestamp() != 0
         return cls(meta["e_tag"] or None, modified.isoformat() if known else None, int(meta["size"]))
 
     @property
     def is_strong(self) -> bool:
-        """Whether the tag belongs to these very bytes."""
+        """Whether the tag identifies exactly these bytes."""
         return self.e_tag is not None and not self.e_tag.startswith("W/")
 
     def text(self) -> str:
@@ -69,7 +70,7 @@ class _Facts(NamedTuple):
         return f"ETag {self.e_tag}, Last-Modified {self.modified}, {self.size} bytes"
 
     def agree(self, others: _Facts) -> bool:
-        """Returns whether no fact differs, and one more than the size is in both, if one is known here."""
+        """Returns whether all facts agree, including one besides the size if one is known here."""
         pairs = [(_opaque(self.e_tag), _opaque(others.e_tag)), (self.modified, others.modified)]
         both = [one == other for one, other in pairs if one is not None and other is not None]
         unknown = self.e_tag is None and self.modified is None
@@ -77,13 +78,13 @@ class _Facts(NamedTuple):
 
 
 def _opaque(e_tag: str | None) -> str | None:
-    """Returns a tag without the mark of weak ones, which some servers set for a second alone."""
+    """Returns a tag without the mark of weak tags, which some servers set only for a second."""
     return None if e_tag is None else e_tag.removeprefix("W/")
 
 
 @final
 class _StoreBytes:
-    """An object, by obstore, which repeats failed requests by itself."""
+    """An object read through obstore, which repeats failed requests itself."""
 
     def __init__(self, url: str) -> None:
         self._name, self._url = printable(url), url
@@ -110,28 +111,28 @@ class _StoreBytes:
         content = self._asked(lambda: self._checked(options))
         if len(content) != size:
             raise StorageError(
-                f"{self._name}: the server sent {len(content)} bytes, and {size} were asked for"
+                f"{self._name}: the server sent {len(content)} bytes, but {size} were requested"
             )
         return memoryview(content)
 
     def check(self) -> None:
-        """Does nothing: each read is of the version that was opened."""
+        """Does nothing: each read refers to the opened version."""
 
     def close(self) -> None:
         pass
 
     def _checked(self, options: dict[str, Any]) -> Any:
-        """Returns the bytes of an answer about the same file: servers may ignore `if_match`."""
+        """Returns the bytes of an answer for the same file: servers may ignore `if_match`."""
         result = self._obstore.get(self._store, self._key, options=options)
         facts = _Facts.of(result.meta)
         if not self._facts.agree(facts):
             raise StorageError(
                 f"{self._name} has changed since it was opened: it had {self._facts.text()}, and has "
-                f"{facts.text()} now. Begin the pass again"
+                f"{facts.text()} now. Restart the pass"
             )
         if tuple(result.range) != options["range"]:
             raise StorageError(
-                f"{self._name}: the server sent bytes {result.range}, and {options['range']} were asked for"
+                f"{self._name}: the server sent bytes {result.range}, but {options['range']} were requested"
             )
         return result.bytes()
 
@@ -144,7 +145,7 @@ class _StoreBytes:
         if _first_process() != os.getpid():
             raise StorageError(
                 f"{self._name} cannot be read in this process: it is a fork of one that has read such files, "
-                f'and has none of the threads that do. Use start_method="spawn", or threads'
+                f'and lacks the threads of the reader. Use start_method="spawn", or threads'
             )
         errors = self._obstore.exceptions
         try:
@@ -154,7 +155,7 @@ class _StoreBytes:
         except errors.PreconditionError:
             raise StorageError(
                 f"{self._name} has changed since it was opened: it had {self._facts.text()}, and the server "
-                "has no such version now. Begin the pass again"
+                "has no such version now. Restart the pass"
             ) from None
         except FileNotFoundError:
             raise FileNotFoundError(2, os.strerror(2), self._name) from None
@@ -162,8 +163,8 @@ class _StoreBytes:
             raise PermissionError(13, f"cannot be read: {self._reason(error)}", self._name) from None
         except errors.NotSupportedError as error:
             raise StorageError(
-                f"{self._name} cannot be read by ranges of bytes, which its server does not send "
-                f"({self._reason(error)}). Download the file, and give its path"
+                f"{self._name} cannot be read by byte ranges, which its server does not support "
+                f"({self._reason(error)}). Download the file, and use its path"
             ) from None
         except (errors.BaseError, OSError) as error:
             raise StorageError(f"{self._name} cannot be read: {self._reason(error)}") from None
@@ -174,21 +175,21 @@ class _StoreBytes:
 
 @functools.lru_cache(maxsize=256)
 def _warn_of_changes(folder: str) -> None:
-    """Warns once for the files of a folder."""
+    """Warns once per folder."""
     _log.warning(
-        "%s: the server says neither when its files were changed nor which version they are, so a change "
-        "while a file is read is not noticed, and nothing of them is kept in a UrlCache.",
+        "%s: the server reports neither modification times nor versions of files, so a change during a "
+        "read is not detected, and a UrlCache does not store these files.",
         folder,
     )
 
 
 @functools.cache
 def _first_process() -> int:
-    """Returns the process in which obstore has started its threads, and that of all forks of it."""
+    """Returns the process that started obstore's threads, also in its forks."""
     return os.getpid()
 
 
-@functools.lru_cache(maxsize=64)  # an address with a query is a store for one file
+@functools.lru_cache(maxsize=64)  # an address with a query has a store of one file
 def _store(folder: str) -> Any:
     endpoint = os.environ.get("AWS_ENDPOINT_URL", os.environ.get("AWS_ENDPOINT", ""))
     plain = folder.startswith("http://") or endpoint.startswith("http://")
@@ -203,7 +204,7 @@ def _store(folder: str) -> Any:
 
 @final
 class _FileSystemBytes:
-    """A file of one of fsspec's file systems."""
+    """A file in a file system of fsspec."""
 
     def __init__(self, url: str) -> None:
         self._name, self._url = printable(url), url
@@ -220,29 +221,29 @@ class _FileSystemBytes:
         content = self._repeated(lambda: self._system.cat_file(self._path, start=offset, end=offset + size))
         if len(content) != size:
             raise StorageError(
-                f"{self._name}: {len(content)} bytes came, and {size} were asked for; it has changed"
+                f"{self._name}: {len(content)} bytes were received, but {size} were requested; it has changed"
             )
         known, found = (self.size, self.version, self.lasting), self._facts()
         if found != known:
             raise StorageError(
                 f"{self._name} has changed since it was opened: it had {known[0]} bytes and version "
-                f"{known[1]}, and has {found[0]} bytes and version {found[1]} now. Begin the pass again"
+                f"{known[1]}, and has {found[0]} bytes and version {found[1]} now. Restart the pass"
             )
         return memoryview(content)
 
     def check(self) -> None:
-        """Does nothing: each read is of the version that was opened."""
+        """Does nothing: each read refers to the opened version."""
 
     def close(self) -> None:
         pass
 
     def _facts(self) -> tuple[int, str, bool]:
-        """Returns the size, the version, and whether anything but the size tells versions apart."""
+        """Returns the size, the version, and whether anything besides the size distinguishes versions."""
         self._system.invalidate_cache(self._system._parent(self._path))
         facts = self._repeated(lambda: self._system.info(self._path))
         size = facts.get("size")
         if size is None:
-            raise StorageError(f"{self._name}: its file system does not say how large it is")
+            raise StorageError(f"{self._name}: its file system does not report a size")
         plain = (str, bytes, int, float, datetime)
         known = [(name, fact) for name, fact in facts.items() if name not in _CHANGES and type(fact) in plain]
         version = hashlib.sha256(repr(sorted(known)).encode()).hexdigest()[:32]

@@ -1,10 +1,9 @@
-"""Long lists in shared memory that all workers read.
+"""Long lists in shared memory, read by all workers.
 
 A list of a million (path, label) pairs is 4 million Python objects. Pickling it for each worker takes seconds
-and gives each a copy; inheriting it by fork copies it too, page by page, as reference counts change. So a
-flow that is pickled within `SharedListPickle.packing()` leaves its long lists outside: the pickle says where
-a list lies, and the members lie in anonymous memory, pickled a few at a time, with the offsets of these
-blocks behind them.
+and creates a copy in each; inheriting it by fork copies it too, page by page, as reference counts change. So
+a flow pickled within `SharedListPickle.packing()` leaves out its long lists: the pickle holds the place of a
+list, and the members are in anonymous memory, pickled in small blocks, followed by the offsets of the blocks.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from ._pickle_by_value import value_pickler
 
 __all__ = ["PackedList", "Place", "SharedListPickle", "list_to_pickle"]
 
-_LEAST_BYTES = 2**18  # less than this goes into the pickle itself
+_LEAST_BYTES = 2**18  # smaller lists go into the pickle itself
 _BLOCK_BYTES = 4096
 _MOST_PER_BLOCK = 16  # a shuffled read decodes a block for each member, so blocks stay small
 _SAMPLE = 16
 _SHARED = 4
-_FRAME_BYTES = 16  # what a pickle adds to a member
+_FRAME_BYTES = 16  # overhead of a pickle per member
 
 _being_filled: ContextVar[SharedListPickle | None] = ContextVar(
     "towerpack_dataflow_shared_lists", default=None
@@ -39,12 +38,12 @@ _being_filled: ContextVar[SharedListPickle | None] = ContextVar(
 
 @final
 class SharedListPickle:
-    """The long lists that a pickle for workers leaves outside, packed once for all of them.
+    """The long lists left out of a pickle for workers, packed once for all of them.
 
-    The runtime pickles a flow inside `packing()`, sends the pickle to as many workers as it likes, and keeps
-    this object until the last of them has unpickled it. The pickle names a list by the number of this process
-    and of a descriptor in it, so workers need nothing else. Nothing is packed on systems without
-    `memfd_create`, where lists travel inside the pickle.
+    The runtime pickles a flow inside `packing()`, sends the pickle to any number of workers, and keeps this
+    object until the last of them has unpickled it. The pickle identifies a list by the number of this process
+    and of a descriptor in it, so workers need nothing else. On systems without `memfd_create` nothing is
+    packed, and lists travel inside the pickle.
 
     Example:
         >>> import cloudpickle
@@ -58,13 +57,13 @@ class SharedListPickle:
     """
 
     def __init__(self, pickler: Callable[..., Any] | None = None) -> None:
-        """Holds nothing yet; `pickler` makes the pickler for members, `value_pickler()` if not given."""
+        """Creates an empty object; `pickler` makes the pickler for members, `value_pickler()` by default."""
         self._pickler = pickler
         self._places: dict[int, tuple[Sequence[Any], Place]] = {}
 
     @contextmanager
     def packing(self) -> Iterator[None]:
-        """Packs the long lists of flows that are pickled inside the `with` block, in this thread."""
+        """Packs the long lists of flows pickled inside the `with` block in this thread."""
         token = _being_filled.set(self)
         try:
             yield
@@ -72,13 +71,13 @@ class SharedListPickle:
             _being_filled.reset(token)
 
     def pack(self, members: Sequence[Any]) -> Any:
-        """Packs members, if that is worth it: returns a place that unpickles as the same members.
+        """Packs members if they are large enough: returns a place that unpickles as the same members.
 
         Returns:
-            `members` itself if it is short, no list, or cannot be packed on this system.
+            `members` itself if it is short, not a list, or cannot be packed on this system.
 
         Raises:
-            Exception: pickling a member raised it; a note says which member it was.
+            Exception: pickling a member raised it; a note names the member.
         """
         if isinstance(members, PackedList):
             return members.place(os.getpid())
@@ -92,7 +91,7 @@ class SharedListPickle:
         return self._places[id(members)][1]
 
     def close(self) -> None:
-        """Releases this process's hold on the memory; workers that have mapped it keep it."""
+        """Releases this process's reference to the memory; workers that have mapped it keep it."""
         while self._places:
             _, (_, place) = self._places.popitem()
             os.close(place.descriptor)
@@ -109,7 +108,7 @@ def list_to_pickle(members: Sequence[Any]) -> Any:
 
 
 class Place(NamedTuple):
-    """Where packed members lie: a few integers, which unpickle as a `PackedList`."""
+    """The place of packed members: a few integers, which unpickle as a `PackedList`."""
 
     process: int
     descriptor: int
@@ -124,17 +123,17 @@ class Place(NamedTuple):
 
 @final
 class PackedList(Sequence[Any]):
-    """Members in shared memory; each is unpickled when it is read.
+    """Members in shared memory; each member is unpickled when read.
 
     Args:
-        place: where the members lie.
+        place: place of the members.
 
     Raises:
-        ParcelError: the memory is gone.
+        ParcelError: the memory no longer exists.
     """
 
     def __init__(self, place: Place) -> None:
-        """Maps the memory; reads nothing yet."""
+        """Maps the memory; reads nothing."""
         self._length = place.length
         self._per_block = place.per_block
         descriptor = _reopened(place)
@@ -146,7 +145,7 @@ class PackedList(Sequence[Any]):
         self._last: tuple[int, list[Any]] = (-1, [])
 
     def place(self, process: int) -> Place:
-        """Returns where the members lie, for workers of `process`, which holds this list."""
+        """Returns the place of the members for workers of `process`, which holds this list."""
         return self._place._replace(process=process)
 
     def __len__(self) -> int:
@@ -172,7 +171,7 @@ class PackedList(Sequence[Any]):
         return members[rest]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A copy that is not for workers must not depend on this process.
+        # A copy not meant for workers must not depend on this process.
         return list, (list(self),)
 
 
@@ -181,7 +180,7 @@ def _unpickled(*fields: int) -> PackedList:
 
 
 def _members_per_block(members: Sequence[Any]) -> int:
-    """Returns how many members to pickle together; 0 if the list had better stay whole."""
+    """Returns the number of members to pickle together; 0 if the list should stay whole."""
     from cloudpickle import dumps
 
     sample = list(islice(members, 0, None, max(len(members) // _SAMPLE, 1)))
@@ -189,11 +188,11 @@ def _members_per_block(members: Sequence[Any]) -> int:
         sizes = [len(dumps(member)) for member in sample]
         together = len(dumps(sample))
     except Exception:
-        return 1  # packing will fail too, and say which member it is
+        return 1  # packing will fail too, with the number of the member
     if not sizes or sum(sizes) * len(members) < _LEAST_BYTES * len(sizes):
         return 0
     if sum(sizes) > _SHARED * together + _FRAME_BYTES * len(sizes):
-        return 0  # members that hold one large thing together, which each block would repeat
+        return 0  # members share one large object, which each block would repeat
     return max(min(_BLOCK_BYTES * len(sizes) // sum(sizes), _MOST_PER_BLOCK), 1)
 
 
@@ -214,8 +213,8 @@ def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | 
 def _write(
     members: Sequence[Any], per_block: int, file: BinaryIO, make_pickler: Callable[..., Any] | None
 ) -> int:
-    """Writes blocks of members, then the blocks' offsets (int64); returns where the offsets begin."""
-    # One pickler for all blocks: making one costs more than a block does.
+    """Writes blocks of members, then the blocks' offsets (int64); returns the start of the offsets."""
+    # One pickler for all blocks: creating one costs more than a block.
     pickler = (make_pickler or value_pickler())(file, protocol=5)
     offsets = array("q", [0])
     for start in range(0, len(members), per_block):
@@ -251,7 +250,7 @@ def _seal(descriptor: int) -> None:
 
 
 def _reopened(place: Place) -> int:
-    """Opens a descriptor of this process for memory that another process holds."""
+    """Opens a descriptor in this process for memory held by another process."""
     path = f"/proc/{place.process}/fd/{place.descriptor}"
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -264,7 +263,7 @@ def _reopened(place: Place) -> int:
     if os.fstat(descriptor).st_ino != place.inode:
         os.close(descriptor)
         raise ParcelError(
-            f"a list of {place.length} members lay at {path}, where something else is now: the process "
+            f"a list of {place.length} members lay at {path}, but that is something else now: the process "
             "closed its parcel before all workers had unpickled it"
         )
     return descriptor

@@ -1,4 +1,4 @@
-"""Shared memory without a name, which ends with its last descriptor and mapping, even after a kill."""
+"""Shared memory without a name, freed with its last descriptor and mapping, even after a kill."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["anonymous_file", "mapped"]
 
 
 def anonymous_file(size: int) -> int:
-    """Makes new shared memory, and returns a descriptor of it.
+    """Creates shared memory and returns its descriptor.
 
-    Nothing in `/dev/shm` is used where `memfd_create` exists, so a container's 64 MB there do not matter, and
-    a killed process leaves nothing behind.
+    Where `memfd_create` exists, nothing in `/dev/shm` is used, so a container's limit of 64 MB there does not
+    matter, and a killed process leaves nothing behind.
     """
     descriptor = os.memfd_create("towerpack-slot") if hasattr(os, "memfd_create") else _unlinked_file()
     try:
@@ -29,7 +29,7 @@ def anonymous_file(size: int) -> int:
 
 def _unlinked_file() -> int:
     # multiprocessing.shared_memory is built on this too; its names outlive a crash.
-    import _posixshmem  # type: ignore[import-not-found]  # noqa: PLC2701 (there is no public way)
+    import _posixshmem  # type: ignore[import-not-found]  # noqa: PLC2701 (no public equivalent)
 
     name = f"/towerpack-{os.getpid()}-{os.urandom(6).hex()}"
     descriptor: int = _posixshmem.shm_open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
@@ -38,25 +38,25 @@ def _unlinked_file() -> int:
 
 
 def mapped(descriptor: int, size: int, private: bool = False) -> np.ndarray:
-    """Maps all of that memory, for as long as anything refers to the array.
+    """Maps the whole memory during the lifetime of the array.
 
     Args:
-        descriptor: of the memory; it may be closed afterwards.
-        size: in bytes.
+        descriptor: descriptor of the memory; it may be closed afterwards.
+        size: size in bytes.
         private: whether writes stay in this process.
 
     Raises:
-        OSError: the system does not map the memory.
+        OSError: the system cannot map the memory.
     """
     return np.asarray(_Mapping(descriptor, size, mmap.MAP_PRIVATE if private else mmap.MAP_SHARED))
 
 
 @final
 class _Mapping:
-    """A piece of this process's memory.
+    """A mapped piece of memory.
 
-    Up to Python 3.12 the standard library's own keeps a duplicate of the descriptor. A queue full of views
-    would use up all that a process may have.
+    Up to Python 3.12 `mmap` of the standard library keeps a duplicate of the descriptor. A queue full of
+    views would use up the descriptors of a process.
     """
 
     _libc = ctypes.CDLL(None, use_errno=True)

@@ -1,9 +1,9 @@
-"""Snapshots: datapoints that stay as they are when whoever made them goes on.
+"""Snapshots: datapoints that do not change when their producer continues.
 
-A flow may fill one array again and again, and hand it out each time: a consumer that takes one datapoint at a
-time never notices. Whatever collects several datapoints must take a snapshot of each when it is handed out.
-Fresh arrays are the common case, and large ones must not be copied once more. A reference count tells:
-memory to which only the datapoint itself refers is written by no one else any longer.
+A flow may fill one array repeatedly and yield it each time: a consumer of one datapoint at a time never
+notices. Code that collects several datapoints must take a snapshot of each as it is yielded. New arrays are
+the common case, and large ones must not be copied again. The reference count decides: memory referenced only
+by the datapoint itself has no other writer.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy as np
 __all__ = ["snapshot"]
 
 _FIXED = frozenset({int, float, bool, complex, str, bytes, type(None), range, type})
-_SMALL = 2**11  # bytes; a copy of less takes no longer than to find out whether it is needed
+_SMALL = 2**11  # bytes; a smaller copy is as cheap as the check whether it is needed
 _OBJECTS = np.dtype(object)
 _ndarray = np.ndarray
 
 
 def snapshot(datapoint: Any) -> Any:
-    """Returns `datapoint`, or a copy of what could still change in it.
+    """Returns `datapoint` with copies of all parts that could still change.
 
-    Lists, dicts, tuples, bytearrays and arrays are looked at, at any depth. Other objects to which something
-    else refers are copied deeply, if they can be.
+    Lists, dicts, tuples, bytearrays and arrays are examined at any depth. Other objects with another
+    reference are copied deeply, if possible.
 
     Example:
         >>> memory = np.zeros(2)
@@ -37,7 +37,7 @@ def snapshot(datapoint: Any) -> Any:
         >>> kept
         [array([0., 0.]), 'text']
     """
-    # Written out, because a worker does this for each of a million datapoints a second.
+    # Unrolled for speed: a worker may do this for a million datapoints per second.
     kind = type(datapoint)
     made: Any
     parts: Iterable[tuple[Any, Any]]
@@ -74,13 +74,13 @@ def _references(parts: Iterable[tuple[Any, Any]], made: list[Any]) -> int:
     return len(made)
 
 
-# What a container, its copy, a loop and the call hold together; releases of Python differ in that.
+# The references held by a container, its copy, a loop and the call; they differ between releases of Python.
 _SAMPLE = [np.empty(1)]
 _ALONE = _references(enumerate(_SAMPLE), _SAMPLE.copy())
 
 
 def _value(value: Any, shared: bool) -> Any:
-    """Returns a snapshot of `value`; `shared` says whether anything else refers to it."""
+    """Returns a snapshot of `value`; `shared` is true if anything else refers to it."""
     kind = type(value)
     if kind in _FIXED:
         return value
@@ -91,7 +91,7 @@ def _value(value: Any, shared: bool) -> Any:
     if isinstance(value, np.generic):
         return value.copy() if kind is np.void else value
     if shared:
-        with contextlib.suppress(Exception):  # locks, files and connections are what they are
+        with contextlib.suppress(Exception):  # locks, files and connections cannot be copied
             return copy.deepcopy(value)
     return value
 
@@ -99,13 +99,13 @@ def _value(value: Any, shared: bool) -> Any:
 def _array(array: np.ndarray, shared: bool) -> np.ndarray:
     if array.dtype.hasobject and not set(map(type, array.flat)) <= _FIXED:
         return copy.deepcopy(array)
-    if isinstance(array, np.ma.MaskedArray):  # whose mask may be shared where the values are not
+    if isinstance(array, np.ma.MaskedArray):  # its mask may be shared even if the values are not
         return array.copy()
     return array.copy("K") if _changes(array, shared) else array
 
 
 def _changes(array: np.ndarray, shared: bool) -> bool:
-    """Says whether anything may still write to the array.
+    """Tells whether other code may still write to the array.
 
     Args:
         array: part of a datapoint.
@@ -115,7 +115,7 @@ def _changes(array: np.ndarray, shared: bool) -> bool:
 
 
 def _memory_is_shared(array: np.ndarray) -> bool:
-    """Says whether anything but `array` refers to its memory, or to an array that it is a view of."""
+    """Tells whether anything besides `array` refers to its memory, or to one of its base arrays."""
     for base in _bases(array):
         if getrefcount(base) > _ALONE_BASE:
             return True
@@ -145,7 +145,7 @@ _ALONE_BASE = _references_of_base(_fresh_view())
 
 
 def _never_changes(array: np.ndarray) -> bool:
-    """Says whether the array is read-only, and everything that it is a view of."""
+    """Tells whether the array and all its bases are read-only."""
     if array.flags.writeable:
         return False
     for base in _bases(array):

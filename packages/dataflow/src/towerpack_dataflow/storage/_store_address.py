@@ -1,4 +1,4 @@
-"""Where obstore finds a file: the address of a store, and the key of the file in it."""
+"""Addresses for obstore: the address of a store, and the key of a file in it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["is_web", "store_address"]
 
 
 def is_web(url: str) -> bool:
-    """Returns whether a URL is one of a web server, whose characters are quoted by percent signs."""
+    """Returns whether a URL belongs to a web server, with percent-encoded characters."""
     return url.partition("://")[0].lower() in ("http", "https")
 
 
 def store_address(url: str) -> tuple[str, str]:
     """Splits the URL of a file.
 
-    The keys of object stores are what stands in the URL, to the letter. In the URL of a web server, percent
-    signs quote, and a query is part of the address. Where unquoting would lose something, the key is empty,
+    Keys of object stores are the literal text of the URL. In the URL of a web server, characters are
+    percent-encoded, and a query is part of the address. If decoding would lose information, the key is empty,
     and the store is the file.
 
     Raises:
-        ArgumentError: obstore cannot read such a key; or a web address has a fragment.
+        ArgumentError: obstore cannot read this key; or a web address has a fragment.
 
     Example:
         >>> store_address("s3://bucket/folder/a%20b#1")
@@ -40,7 +40,7 @@ def store_address(url: str) -> tuple[str, str]:
     if not _is_plain(key):
         raise ArgumentError(
             f"url={printable(url)!r} has the key {key!r}; expected one without empty parts, '.' and "
-            "'..' between its slashes, which obstore does not read. Copy the object to another key"
+            "'..' between its slashes, which obstore rejects. Copy the object to another key"
         )
     return f"{scheme}://{bucket}", key
 

@@ -1,4 +1,4 @@
-"""`StoredFile`: the bytes of a file, wherever it lies."""
+"""`StoredFile`: the bytes of a local or remote file."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["StoredBytes", "StoredFile"]
 
 
 class StoredBytes(Protocol):
-    """What a `StoredFile` reads from.
+    """The source of bytes for a `StoredFile`.
 
     Attributes:
-        size: in bytes.
-        version: changes when the file does.
-        descriptor: of a local file that is open; None for one elsewhere.
-        lasting: whether that is sure, also in later runs; else `version` is not more than the size.
+        size: size in bytes.
+        version: a value that changes with the file.
+        descriptor: file descriptor of an open local file; None for a remote one.
+        lasting: whether `version` reliably identifies the content, also in later runs; else it may be only
+            the size.
     """
 
     size: int
@@ -30,69 +31,70 @@ class StoredBytes(Protocol):
     lasting: bool
 
     def read(self, offset: int, size: int) -> memoryview:
-        """Returns `size` bytes, all of which are there."""
+        """Returns exactly `size` bytes."""
 
     def check(self) -> None:
-        """Checks that the bytes which were read are those of one version."""
+        """Checks that all bytes read belong to one version."""
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Releases all resources."""
 
 
 @final
 class StoredFile:
     """The bytes of a file on a disk, on a web server or in an object store; read, never written.
 
-    May be sent to another process, which opens it anew. It is pickled with the whole URL, and printed without
-    the URL's user, password and query. Threads may share it.
+    May be sent to another process, which opens it again. The pickle holds the whole URL; the printed form
+    leaves out the URL's user, password and query. Threads may share it.
 
     Attributes:
         name: the URL, without credentials.
-        size: in bytes.
-        version: a word that changes when the file does.
-        lasting: whether that is sure, also in later runs; else `version` is not more than the size.
-        lasting_url: the URL without user, password and signature, which names the file in later runs.
+        size: size in bytes.
+        version: a string that changes with the file.
+        lasting: whether `version` reliably identifies the content, also in later runs; else it may be only
+            the size.
+        lasting_url: the URL without user, password and signature, as the file's name in later runs.
 
     Args:
-        url: as `as_url` gives it.
-        source: what it reads from.
-        reopen: opens a URL, of a version, through a cache or None; at the top of a module.
+        url: a result of `as_url`.
+        source: the source of the bytes.
+        reopen: a module-level function that opens a URL at a version, through a cache or None.
     """
 
     def __init__(self, url: str, source: StoredBytes, reopen: Callable[..., StoredFile]) -> None:
-        """Takes over `source`."""
+        """Takes ownership of `source`."""
         self._url, self._source, self._reopen = url, source, reopen
         self.name, self.size, self.version = printable(url), source.size, source.version
         self.lasting, self.lasting_url = source.lasting, lasting_url(url)
         self._map: memoryview | None = None
 
     def read(self, offset: int = 0, size: int | None = None) -> memoryview:
-        """Returns a copy of bytes of the file.
+        """Returns a copy of a range of bytes.
 
         Args:
-            offset: of the first.
-            size: how many; all that follow if not given.
+            offset: position of the first byte.
+            size: number of bytes; all following bytes by default.
 
         Raises:
-            FormatError: the file ends before.
-            StorageError: the bytes cannot be had, or the file has changed since it was opened.
+            FormatError: the file ends earlier.
+            StorageError: the bytes cannot be read, or the file has changed since it was opened.
         """
         size = max(self.size - offset, 0) if size is None else size
         if offset < 0 or size < 0 or offset + size > self.size:
             raise FormatError(
-                f"{self.name} has {self.size} bytes, and bytes {offset} to {offset + size} were asked for: "
-                f"it is cut off, or an index of it belongs to another file"
+                f"{self.name} has {self.size} bytes, but bytes {offset} to {offset + size} were requested: "
+                f"it is truncated, or its index belongs to another file"
             )
         return self._source.read(offset, size) if size else memoryview(b"")
 
     def map(self) -> memoryview:
-        """Returns all bytes of the file. A local file is mapped: they are read when they are looked at.
+        """Returns all bytes of the file. A local file is mapped: bytes are read on access.
 
-        They stay valid when the file is closed. Call `check` before and after a look at them: the system ends
-        the process if the file was cut.
+        They stay valid after the file is closed. Call `check` before and after each access: the system ends
+        the process if the file was truncated.
 
         Raises:
-            StorageError: the bytes cannot be had, or the file has changed since it was opened.
+            StorageError: the bytes cannot be read, or the file has changed since it was opened.
         """
         if self._map is None:
             descriptor = self._source.descriptor
@@ -103,34 +105,36 @@ class StoredFile:
         return self._map
 
     def readinto(self, target: memoryview, offset: int) -> None:
-        """Fills memory with bytes of the file.
+        """Copies bytes of the file into memory.
 
         Args:
-            target: bytes.
-            offset: of the first.
+            target: memory to fill.
+            offset: position of the first byte.
 
         Raises:
-            StorageError: the file has been cut.
+            StorageError: the file has been truncated.
         """
         while target:
             assert self._source.descriptor is not None
             size = os.preadv(self._source.descriptor, [target], offset)
             if not size:
-                raise StorageError(f"{self.name} was cut while it was being read; make the flow again")
+                raise StorageError(
+                    f"{self.name} was truncated while it was being read; create the flow again"
+                )
             target, offset = target[size:], offset + size
 
     def check(self) -> None:
         """Checks that a local file has not been written to since it was opened.
 
-        Each `read` does it for itself. Files elsewhere are of one version in any case.
+        Each `read` includes this check. Remote files always have one version.
 
         Raises:
-            StorageError: it has.
+            StorageError: the file was written to.
         """
         self._source.check()
 
     def close(self) -> None:
-        """Gives back what it holds; memory that was read stays valid."""
+        """Releases all resources; memory already read stays valid."""
         self._source.close()
         self._map = None
 
@@ -141,13 +145,13 @@ class StoredFile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Closes it."""
+        """Closes the file."""
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Is opened anew, and must be the same file."""
+        """Opens the file again when unpickled; it must be unchanged."""
         return self._reopen, (self._url, self.version, getattr(self._source, "cache", None))
 
     def __repr__(self) -> str:
-        """Names it without credentials."""
+        """Shows the name without credentials."""
         return f"StoredFile({self.name!r}, size={self.size})"

@@ -1,4 +1,4 @@
-"""A stored file as Python's own files are, for libraries that read those."""
+"""A stored file as a Python file object, for libraries that need one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["StoredStream"]
 
 @final
 class StoredStream(io.RawIOBase):
-    """Reads a `StoredFile` from a place that moves on.
+    """Reads a `StoredFile` sequentially, with a position.
 
     Args:
         file: stays open when the stream is closed.
     """
 
     def __init__(self, file: StoredFile) -> None:
-        """Begins at the file's first byte."""
+        """Starts at the first byte."""
         self._file, self._at = file, 0
 
     def readable(self) -> bool:
@@ -31,14 +31,14 @@ class StoredStream(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Returns the place."""
+        """Returns the position."""
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to a place, and returns it.
+        """Moves to a position and returns it.
 
         Raises:
-            OSError: it lies before the first byte.
+            OSError: the position lies before the first byte.
         """
         begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
         if begin + offset < 0:
@@ -47,7 +47,7 @@ class StoredStream(io.RawIOBase):
         return self._at
 
     def readinto(self, buffer: Any) -> int:
-        """Fills a buffer as far as there are bytes, and returns how many."""
+        """Fills a buffer with the available bytes and returns their number."""
         target = memoryview(buffer).cast("B")
         size = max(0, min(len(target), self._file.size - self._at))
         if size:

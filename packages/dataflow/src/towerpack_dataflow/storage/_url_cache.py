@@ -1,4 +1,4 @@
-"""`UrlCache`: what was read of files elsewhere, kept on a disk within a budget."""
+"""`UrlCache`: the content of remote files, stored on a disk within a size limit."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from ._stored_file import StoredBytes, StoredFile
 __all__ = ["UrlCache"]
 
 _BLOCK = 2**20
-_CHECK = 4  # bytes of a checksum behind each block
+_CHECK = 4  # bytes of the checksum after each block
 _GIB = 2**30
-_BETWEEN_SWEEPS = 16  # a process sweeps when it has added this part of the budget
-_LONGEST_NAME = 200  # bytes; file systems have 255, and a file has a longer name while it is written
+_BETWEEN_SWEEPS = 16  # a process removes old files after adding this fraction of the limit
+_LONGEST_NAME = 200  # bytes; file systems allow 255, and names are longer during the write
 _MARKER = ".towerpack-cache"
 _OWN = re.compile(r"[0-9a-f]{32}(/[0-9]+|/\.[^/]+\.tmp|\.whole/[^/]+)", re.DOTALL)
 _log = logging.getLogger("towerpack_dataflow")
@@ -35,35 +35,35 @@ _log = logging.getLogger("towerpack_dataflow")
 
 @final
 class UrlCache:
-    """Keeps what was read of files that are not local, in a folder that processes share.
+    """Stores the content of remote files in a folder shared by processes.
 
-    It has blocks of 1 MiB, each with a checksum, and whole files for `local_path`. Each is written under
-    another name and then renamed, so that a process that is killed leaves nothing that is served. A file that
-    has changed where it lies is another file; one whose server does not tell versions apart is not kept. When
-    the budget is full, the blocks and files that were unused for longest are removed.
+    It holds blocks of 1 MiB, each with a checksum, and whole files for `local_path`. Each is written under
+    another name and then renamed, so that a killed process leaves no incomplete data in use. A remote file
+    that changes counts as another file; a file without reliable versions is not stored. When the limit is
+    reached, the least recently used blocks and files are removed.
 
-    A cache that cannot be written to, on a full or read-only disk for example, is a warning: files are read
-    from where they lie.
+    If the cache cannot be written, for example on a full or read-only disk, it logs a warning, and files are
+    read remotely.
 
     Args:
-        folder: where; if not given, `$TOWERPACK_CACHE`, or `~/.cache/towerpack`. A folder that is new or
-            empty, or that of a cache. Other files in it are never removed.
-        max_bytes: the budget, 10 GiB if not given. Each process that adds may exceed it by a sixteenth.
+        folder: the folder; by default, `$TOWERPACK_CACHE`, or `~/.cache/towerpack`. It must be new, empty, or
+            a cache. Other files in it are never removed.
+        max_bytes: the size limit, 10 GiB by default. Each writing process may exceed it by a sixteenth.
 
     Raises:
         ArgumentError: `max_bytes` is not positive.
-        CacheError: the folder is that of other files; nothing in it is touched.
+        CacheError: the folder contains other files; nothing in it is changed.
     """
 
     def __init__(self, folder: URL | None = None, max_bytes: int = 10 * _GIB) -> None:
-        """Makes the folder."""
+        """Creates the folder."""
         self._max_bytes = arguments.count("max_bytes", max_bytes)
         place = (
             os.environ.get("TOWERPACK_CACHE", "~/.cache/towerpack") if folder is None else os.fspath(folder)
         )
         self._folder = Path(place).expanduser().absolute()
         self._writable = True
-        self._added = self._max_bytes  # the first addition sweeps: others may have filled it
+        self._added = self._max_bytes  # the first addition checks the limit: others may have filled it
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             if not (self._folder / _MARKER).exists():
@@ -73,19 +73,19 @@ class UrlCache:
             self._give_up(error)
 
     def over(self, name: str, source: StoredBytes) -> StoredBytes:
-        """Returns a source of the same bytes that reads each block of `source` once, if versions differ.
+        """Returns a source of the same bytes that reads each block of `source` once, if it has versions.
 
         Args:
-            name: of the file, without credentials.
-            source: of its bytes.
+            name: name of the file, without credentials.
+            source: source of its bytes.
         """
         return _CachedBytes(self, _digest(name, source.version), source) if source.lasting else source
 
     def whole(self, file: StoredFile) -> str:
-        """Returns the path of a whole copy, which is made if there is none.
+        """Returns the path of a complete copy; creates it if missing.
 
         Raises:
-            StorageError: the file is larger than the budget or cannot be read, or the copy cannot be written.
+            StorageError: the file is larger than the limit or cannot be read, or the copy cannot be written.
         """
         path = self._folder / f"{_digest(file.lasting_url, file.version)}.whole" / _file_name(file.name)
         if not (file.lasting and _touch(path)):
@@ -96,15 +96,15 @@ class UrlCache:
         return str(path)
 
     def made(self, name: str, version: str, make: Callable[[], Iterator[bytes]]) -> str:
-        """Returns the path of a file that is made of another one, if it is not there.
+        """Returns the path of a file derived from another one; creates it if missing.
 
         Args:
-            name: of the other file, without credentials.
-            version: changes when the other file does.
+            name: name of the other file, without credentials.
+            version: a value that changes with the other file.
             make: yields the bytes.
 
         Raises:
-            StorageError: there are more bytes than the budget, or the file cannot be written.
+            StorageError: the size exceeds the limit, or the file cannot be written.
         """
         path = self._folder / f"{_digest(name, version)}.whole" / _file_name(name)
         if not _touch(path):
@@ -130,19 +130,19 @@ class UrlCache:
             if reading:
                 raise
             raise StorageError(
-                f"{name} cannot be copied into the cache in {self._folder}: {error.strerror or error}. Give "
-                "a UrlCache in a folder that can be written to and has room, or set TOWERPACK_CACHE to one"
+                f"{name} cannot be copied into the cache in {self._folder}: {error.strerror or error}. Use "
+                "a UrlCache in a writable folder with room, or set TOWERPACK_CACHE to one"
             ) from error
 
     def _check_size(self, name: str, size: int) -> None:
         if size > self._max_bytes:
             raise StorageError(
-                f"{name} has {size} bytes, and the cache in {self._folder} may have {self._max_bytes}; "
-                "give a UrlCache with a larger max_bytes"
+                f"{name} has {size} bytes, and the limit of the cache in {self._folder} is "
+                f"{self._max_bytes}; use a UrlCache with a larger max_bytes"
             )
 
     def get(self, block: str) -> bytes | None:
-        """Returns a block; None if it is not there, or damaged."""
+        """Returns a block; None if it is missing or damaged."""
         path = self._folder / block
         try:
             content = path.read_bytes()
@@ -156,7 +156,7 @@ class UrlCache:
         return content[:-_CHECK]
 
     def put(self, block: str, content: memoryview) -> None:
-        """Keeps a block, if it can be written."""
+        """Stores a block if it can be written."""
         if not self._writable:
             return
         try:
@@ -170,7 +170,7 @@ class UrlCache:
     def _give_up(self, error: OSError) -> None:
         self._writable = False
         _log.warning(
-            "The cache in %s cannot be written to (%s): files are read from where they lie, more slowly. "
+            "The cache in %s cannot be written to (%s): files are read remotely, which is slower. "
             "Free space, fix its permissions, or set TOWERPACK_CACHE to another folder.",
             self._folder,
             error.strerror or error,
@@ -200,7 +200,7 @@ class UrlCache:
 
 @final
 class _CachedBytes:
-    """Bytes of which each block is read once."""
+    """Bytes with each block read from its source once."""
 
     def __init__(self, cache: UrlCache, key: str, source: StoredBytes) -> None:
         self.descriptor: int | None = None
@@ -215,7 +215,7 @@ class _CachedBytes:
         return memoryview(joined)[begin : begin + size]
 
     def check(self) -> None:
-        """Does nothing: each read is of the version that was opened."""
+        """Does nothing: each read refers to the opened version."""
 
     def close(self) -> None:
         self._source.close()
@@ -236,32 +236,32 @@ def _digest(name: str, version: str) -> str:
 
 
 def _file_name(name: str) -> str:
-    """Returns the last part of a URL, by whose ending libraries know formats, as the name of a file."""
+    """Returns a file name from the last part of a URL, with the extension that libraries need."""
     last = name.partition("?")[0].rpartition("/")[2]
     return os.fsdecode(os.fsencode(last)[-_LONGEST_NAME:]).lstrip(".") or "file"
 
 
 def _touch(path: Path) -> bool:
-    """Marks a file as used now, and returns whether it is there."""
+    """Marks a file as used now and returns whether it exists."""
     with suppress(OSError):  # on a read-only disk, or of another user
-        # The time of the last change stays: it is a part of the file's version for those who read it.
+        # The modification time stays: it is part of the file's version for its readers.
         os.utime(path, ns=(time.time_ns(), os.stat(path).st_mtime_ns))
     return path.is_file()
 
 
 def _check_is_cache(folder: Path) -> None:
-    """Checks that a folder without a marker is empty, or that of a cache of an earlier release."""
+    """Checks that a folder without a marker is empty, or belongs to a cache of an earlier release."""
     for path in _files(folder):
         name = os.path.relpath(path, folder)
         if not _OWN.fullmatch(name) and name != ".lock":
             raise CacheError(
-                f"{folder} is to be the folder of a UrlCache, and has {name!r}, which no cache has made; "
-                "expected a new or an empty folder. Give another one, or set TOWERPACK_CACHE to another one"
+                f"{folder} is not a folder of a UrlCache: it contains {name!r}, which no cache has made; "
+                "expected a new or an empty folder. Use another one, or set TOWERPACK_CACHE to another one"
             )
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Lists the paths in a folder, and those in its own folders: a cache has none further down."""
+    """Lists the paths in a folder and its direct subfolders: a cache has no deeper ones."""
     for path in _paths(str(folder)):
         is_folder = os.path.isdir(path) and not os.path.islink(path)
         yield from _paths(path) if is_folder else [path]
@@ -272,9 +272,9 @@ def _paths(folder: str) -> list[str]:
 
 
 def _entries(folder: Path) -> list[tuple[int, int, str]]:
-    """Lists time of the last use, size and path of all files that may be removed; removes leftovers.
+    """Lists time of the last use, size and path of all removable files; removes leftovers.
 
-    Files that no cache has made are left out, and so are symbolic links.
+    Files of other programs and symbolic links are left out.
     """
     found = []
     for path in _files(folder):

@@ -1,4 +1,4 @@
-"""The conformance kit: checks of the promises that this package keeps, for its own objects and for yours."""
+"""The conformance kit: checks of the promises of this package, for its own and for users' objects."""
 
 from ._check_dataflow import check_dataflow
 from ._check_elastic import check_elastic

@@ -1,4 +1,4 @@
-"""Checks that a flow keeps the promises that all flows of this package keep."""
+"""Checks that a flow keeps the promises of all flows of this package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MADE_TOGETHER = 16
 _TAKEN_LIVE = 8
 _REUSED = (
     "A datapoint must not change later: does the flow, or a function in it, write each one into the same "
-    "array? Make a new array, or hand out a copy; workers send datapoints some time after they are made."
+    "array? Create a new array, or yield a copy; workers send datapoints some time after they are made."
 )
 
 
@@ -29,22 +29,22 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
 
     Passes are repeatable by their seed, their length is `len()`, `reset_state()` may be called at any time,
     an iterator left early does not disturb the next pass, a state taken at any position and loaded into a
-    copy gives the rest of the pass, a copy by cloudpickle stands where the original stands, changing a
-    datapoint in place changes nothing in the flow, and a datapoint stays as it is when later ones are made.
+    copy yields the rest of the pass, a copy by cloudpickle has the original's position, changing a datapoint
+    in place changes nothing in the flow, and a datapoint stays unchanged when later ones are made.
 
-    What a live flow (`flow.live`) has given cannot be had again. Of such a flow up to 8 datapoints are taken
-    in all, and its state has to be JSON and may be loaded.
+    The datapoints of a live flow (`flow.live`) cannot be read again. The check takes at most 8 datapoints of
+    such a flow; its state must be JSON and loadable.
 
-    The check needs no pytest, and uses only the public protocol, so that it takes objects of any class.
+    The check needs no pytest, and uses only the public protocol, so it accepts objects of any class.
 
     Args:
         flow: the flow, in its initial state; it is copied by cloudpickle for each check. For a flow that
             cannot be copied, a function that builds an equal one at each call.
-        limit: the most datapoints of a pass to read; an endless flow is cut there.
-        positions: at how many positions of the pass to take a state, spread over it.
+        limit: largest number of datapoints to read in a pass; an endless flow is cut there.
+        positions: number of positions in the pass at which to take a state, evenly distributed.
 
     Raises:
-        ConformanceError: naming the first broken promise.
+        ConformanceError: names the first broken promise.
 
     Example:
         >>> from towerpack_dataflow import BatchData, DataFromList
@@ -76,7 +76,7 @@ def _is_factory(flow: Any) -> bool:
 
 
 def _maker(flow: Any) -> Make:
-    """Returns a function that makes a fresh, seeded flow at each call."""
+    """Returns a function that creates a new, seeded flow at each call."""
     if _is_factory(flow):
         build = flow
     else:
@@ -100,7 +100,7 @@ def _maker(flow: Any) -> Make:
 
 
 def _read(iterator: Iterator[Any], limit: int) -> list[Any]:
-    """Reads up to `limit` datapoints, and copies them deeply."""
+    """Returns deep copies of up to `limit` datapoints."""
     return [copy.deepcopy(datapoint) for datapoint in islice(iterator, limit)]
 
 
@@ -121,7 +121,7 @@ def _expect(received: list[Any], expected: list[Any], what: str, why: str) -> No
 
 
 def _check_repeatable(make: Make, expected: Passes, limit: int) -> None:
-    why = "A pass may depend on seed, epoch and index alone: does a random number have another source?"
+    why = "A pass may depend only on seed, epoch and index: does a random number have another source?"
     flow = make()
     for number in (0, 1):
         _expect(_read(iter(flow), limit), expected[number], f"pass {number} with the same seed, unreset", why)
@@ -141,8 +141,8 @@ def _check_length(make: Make, expected: list[Any], limit: int) -> None:
         return
     if len(expected) != min(length, limit):
         raise ConformanceError(
-            f"len() says {length}, and a pass has {len(expected)} datapoints. Make it exact, or let it raise "
-            "TypeError; a map that drops datapoints takes drops=True"
+            f"len() returns {length}, but a pass has {len(expected)} datapoints. Make it exact, or let it "
+            "raise TypeError; a map that drops datapoints needs drops=True"
         )
 
 
@@ -189,7 +189,7 @@ def _check_resumed(
     if not reset_first:
         flow.reset_state()
     what = f"the rest of a pass after a state taken at {position} was loaded into a copy"
-    why = "A state says which datapoint the consumer has not seen yet, and the seed."
+    why = "A state holds the index of the next unseen datapoint, and the seed."
     _expect(_read(iter(flow), len(expected[0]) - position), expected[0][position:], what, why)
     _expect(_read(iter(flow), limit), expected[1], "the pass after that one", why)
 
@@ -198,7 +198,7 @@ def _as_json(state: Any, addressable: bool) -> Any:
     try:
         text = json.dumps(state)
     except TypeError as error:
-        raise ConformanceError(f"state_dict() is not JSON: {error}; keep to integers and strings") from error
+        raise ConformanceError(f"state_dict() is not JSON: {error}; use integers and strings only") from error
     position = {key: state[key] for key in state if key != "flow"}  # without the description of the tree
     if addressable and len(json.dumps(position)) > _STATE_BYTES:
         raise ConformanceError(
@@ -212,15 +212,15 @@ def _check_unshared(make: Make, expected: Passes, limit: int) -> None:
     for datapoint in islice(iter(flow), limit):
         if isinstance(datapoint, (list, dict)):
             datapoint.clear()
-    what = "the pass after one whose datapoints were emptied by the consumer"
-    _expect(_read(iter(flow), limit), expected[1], what, "Hand out a copy of a list or dict that is kept.")
+    what = "the pass after one with datapoints emptied by the consumer"
+    _expect(_read(iter(flow), limit), expected[1], what, "Yield a copy of a list or dict that is kept.")
     flow.load_state_dict(make().state_dict())
-    _expect(_read(iter(flow), limit), expected[0], what, "Hand out a copy of a list or dict that is kept.")
+    _expect(_read(iter(flow), limit), expected[0], what, "Yield a copy of a list or dict that is kept.")
 
 
 def _check_kept(make: Make, expected: Passes, limit: int) -> None:
-    """Checks that datapoints are values, and no memory that is written again."""
-    what = "a datapoint that the consumer has kept while the flow made the next ones"
+    """Checks that datapoints are values, not memory that is overwritten."""
+    what = "a datapoint kept by the consumer while the flow made the next ones"
     why = _REUSED
     _expect(list(islice(iter(make()), limit)), expected[0], what, why)
     flow = make()
@@ -230,7 +230,7 @@ def _check_kept(make: Make, expected: Passes, limit: int) -> None:
 
 
 def _check_live(make: Make) -> None:
-    """Checks what a live flow promises, by few datapoints: more may never come."""
+    """Checks the promises of a live flow with few datapoints: more may never come."""
     flow = make()
     state = _as_json(flow.state_dict(), True)
     both = [(datapoint, copy.deepcopy(datapoint)) for datapoint in islice(iter(flow), _TAKEN_LIVE // 2)]
@@ -238,7 +238,7 @@ def _check_live(make: Make) -> None:
     flow.load_state_dict(_as_json(flow.state_dict(), True))
     list(islice(iter(flow), _TAKEN_LIVE // 2))
     kept, copied = ([pair[side] for pair in both] for side in (0, 1))
-    _expect(kept, copied, "a datapoint that the consumer has kept while the flow made the next ones", _REUSED)
+    _expect(kept, copied, "a datapoint kept by the consumer while the flow made the next ones", _REUSED)
 
 
 def _check_random_access(make: Make, expected: Passes) -> None:
@@ -248,7 +248,7 @@ def _check_random_access(make: Make, expected: Passes) -> None:
     for epoch in (1, 0):
         for index in range(0, len(expected[epoch]), max(len(expected[epoch]) // 8, 1)):
             what = f"datapoint({epoch}, {index})"
-            why = "It must be what iteration gives there."
+            why = "It must equal the datapoint from iteration."
             _expect([flow.datapoint(epoch, index)], [expected[epoch][index]], what, why)
 
 

@@ -1,4 +1,4 @@
-"""Checks that a training can go on with another number of hosts and batches of another size."""
+"""Checks that a training run can continue with another number of hosts and another batch size."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ Make = Callable[[int, int, int], Any]
 
 
 def check_elastic(make: Make, *, hosts: Sequence[int] = _HOSTS, sizes: Sequence[int] = _SIZES) -> None:
-    """Checks that an epoch may be stopped anywhere and go on with other hosts and batches.
+    """Checks that an epoch can be stopped anywhere and continued with other hosts and batches.
 
-    It stops hosts of one number, with batches of one size, in the middle of an epoch, goes on with each other
-    number and size by `refit`, stops these, too, and goes on with the next. What the hosts give in turn must
-    be the datapoints of the whole, in its order: none twice, none left out but those of an incomplete batch.
+    It stops hosts of one number, with batches of one size, in the middle of an epoch, continues with each
+    other number and size by `refit`, stops these, too, and continues with the next. The datapoints of the
+    hosts in turn must be those of the whole, in order: no duplicates, and only those of an incomplete batch
+    missing.
 
     Args:
         make: called with the index of a host, the number of hosts and the size of a batch on each; returns a
             flow such as `BatchData(ShardData(flow, index, count), size)`, built alike each time.
-        hosts: numbers of hosts to go on with.
-        sizes: sizes of batches to go on with.
+        hosts: numbers of hosts to continue with.
+        sizes: sizes of batches to continue with.
 
     Raises:
-        ConformanceError: naming the first difference.
+        ConformanceError: names the first difference.
 
     Example:
         >>> from towerpack_dataflow import BatchData, DataFromList, ShardData
@@ -70,7 +71,7 @@ def _hosts(make: Make, count: int, size: int, state: Any) -> list[Any]:
 
 
 def _stopped(make: Make, count: int, size: int, state: Any, batches: int) -> Any:
-    """Returns the state of the first host, when each has taken a number of batches."""
+    """Returns the state of the first host after each has taken `batches` batches."""
     first = _hosts(make, count, size, state)[0]
     for _ in islice(iter(first), batches):
         pass
@@ -95,14 +96,14 @@ def _rows(batch: Any) -> list[Any]:
 
 
 def _expect(received: list[Any], expected: list[Any], step: int, what: str) -> None:
-    # Hosts whose share is shorter by one stand behind; then turns do not show the order within a step.
+    # Hosts with a share shorter by one stand last; then turns do not show the order within a step.
     for first in range(0, len(received), step):
         ours, theirs = (_sorted(rows[first : first + step]) for rows in (received, expected))
         full = len(ours) == len(theirs)
         if not (same(ours, theirs) if full else first + step >= len(received) and _among(ours, theirs)):
             raise ConformanceError(
                 f"{what}: datapoints from {first} of the rest on are {shortened(ours)} instead of "
-                f"{shortened(theirs)}. Does each host divide the same order, and do the batches stand right "
+                f"{shortened(theirs)}. Does each host divide the same order, and are the batches directly "
                 "above the shard?"
             )
     if not len(expected) - step < len(received) <= len(expected):

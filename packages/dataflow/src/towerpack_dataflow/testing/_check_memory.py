@@ -1,4 +1,4 @@
-"""`check_memory`: what a memory of transitions must hold, whoever wrote it."""
+"""`check_memory`: checks the promises of a memory of transitions, of any class."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _FIELDS = ("observation", "action", "reward", "next_observation", "discount", "i
 def check_memory(make: Callable[[], Any], *, n_step: int = 1, gamma: float = 0.99) -> None:
     """Checks that an object keeps the promises of a replay memory.
 
-    What is sampled was added: rewards are summed within one episode, a termination ends what is bootstrapped
-    and a truncation does not. Batches that were returned do not change. What cannot be learned from is
-    refused. Two memories with the same seed return the same, and so does one that goes on from `state_dict()`
-    and `link_into()`, priorities included.
+    Samples were added before: rewards are summed within one episode, a termination ends bootstrapping and a
+    truncation does not. Returned batches do not change. Invalid transitions are rejected. Two memories with
+    the same seed return the same samples, and so does one restored from `state_dict()` and `link_into()`,
+    priorities included.
 
     The check needs no pytest, and uses only `add`, `sample`, `update_priorities`, `state_dict`,
-    `load_state_dict` and `link_into`, so that it takes objects of any class.
+    `load_state_dict` and `link_into`, so it accepts objects of any class.
 
     Args:
-        make: makes an empty memory with the same seed at each call, for observations of shape [2] and dtype
+        make: creates an empty memory with the same seed at each call, for observations of shape [2] and dtype
             float32 that are not stacked, actions of shape [] and dtype int64, and at least 32 transitions.
-        n_step: how many steps the memory joins.
-        gamma: its discount.
+        n_step: number of steps that the memory joins.
+        gamma: discount of the memory.
 
     Raises:
-        ConformanceError: naming the first broken promise.
+        ConformanceError: names the first broken promise.
 
     Example:
         >>> from towerpack_dataflow.replay import ReplayBuffer, UniformSampling
@@ -62,12 +62,12 @@ def check_memory(make: Callable[[], Any], *, n_step: int = 1, gamma: float = 0.9
 
 @final
 class _World:
-    """Steps of two environments that say what they are: an observation is [episode, time]."""
+    """Steps of two environments that identify themselves: an observation is [episode, time]."""
 
     def __init__(self, n_step: int, gamma: float) -> None:
         self._n_step, self._gamma = n_step, gamma
         self._random = np.random.default_rng(7)
-        self._ends: dict[int, tuple[int, bool]] = {}  # of episodes: the last time, whether terminated
+        self._ends: dict[int, tuple[int, bool]] = {}  # by episode: the last time, whether terminated
         self._now = np.array([[number, 0] for number in range(_ENVIRONMENTS)])
         self.added = 0
 
@@ -90,7 +90,7 @@ class _World:
         return _ENVIRONMENTS * (self.added + 1)
 
     def check(self, batch: Any) -> None:
-        """Checks a batch against what was added."""
+        """Checks a batch against the added transitions."""
         for field in _FIELDS:
             if len(getattr(batch, field)) != _BATCH:
                 raise ConformanceError(f"sample({_BATCH}): {field} has another length than the batch")
@@ -115,7 +115,7 @@ class _World:
                 f"one episode and has at most {self._n_step} steps"
             )
         if int(action) != time:
-            raise ConformanceError(f"the action of {before.tolist()} was {time}, and {action} is returned")
+            raise ConformanceError(f"the action of {before.tolist()} was {time}, but {action} is returned")
         last, terminated = self._ends.get(episode, (-1, False))
         ends = time + steps == last
         expected = 0.0 if ends and terminated else self._gamma**steps
@@ -128,22 +128,22 @@ class _World:
         newest = any(int(now[0]) == episode and int(now[1]) == time + steps for now in self._now)
         if steps < self._n_step and not ends and not newest:
             raise ConformanceError(
-                f"a transition from {before.tolist()} has {steps} steps, and {self._n_step} were added; "
+                f"a transition from {before.tolist()} has {steps} steps, but {self._n_step} were added; "
                 f"only the "
-                "end of an episode and of what was added makes fewer"
+                "end of an episode or of the added data makes fewer"
             )
 
 
 def _expect_close(received: np.ndarray, expected: float, what: str, why: str) -> None:
     if not np.isclose(received, expected, rtol=1e-5):
-        raise ConformanceError(f"{what} is {expected}; {received} is returned. Remember that {why}")
+        raise ConformanceError(f"{what} is {expected}; {received} is returned. Note that {why}")
 
 
 def _expect_same(received: Any, expected: Any, what: str) -> None:
     for field in _FIELDS:
         if not same(getattr(received, field), getattr(expected, field)):
             raise ConformanceError(
-                f"{what} returns another {field}. Draw random numbers from a seeded generator alone, and "
+                f"{what} returns another {field}. Draw random numbers only from a seeded generator, and "
                 f"save it"
             )
 
@@ -175,7 +175,7 @@ def _expect_refusal(call: Callable[[], Any], what: str) -> None:
         call()
     except (LookupError, TypeError, ValueError):
         return
-    raise ConformanceError(f"{what} is not refused; raise a LookupError, TypeError or ValueError")
+    raise ConformanceError(f"{what} is not rejected; raise a LookupError, TypeError or ValueError")
 
 
 def _check_kept(memory: Any) -> None:
@@ -183,7 +183,7 @@ def _check_kept(memory: Any) -> None:
     before = copy.deepcopy(batch)
     for _ in range(4):
         memory.sample(_BATCH)
-    _expect_same(batch, before, "a batch that was kept while others were sampled")
+    _expect_same(batch, before, "a batch kept while others were sampled")
 
 
 def _check_restored(make: Callable[[], Any], world: _World, memory: Any) -> None:
@@ -198,7 +198,7 @@ def _check_restored(make: Callable[[], Any], world: _World, memory: Any) -> None
         restored.load_state_dict(state, place)
         for step in world.steps(20):
             batch = memory.sample(_BATCH)
-            _expect_same(restored.sample(_BATCH), batch, "a memory that goes on from a state")
+            _expect_same(restored.sample(_BATCH), batch, "a memory restored from a state")
             _set_priorities([memory, restored], batch)
             memory.add(*step)
             restored.add(*step)

@@ -1,4 +1,4 @@
-"""Checks that a vector environment gives the transitions of its environments, in every autoreset mode."""
+"""Checks that a vector environment yields the transitions of its environments in every autoreset mode."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["check_vector_env"]
 
 MODES = ("NextStep", "SameStep", "Disabled")
 _WHY = (
-    "What a step returns must not depend on when environments are reset: see "
+    "The results of a step must not depend on the time of resets: see "
     "https://farama.org/Vector-Autoreset-Mode"
 )
 
 
 @final
 class _Transition(NamedTuple):
-    """One step of one environment, whose last observation is that of its own episode."""
+    """One step of one environment, with the last observation of the same episode."""
 
     before: Any
     action: Any
@@ -43,25 +43,25 @@ def check_vector_env(
     seed: int = 7,
     episode_seed: Callable[[int, int, int], int | None] | None = None,
 ) -> None:
-    """Checks that each autoreset mode gives the transitions of stepping one environment after another.
+    """Checks that each autoreset mode yields the transitions of stepping one environment after another.
 
-    In all modes, each environment takes the same actions in the same episodes, so its observations,
-    rewards and ends have to be the same: those of a single environment, if `single` makes one. `terminated`
-    and `truncated` are compared each for itself. A second run with the same seed has to repeat the first.
+    In all modes, each environment takes the same actions in the same episodes, so its observations, rewards
+    and ends must be the same: those of a single environment, if `single` creates one. `terminated` and
+    `truncated` are compared separately. A second run with the same seed must repeat the first.
 
-    The check needs no pytest, and only gymnasium's interface of the vector environment.
+    The check needs no pytest, and uses only gymnasium's interface of vector environments.
 
     Args:
-        make: makes a vector environment with this `autoreset_mode`, a value of gymnasium's `AutoresetMode`.
-        single: makes one of its environments; `None` if it has none in Python.
-        modes: those that the vector environment offers.
-        steps: of each vector environment; some episodes have to end within them.
-        seed: for `reset()`.
-        episode_seed: says by what seed environment `i` is reset for episode `e`, given (seed, i, e); `None`
-            for none. By default gymnasium's rule: seed + i for the first, none for those after it.
+        make: creates a vector environment with this `autoreset_mode`, a value of gymnasium's `AutoresetMode`.
+        single: creates one of its environments; `None` if it has none in Python.
+        modes: the modes supported by the vector environment.
+        steps: number of steps of each vector environment; some episodes must end within them.
+        seed: seed for `reset()`.
+        episode_seed: returns the reset seed of environment `i` for episode `e`, given (seed, i, e); `None`
+            for none. By default gymnasium's rule: seed + i for the first, none for later ones.
 
     Raises:
-        ConformanceError: naming mode, environment and transition of the first difference.
+        ConformanceError: names mode, environment and transition of the first difference.
 
     Example:
         >>> import gymnasium
@@ -77,7 +77,7 @@ def check_vector_env(
         _compare(_run(make, mode, steps, seed), history, f"a second run in mode {mode}, with the same seed")
         if not any(step.terminated or step.truncated for part in history for step in part[:-1]):
             raise ConformanceError(
-                f"no episode ended in {steps} steps of mode {mode}, so nothing was reset; ask for more"
+                f"no episode ended in {steps} steps of mode {mode}, so nothing was reset; increase steps"
             )
         if first is None:
             first = history
@@ -91,14 +91,14 @@ def check_vector_env(
 
 @final
 class _Actions:
-    """Random actions that depend on environment, episode and step alone."""
+    """Random actions that depend only on environment, episode and step."""
 
     def __init__(self, space: Any, env: int) -> None:
         self._space, self._env, self._episode = copy.deepcopy(space), env, -1
         self.begin()
 
     def begin(self) -> None:
-        """Begins the next episode."""
+        """Starts the next episode."""
         self._episode += 1
         self._space.seed(1000 * self._env + self._episode)
 
@@ -123,7 +123,7 @@ class _Recording:
         declared = envs.metadata.get("autoreset_mode")
         if declared is None or getattr(declared, "value", declared) != mode:
             raise ConformanceError(
-                f'metadata["autoreset_mode"] is {declared!r}, and it was made with {mode!r}'
+                f'metadata["autoreset_mode"] is {declared!r}, but it was created with {mode!r}'
             )
         self._envs, self._mode = envs, mode
         self._actions = [_Actions(envs.single_action_space, env) for env in range(envs.num_envs)]
@@ -132,7 +132,7 @@ class _Recording:
         self._history: History = [[] for _ in self._actions]
 
     def run(self, steps: int) -> History:
-        """Takes steps, and returns the transitions."""
+        """Takes steps and returns the transitions."""
         from gymnasium.vector.utils import concatenate, create_empty_array
 
         space, count = self._envs.single_action_space, self._envs.num_envs
@@ -174,10 +174,10 @@ class _Recording:
             )
 
     def _last(self, env: int, infos: Mapping[str, Any]) -> Any:
-        mask = infos.get("_final_obs")  # ale-py's has none
+        mask = infos.get("_final_obs")  # ale-py has none
         if "final_obs" not in infos or not (mask is None or mask[env]):
             raise ConformanceError(
-                f"environment {env} ended its episode in mode SameStep, and infos have no final_obs for it; "
+                f"environment {env} ended its episode in mode SameStep, but infos have no final_obs for it; "
                 f"they have {sorted(infos)}. Without it, a truncated episode cannot be bootstrapped"
             )
         return copy.deepcopy(infos["final_obs"][env])

@@ -1,4 +1,4 @@
-"""Compares values exactly, and reports the ones that differ."""
+"""Exact comparison of values, and their text for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of data: grids of images, boxes and words on them, and what a flow yields."""
+"""Pictures of data: grids of images, boxes and text on images, and images of flows."""
 
 from ._drawing import PALETTE_RGB, draw_boxes, draw_text
 from ._dump_images import dump_dataflow_images

@@ -1,4 +1,4 @@
-"""Boxes and words on images."""
+"""Boxes and text on images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._libraries import as_picture, opencv
 
 __all__ = ["PALETTE_RGB", "draw_boxes", "draw_text"]
 
-# Golden steps of hue, which keep colours that follow each other far apart, in three strengths.
+# Golden-ratio steps of hue, which keep successive colours far apart, in three strengths.
 PALETTE_RGB: npt.NDArray[np.uint8] = np.array(
     [
         [round(255 * part) for part in colorsys.hsv_to_rgb(number * 0.618034 % 1, saturation, value)]
@@ -22,7 +22,7 @@ PALETTE_RGB: npt.NDArray[np.uint8] = np.array(
     ],
     np.uint8,
 )
-"""80 colours that are easy to tell apart: uint8 of shape [80, 3], RGB."""
+"""80 colours that are easy to distinguish: uint8 of shape [80, 3], RGB."""
 
 Color = Sequence[int]
 
@@ -34,20 +34,20 @@ def draw_text(
     color: Color = (218, 218, 218),
     scale: float = 0.4,
 ) -> npt.NDArray[np.uint8]:
-    """Returns a copy of an image with words on a plate of their own, which is moved inside the image.
+    """Returns a copy of an image with text on a background plate, moved inside the image.
 
     Args:
         image: shape [height, width] or [height, width, 1, 3 or 4], uint8 or float from 0 to 255, RGB.
         position: x and y in pixels, of the plate's bottom left corner.
-        text: ASCII, which is all that OpenCV's fonts have; other characters become `?`.
-        color: of the plate, RGB; the words are black or white, whichever can be read.
-        scale: of the font; 1 is about 22 pixels.
+        text: ASCII, the only characters in OpenCV's fonts; others become `?`.
+        color: colour of the plate, RGB; the text is black or white, for contrast.
+        scale: scale of the font; 1 is about 22 pixels.
 
     Returns:
         uint8 of shape [height, width, 3], RGB.
 
     Raises:
-        ArgumentError: `image` is no image, or `position` is no pair of numbers.
+        ArgumentError: `image` is not an image, or `position` is not a pair of numbers.
         ImportError: OpenCV is not installed.
     """
     picture = as_picture("draw_text", image)
@@ -67,16 +67,17 @@ def draw_boxes(
 
     Args:
         image: shape [height, width] or [height, width, 1, 3 or 4], uint8 or float from 0 to 255, RGB.
-        boxes: shape [number, 4], left, top, right and bottom in pixels; parts outside are not seen.
-        labels: words for each box.
-        color: of all boxes, RGB; if not given, those of one label have one of `PALETTE_RGB`.
+        boxes: shape [number, 4], left, top, right and bottom in pixels; parts outside the image are
+            invisible.
+        labels: text for each box.
+        color: colour of all boxes, RGB; by default, each label has one of `PALETTE_RGB`.
 
     Returns:
         uint8 of shape [height, width, 3], RGB.
 
     Raises:
-        ArgumentError: `image` is no image, a box ends before it begins or is not finite, or there are not as
-            many labels as boxes.
+        ArgumentError: `image` is not an image, a box ends before it begins or is not finite, or the number of
+            labels differs from that of boxes.
         ImportError: OpenCV is not installed.
     """
     picture, corners = as_picture("draw_boxes", image), _checked_boxes(boxes, labels)
@@ -104,7 +105,7 @@ def _checked_boxes(boxes: npt.ArrayLike, labels: Sequence[str] | None) -> npt.ND
             f"boxes[{first}] is {corners[first].tolist()}"
         )
     if labels is not None and len(labels) != len(corners):
-        raise ArgumentError(f"there are {len(corners)} boxes, and {len(labels)} labels")
+        raise ArgumentError(f"there are {len(corners)} boxes, but {len(labels)} labels")
     return corners
 
 

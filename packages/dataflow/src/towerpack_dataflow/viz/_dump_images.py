@@ -1,4 +1,4 @@
-"""The images of a flow, as files."""
+"""Writes the images of a flow to files."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ def dump_dataflow_images(
     batched: bool = True,
     scale: float = 1.0,
 ) -> list[str]:
-    """Writes the first images that a flow yields, each to a file of its own.
+    """Writes the first images of a flow, each to a separate file.
 
     Args:
         df: a flow of images, uint8 or float, RGB.
-        folder: where to write `0000.png`, `0001.png`, …; it is made if it is missing.
-        index: which component the image is, or its key.
-        number: how many images at most.
+        folder: folder for `0000.png`, `0001.png`, …; created if missing.
+        index: position or key of the image component.
+        number: largest number of images.
         batched: whether the component is a batch of images.
-        scale: what the values are multiplied with before they are cut to 0 to 255.
+        scale: factor for the values before they are clipped to 0 to 255.
 
     Returns:
         the paths of the files.
 
     Raises:
-        ArgumentError: a component is no image.
+        ArgumentError: a component is not an image.
         ComponentError: datapoints have no such component.
         ImportError: OpenCV is not installed.
         OSError: a file cannot be written.
@@ -72,4 +72,4 @@ def _component(datapoint: Any, index: int | str) -> Any:
     try:
         return datapoint[index]
     except (LookupError, TypeError) as error:
-        raise ComponentError(f"index={index!r}: the flow's datapoints have no such component") from error
+        raise ComponentError(f"index={index!r}: the datapoints of the flow have no such component") from error

@@ -1,4 +1,4 @@
-"""The libraries that pictures are drawn, written and shown with; a missing one names its extra."""
+"""The libraries for drawing, writing and showing pictures; errors name the missing extra."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def opencv() -> Any:
     """Returns OpenCV.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: OpenCV is not installed.
     """
     with extra("image", "drawing and writing pictures"):
         import cv2
@@ -40,12 +40,12 @@ def as_picture(where: str, image: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     """Returns a copy of an image as uint8 of shape [height, width, 3], RGB.
 
     Args:
-        where: the function that was given it, for the message.
-        image: uint8, or float from 0 to 255; shape [height, width], [height, width, 1 or 3 or 4], of which a
-            fourth channel is dropped.
+        where: the calling function, for the message.
+        image: uint8, or float from 0 to 255; shape [height, width], [height, width, 1 or 3 or 4]; a fourth
+            channel is dropped.
 
     Raises:
-        ArgumentError: it is no such image.
+        ArgumentError: `image` is not such an image.
     """
     array = np.asarray(image)
     if array.ndim == 2:
@@ -61,10 +61,10 @@ def as_picture(where: str, image: npt.ArrayLike) -> npt.NDArray[np.uint8]:
 
 
 def written(path: str, image: npt.NDArray[np.uint8]) -> None:
-    """Writes an RGB picture, in the format of the file's suffix.
+    """Writes an RGB picture, in the format of the file extension.
 
     Raises:
-        ArgumentError: OpenCV knows no format of this suffix.
+        ArgumentError: the extension is unknown to OpenCV.
         OSError: the file cannot be written.
     """
     cv2 = opencv()
@@ -74,7 +74,7 @@ def written(path: str, image: npt.NDArray[np.uint8]) -> None:
     except cv2.error:
         done = False
     if not done:
-        raise ArgumentError(f"path={path!r}: expected the suffix of a picture's format, such as .png or .jpg")
+        raise ArgumentError(f"path={path!r}: expected the extension of an image format, such as .png or .jpg")
     with open(path, "wb") as file:
         file.write(encoded)
 

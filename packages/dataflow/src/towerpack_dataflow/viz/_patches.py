@@ -33,16 +33,17 @@ def stack_patches(
             or float from 0 to 255, RGB.
         rows: number of rows.
         columns: number of columns.
-        border: pixels between two images; if not given, a tenth of an image's longer side.
-        pad: whether images of different shapes are allowed; each is then in the middle of a cell that is as
-            large as the largest.
-        background: between and around the images; a grey level, or red, green and blue, from 0 to 255.
+        border: pixels between two images; by default, a tenth of an image's longer side.
+        pad: whether images of different shapes are allowed; each is centred in a cell with the size of the
+            largest one.
+        background: colour between and around the images: a grey level, or red, green and blue, from 0 to 255.
 
     Returns:
         uint8 of shape [height, width, 3], RGB.
 
     Raises:
-        ArgumentError: there are no images, or more than cells, or their shapes differ, or one is no image.
+        ArgumentError: there are no images, or more than cells, or their shapes differ, or one is not an
+            image.
 
     Example:
         >>> stack_patches(np.zeros((5, 8, 8)), rows=2, columns=3, border=2).shape
@@ -80,7 +81,7 @@ def gen_stack_patches(
     """Yields pictures of `rows * columns` images each, until all are shown; see `stack_patches`.
 
     Raises:
-        ArgumentError: as `stack_patches` does.
+        ArgumentError: as for `stack_patches`.
 
     Example:
         >>> [page.shape for page in gen_stack_patches(np.zeros((5, 8, 8)), rows=1, columns=3, border=0)]
@@ -92,14 +93,14 @@ def gen_stack_patches(
 
 
 def save_grid(images: Sequence[npt.ArrayLike] | Image, path: str | os.PathLike[str]) -> None:
-    """Writes one picture of several images, in about as many rows as columns.
+    """Writes one picture of several images, with about the same number of rows and columns.
 
     Args:
         images: as in `stack_patches`; their shapes may differ.
-        path: of the picture; its suffix, such as `.png`, says the format.
+        path: path of the picture; its extension, such as `.png`, selects the format.
 
     Raises:
-        ArgumentError: there are no images, one is none, or the suffix is unknown.
+        ArgumentError: there are no images, one is not an image, or the extension is unknown.
         ImportError: OpenCV is not installed.
         OSError: the file cannot be written.
     """
@@ -111,7 +112,7 @@ def save_grid(images: Sequence[npt.ArrayLike] | Image, path: str | os.PathLike[s
 def _cell(shapes: Sequence[tuple[int, ...]], pad: bool) -> tuple[int, int]:
     if not pad and len(set(shapes)) > 1:
         raise ArgumentError(
-            f"stack_patches takes images of one shape; received {sorted(set(shapes))}. Give pad=True"
+            f"stack_patches takes images of one shape; received {sorted(set(shapes))}. Set pad=True"
         )
     height, width = (max(sizes) for sizes in zip(*shapes))
     return height, width

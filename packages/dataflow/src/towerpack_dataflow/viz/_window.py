@@ -1,4 +1,4 @@
-"""A window that shows an image and waits."""
+"""A window that shows an image until it is closed."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ def interactive_imshow(
     Args:
         image: shape [height, width] or [height, width, 1, 3 or 4], uint8 or float from 0 to 255, RGB.
         on_left_click: called with the image, x and y in pixels.
-        on_right_click: the same.
-        **on_keys: what to call with the image when a key is pressed, by the key's name in matplotlib; the
-            window stays.
+        on_right_click: called likewise.
+        **on_keys: functions called with the image when a key is pressed, by the key's name in matplotlib; the
+        window
+            stays open.
 
     Returns:
-        the name of the key that ended it; empty where the window was closed.
+        the name of the key that closed the window; empty if the window itself was closed.
 
     Raises:
-        ArgumentError: `image` is no image.
-        ArgumentTypeError: one of the others cannot be called.
+        ArgumentError: `image` is not an image.
+        ArgumentTypeError: another argument is not callable.
         ImportError: matplotlib is not installed.
     """
     buttons = {1: on_left_click, 3: on_right_click}

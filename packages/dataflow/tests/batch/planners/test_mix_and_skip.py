@@ -105,12 +105,12 @@ def test_flows_that_cannot_be_mixed():
         MixData([], [])
     with pytest.raises(ArgumentTypeError, match="a list of flows; received DataFromList"):
         MixData(DataFromList([1]), [1])
-    with pytest.raises(EmptyFlowError, match="flow 1 of MixData has a share, and no datapoints"):
+    with pytest.raises(EmptyFlowError, match="flow 1 of MixData has a share, but no datapoints"):
         MixData([["a"], []], [1, 1])
     with pytest.raises(NotAddressableError, match=r"DataFromGenerator is a stream"):
         MixData([DataFromGenerator(lambda: iter([1]))], [1])
     dropping = MixData([MapData([1, 2], lambda dp: None)], [1])
-    with pytest.raises(NotAddressableError, match=r"was dropped, and MixData\(1 flows\) counts on it"):
+    with pytest.raises(NotAddressableError, match=r"was dropped, but MixData\(1 flows\) requires it"):
         list(dropping)
     assert list(MixData([["a"], []], [1, 0])) == ["a"]
 
@@ -162,9 +162,9 @@ def test_positions_that_are_none():
         SkipData([1], [-1])
     with pytest.raises(ArgumentTypeError, match=r"a position is an integer; received 1\.5"):
         SkipData([1], [1.5])
-    with pytest.raises(ArgumentTypeError, match="positions are several integers; received 3"):
+    with pytest.raises(ArgumentTypeError, match="positions is an iterable of integers; received 3"):
         SkipData([1], 3)
-    with pytest.raises(ArgumentError, match="SkipData leaves out datapoints, and DataFromList has none"):
+    with pytest.raises(ArgumentError, match="SkipData skips datapoints, but DataFromList has none"):
         SkipData([], [])
     with pytest.raises(NotAddressableError, match="is a stream"):
         SkipData(DataFromGenerator(lambda: iter([1])), [0])

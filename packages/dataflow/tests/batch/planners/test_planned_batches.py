@@ -78,7 +78,7 @@ def test_epochs_differ_and_unshuffled_ones_do_not():
 def test_no_batch_exceeds_its_budget_and_hosts_have_equally_many(lengths, budget, window, hosts):
     fewest = len(BatchByBudget(numbered(lengths), lengths, budget, window))
     if -(-fewest // hosts) * hosts > len(lengths):
-        with pytest.raises(ArgumentError, match=r"datapoints do not suffice for the next multiple"):
+        with pytest.raises(ArgumentError, match=r"datapoints are too few for the next multiple"):
             BatchByBudget(numbered(lengths), lengths, budget, window, multiple_of=hosts)
         return
     flow = BatchByBudget(numbered(lengths), lengths, budget, window, multiple_of=hosts)
@@ -148,9 +148,9 @@ def test_lengths_are_integers(lengths):
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_flows_that_lengths_cannot_belong_to_are_refused(kind):
-    with pytest.raises(ArgumentError, match=r"DataFromList below shuffles.*take shuffle=False there"):
+    with pytest.raises(ArgumentError, match=r"DataFromList below shuffles.*set shuffle=False there"):
         BOTH[kind](DataFromList([1, 2, 3]), [1, 1, 1])
-    with pytest.raises(NotAddressableError, match="is a stream; give it a flow"):
+    with pytest.raises(NotAddressableError, match="is a stream; use a flow"):
         BOTH[kind](DataFromGenerator(lambda: iter([1])), [1])
 
 
@@ -165,7 +165,7 @@ def test_other_wrong_arguments():
 
 def test_a_dropped_datapoint_is_no_batch_that_is_too_small():
     dropping = MapData(numbered(LENGTHS), lambda dp: None if dp[0] == 3 else dp)
-    with pytest.raises(NotAddressableError, match=r"datapoint 3 of .* was dropped, and PackData"):
+    with pytest.raises(NotAddressableError, match=r"datapoint 3 of .* was dropped, but PackData"):
         list(PackData(dropping, LENGTHS, 32))
 
 

@@ -127,5 +127,5 @@ def test_a_part_of_a_line_in_the_list_ends_no_later_run(tmp_path, caplog, torn):
         flow = make({3, 4}, quarantine=path)
         list(flow)
         assert sorted(entry["error"] for entry in flow.quarantined) == expected
-        assert "is left out" in caplog.text
+        assert "is ignored" in caplog.text
     assert path.read_bytes().startswith(whole + torn + b"\n")

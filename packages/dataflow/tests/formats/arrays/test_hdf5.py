@@ -49,13 +49,13 @@ def test_it_keeps_the_promises_of_a_flow(path):
 def test_files_of_others_need_names(tmp_path):
     with h5py.File(tmp_path / "other.h5", "w") as file:
         file["x"], file["y"], file["one"] = np.zeros((3, 2)), np.zeros(4), 5.0
-    with pytest.raises(ArgumentError, match=r"other.h5 was not written by HDF5Serializer; give data_paths"):
+    with pytest.raises(ArgumentError, match=r"other.h5 was not written by HDF5Serializer; pass data_paths"):
         HDF5Serializer.load(tmp_path / "other.h5")
     assert len(HDF5Serializer.load(tmp_path / "other.h5", ["x"])) == 3
     for names, kind, message in [
         (["z"], ComponentError, "has no array 'z'; it has one, x, y"),
-        (["x", "y"], ArgumentError, "arrays of one length are needed; found"),
-        (["one"], ArgumentError, "arrays of one length"),
+        (["x", "y"], ArgumentError, "arrays must have equal lengths; found"),
+        (["one"], ArgumentError, "arrays must have equal lengths"),
         ([], ArgumentError, "data_paths is a list of names"),
         ("x", ArgumentError, "data_paths is a list of names"),
     ]:
@@ -66,7 +66,7 @@ def test_files_of_others_need_names(tmp_path):
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:1000], lambda raw: b"x" * 5000])
 def test_a_damaged_file_is_named(path, tmp_path, damage):
     (tmp_path / "bad.h5").write_bytes(damage(path.read_bytes()))
-    with pytest.raises(FormatError, match=r"bad.h5 is no HDF5 file, or is cut off or damaged"):
+    with pytest.raises(FormatError, match=r"bad.h5 is not an HDF5 file, or is truncated or damaged"):
         HDF5Data(tmp_path / "bad.h5", NAMES)
     with pytest.raises(FileNotFoundError):
         HDF5Data(tmp_path / "none.h5", NAMES)
@@ -94,7 +94,7 @@ def test_damage_inside_of_a_file_is_named(path, tmp_path, block):
         bad = tmp_path / f"bad-{place}.h5"
         bad.write_bytes(good[:place] + b"XXXX" + good[place + 4 :])
         with pytest.raises(
-            FormatError, match=r"bad-\d+.h5.*(cannot be read: the file is damaged|is no HDF5)"
+            FormatError, match=r"bad-\d+.h5.*(cannot be read: the file is damaged|is not an HDF5)"
         ):
             list(HDF5Serializer.load(bad, shuffle=False))
 
@@ -204,10 +204,10 @@ def test_an_array_that_is_filled_again_and_again_is_copied(tmp_path):
     [
         (["a", "/a/"], "data_paths has 'a' twice"),
         (["a", "a/b"], r"data_paths has 'a/b'; HDF5 makes no array of int64 with shape \(\) of this name"),
-        (["a", ""], "data_paths has ''; expected names of text"),
-        (["a", "."], "expected names of text"),
-        (["a", "b\0"], "expected names of text"),
-        (["a", "\ud800"], "expected names of text"),
+        (["a", ""], "data_paths has ''; expected names as strings"),
+        (["a", "."], "expected names as strings"),
+        (["a", "b\0"], "expected names as strings"),
+        (["a", "\ud800"], "expected names as strings"),
     ],
 )
 def test_names_that_hdf5_cannot_have_are_refused(tmp_path, names, message):

@@ -142,14 +142,14 @@ def test_what_pyarrow_wrote_is_refused_with_the_command_that_rewrites_it():
 @pytest.mark.parametrize(
     ("damaged", "found"),
     [
-        (b"", "no datapoint of Towerpack or Tensorpack"),
-        (b"hello, this is text", "no datapoint"),
+        (b"", "not a datapoint of Towerpack or Tensorpack"),
+        (b"hello, this is text", "not a datapoint"),
         (pack_record([1])[:-1], "damaged"),
         (pack_record([1]) + b"\0", "its frames end at"),
         (b"TWDP\x03" + pack_record([1])[5:], "version 3, and this release reads versions 1 and 2"),
         (b"TWDP\x01\0\0\0" + b"\xff" * 8, "do not fit"),
         (pickle.dumps([1, 2, 3])[:-3], "a pickle that cannot be read"),
-        (original([np.zeros(3)])[:-1], "no datapoint"),
+        (original([np.zeros(3)])[:-1], "not a datapoint"),
         (msgpack.packb({b"nd": True, b"type": "O", b"shape": [1], b"data": b"12345678"}), "dtype 'O'"),
         (msgpack.packb({b"nd": True, b"type": "a8", b"shape": [1], b"data": b"12345678"}), "dtype 'a8'"),
         (msgpack.packb({b"nd": True, b"type": "<f8", b"shape": [2**40], b"data": b""}), "bytes; found 0"),

@@ -70,7 +70,9 @@ def test_it_keeps_the_promises_of_a_flow(path, original):
 def test_keys(path):
     some = ["00000003", b"00000001"]
     assert [key for key, _ in LMDBData(path, shuffle=False, keys=some)] == [b"00000003", b"00000001"]
-    with pytest.raises(FormatError, match=r"data\.lmdb, record b'7': it is not there; give the keys"):
+    with pytest.raises(
+        FormatError, match=r"data\.lmdb, record b'7': the record does not exist; pass the keys"
+    ):
         list(LMDBData(path, keys=["7"]))
     with pytest.raises(ArgumentError, match="a format string with a field for a number"):
         LMDBData(path, keys="{name}")
@@ -133,7 +135,7 @@ def test_files_that_cannot_be_read(path, tmp_path):
         LMDBData(tmp_path / "text")
     other = shutil.copy(path, tmp_path / "version")
     damaged(other, 20, struct.pack("<I", 999))
-    with pytest.raises(FormatError, match="version 999 of LMDB's format, and version 1"):
+    with pytest.raises(FormatError, match="version 999 of LMDB's format, but only version 1"):
         LMDBData(other)
     short = shutil.copy(path, tmp_path / "short")
     os.truncate(short, short.stat().st_size - 1)
@@ -154,7 +156,9 @@ def test_a_file_that_may_not_be_read(path):
 def test_a_file_that_was_replaced(path, tmp_path):
     flow = LMDBData(path)
     write(tmp_path / "new", {b"00000000": b"other"}).replace(path)
-    with pytest.raises(FormatError, match=r"replaced or changed: the flow was made of 20 records.*found 1"):
+    with pytest.raises(
+        FormatError, match=r"replaced or changed: the flow was created for 20 records.*found 1"
+    ):
         list(flow)
 
 
@@ -196,10 +200,10 @@ def test_caffe(tmp_path):
 @pytest.mark.parametrize(
     ("value", "found"),
     [
-        (DATUM[:-4], "no Datum"),
-        (DATUM + bytes([56, 1]), "encoded image; read it by LMDBDataDecoder"),
-        (bytes([8, 9]) + DATUM[2:], r"\(9, 2, 3\), and holds 12 values"),
-        (bytes([50, 3, 1, 2, 3]), "no multiple of 4"),
+        (DATUM[:-4], "not a Datum"),
+        (DATUM + bytes([56, 1]), "encoded image; read it with LMDBDataDecoder"),
+        (bytes([8, 9]) + DATUM[2:], r"\(9, 2, 3\), but 12 values"),
+        (bytes([50, 3, 1, 2, 3]), "not a multiple of 4"),
     ],
 )
 def test_values_that_are_no_datum(tmp_path, value, found):

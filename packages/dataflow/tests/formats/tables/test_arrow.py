@@ -146,15 +146,15 @@ def test_a_damaged_file_is_an_error_or_other_values(path, compressed, data):
 def test_another_file_is_named(tmp_path, path):
     for content in (b"", b"ARROW1", b"something else" * 10):
         (tmp_path / "bad").write_bytes(content)
-        with pytest.raises(FormatError, match="bad is no Arrow IPC file, or is cut off or damaged"):
+        with pytest.raises(FormatError, match="bad is not an Arrow IPC file, or is truncated or damaged"):
             ArrowData(tmp_path / "bad")
     (tmp_path / "bad").write_bytes(b"FEA1" + bytes(100))
-    with pytest.raises(FormatError, match=r"bad is Feather version 1, .* write it anew"):
+    with pytest.raises(FormatError, match=r"bad is Feather version 1, .* rewrite it"):
         ArrowData(tmp_path / "bad")
     table = pa.table({"text": ["some text"]})
     with ipc.new_stream(str(tmp_path / "bad"), table.schema) as writer:
         writer.write_table(table)
-    with pytest.raises(FormatError, match="bad is a stream of Arrow's, without an index; write it anew"):
+    with pytest.raises(FormatError, match="bad is a stream of Arrow's, without an index; rewrite it"):
         ArrowData(tmp_path / "bad")
     with pytest.raises(FileNotFoundError):
         ArrowData(tmp_path / "none")

@@ -100,7 +100,7 @@ def test_a_damaged_file_is_an_error_or_other_values(tmp_path_factory, data):
 def test_another_file_is_named(tmp_path, path):
     for content in (b"", b"something else" * 10):
         (tmp_path / "bad").write_bytes(content)
-        with pytest.raises(FormatError, match="bad is no Parquet file, or is cut off or damaged"):
+        with pytest.raises(FormatError, match="bad is not a Parquet file, or is truncated or damaged"):
             ParquetData(tmp_path / "bad")
     damaged = bytearray(path.read_bytes())
     damaged[10:60] = bytes(50)
@@ -134,11 +134,11 @@ def test_wrong_arguments_are_refused(path, tmp_path):
         (lambda: ParquetData(path, keep_groups=0), ArgumentError, "keep_groups is an integer from 1 up"),
         (lambda: ChunkShuffle(0), ArgumentError, "window is an integer from 1 up"),
         (lambda: ParquetSerializer.save([], tmp_path / "a"), ArgumentError, "received none"),
-        (lambda: ParquetSerializer.save([[1]], tmp_path / "a"), SendError, "datapoint 0 is to be a dict"),
+        (lambda: ParquetSerializer.save([[1]], tmp_path / "a"), SendError, "datapoint 0 must be a dict"),
         (
             lambda: ParquetSerializer.save([{"a": 1}, {"b": 1}], tmp_path / "a"),
             SendError,
-            "datapoint 1 is to be",
+            "datapoint 1 must be",
         ),
         (
             lambda: ParquetSerializer.save([{"a": object()}], tmp_path / "a"),

@@ -163,7 +163,7 @@ def test_a_late_value_of_another_type_is_refused(tmp_path, serializer, before, l
 def test_what_would_come_back_otherwise_is_refused(tmp_path, serializer, value):
     with pytest.raises(SendError, match=r"datapoint 1, component 'a': (Parquet|Arrow) "):
         save(serializer, [{"a": None}, {"a": value}], tmp_path / "file")
-    with pytest.raises(SendError, match=r"datapoint 0 (is to be a dict with a key|has the key)"):
+    with pytest.raises(SendError, match=r"datapoint 0 (must be a dict with a key|has the key)"):
         save(serializer, [{}] if isinstance(value, int) else [{1: value}], tmp_path / "file")
     assert not os.listdir(tmp_path)
 

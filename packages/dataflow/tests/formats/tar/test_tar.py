@@ -69,7 +69,7 @@ def test_without_an_index_the_file_is_read(path, caplog):
     os.replace(f"{path.with_name('other.tar')}.index", f"{path}.index")
     with caplog.at_level(logging.WARNING):
         assert list(TarData(path)) == SAMPLES
-    assert "is of another version, or of another file" in caplog.text
+    assert "is outdated, or has another version" in caplog.text
 
 
 def test_files_of_others(tmp_path):
@@ -111,9 +111,9 @@ def test_a_copy_notices_a_replaced_file(path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda raw: raw[:700], "are neither a member nor the end: the file is cut off"),
-        (lambda raw: b"", "is no tar file, or is cut off or damaged"),
-        (lambda raw: b"x" * 5000, "is no tar file"),
+        (lambda raw: raw[:700], "are neither a member nor the end: the file is truncated"),
+        (lambda raw: b"", "is not a tar file, or is truncated or damaged"),
+        (lambda raw: b"x" * 5000, "is not a tar file"),
         (gzip.compress, "is compressed: decompress it first"),
     ],
 )
@@ -153,7 +153,7 @@ def test_a_member_that_comes_twice_is_an_error(tmp_path):
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ([{"cls": b"1"}], "sample 0 is to be a dict with a key"),
+        ([{"cls": b"1"}], "sample 0 must be a dict with a key"),
         ([{"__key__": "a.b", "cls": b"1"}], "text without a dot in its last part"),
         ([{"__key__": "a", "cls": 1}], "sample 0: 'cls' is to be bytes or text; received int"),
         ([{"__key__": "a"}], "sample 0 has no members"),
@@ -161,7 +161,7 @@ def test_a_member_that_comes_twice_is_an_error(tmp_path):
             [{"__key__": "a", "x": b""}, {"__key__": "a", "y": b""}],
             "sample 1 has the key of the one before, 'a'",
         ),
-        ([np.zeros(3)], "sample 0 is to be a dict"),
+        ([np.zeros(3)], "sample 0 must be a dict"),
     ],
 )
 def test_what_is_no_sample_is_refused_and_leaves_the_old_file(path, samples, message):
@@ -174,7 +174,7 @@ def test_what_is_no_sample_is_refused_and_leaves_the_old_file(path, samples, mes
 def test_wrong_arguments_are_refused(path):
     with pytest.raises(ArgumentTypeError, match="decoder is a function of a sample's dict; received str"):
         TarData(path, "jpg")
-    with pytest.raises(ArgumentError, match="expected a place for a number"):
+    with pytest.raises(ArgumentError, match="expected a field for a number"):
         write_tar_shards(SAMPLES, "train.tar")
     with pytest.raises(FileNotFoundError):
         TarData("/no/such.tar")

@@ -177,7 +177,7 @@ def test_what_follows_an_archive_and_is_none_is_refused(read, rest):
 def test_an_archive_without_an_end_mark_is_read_with_a_warning(read, caplog):
     with caplog.at_level(logging.WARNING):
         assert read(tar(("a.jpg", b"1"), end=False)) == [{"__key__": "a", "jpg": b"1"}]
-    assert "data.tar has no end mark after its last member; it may have been cut off there" in caplog.text
+    assert "data.tar has no end mark after its last member; it may have been truncated there" in caplog.text
 
 
 def header_of(kind, size, content=b""):

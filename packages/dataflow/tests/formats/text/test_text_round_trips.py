@@ -143,12 +143,12 @@ def test_a_table_takes_plain_values_if_asked(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "names", "kind", "message"),
     [
-        ([["ab"]], [], ArgumentError, "columns is a list of different texts"),
-        ([["ab"]], ["a", "a"], ArgumentError, "columns is a list of different texts"),
-        ([["ab"]], [1], ArgumentError, "columns is a list of different texts"),
-        ([["ab"]], ["\ud800"], ArgumentError, "columns has a name that is no text in UTF-8"),
-        (["ab"], ["a", "b"], ArgumentError, r"datapoint 0 is to have \['a', 'b'\]; received 'ab'"),
-        ([5], ["a"], ArgumentError, r"datapoint 0 is to have \['a'\]; received 5"),
+        ([["ab"]], [], ArgumentError, "columns is a list of distinct strings"),
+        ([["ab"]], ["a", "a"], ArgumentError, "columns is a list of distinct strings"),
+        ([["ab"]], [1], ArgumentError, "columns is a list of distinct strings"),
+        ([["ab"]], ["\ud800"], ArgumentError, "columns has a name that UTF-8 cannot encode"),
+        (["ab"], ["a", "b"], ArgumentError, r"datapoint 0 must have \['a', 'b'\]; received 'ab'"),
+        ([5], ["a"], ArgumentError, r"datapoint 0 must have \['a'\]; received 5"),
         ([[None]], ["a"], SendError, "datapoint 0, component 'a': None alone would be a blank line"),
     ],
 )
@@ -208,7 +208,7 @@ def test_files_of_blank_lines_alone(tmp_path, caplog):
         assert list(JSONLData(tmp_path / "a")) == [] and not caplog.text
         (tmp_path / "a.index").unlink()
     (tmp_path / "b").write_bytes(b"\n\n")
-    with pytest.raises(FormatError, match="its first line is to have a name for each column"):
+    with pytest.raises(FormatError, match="its first line must have a name for each column"):
         CSVData(tmp_path / "b")
 
 
@@ -227,7 +227,7 @@ def test_text_in_another_encoding_is_read(tmp_path, encoding):
     assert list(JSONLData(tmp_path / "a.jsonl", encoding=encoding)) == [{"a": word}, [1]]
     for index, name in ((index_csv, "a.csv"), (index_jsonl, "a.jsonl")):
         if "utf-16" in encoding or "utf-32" in encoding:
-            with pytest.raises(ArgumentError, match="an index of it would serve nothing"):
+            with pytest.raises(ArgumentError, match="an index of it would be useless"):
                 index(tmp_path / name, encoding=encoding)
         else:
             assert index(tmp_path / name, encoding=encoding) == 2
@@ -238,7 +238,7 @@ def test_encodings_that_are_none(tmp_path):
     (tmp_path / "a").write_text("a\n1\n")
     for encoding in ("utf-9", "hex", "rot13", None):
         for make in (CSVData, JSONLData, lambda path, encoding: index_csv(path, encoding)):
-            with pytest.raises(ArgumentError, match="encoding is an encoding of text that Python has"):
+            with pytest.raises(ArgumentError, match="encoding is a text encoding of Python"):
                 make(tmp_path / "a", encoding=encoding)
     (tmp_path / "a").write_bytes(b"a\n\xff\n")
     with pytest.raises(FormatError, match=r"a is not in utf-16"):
@@ -261,10 +261,10 @@ def test_compressed_tables_are_read(tmp_path, cache, monkeypatch, compress):
     (copy,) = (path for path in cache.rglob("*") if path.name == "a.csv.z")
     copy.unlink()  # as a cache that is full does
     assert list(pickle.loads(pickle.dumps(flow))) == rows
-    with pytest.raises(ArgumentError, match="an index of it would serve nothing"):
+    with pytest.raises(ArgumentError, match="an index of it would be useless"):
         index_csv(tmp_path / "a.csv.z")
     (tmp_path / "b.csv.z").write_bytes(compress(text.encode())[:-20])
-    with pytest.raises(FormatError, match=r"b\.csv\.z: its compressed bytes are cut off or damaged"):
+    with pytest.raises(FormatError, match=r"b\.csv\.z: its compressed bytes are truncated or damaged"):
         CSVData(tmp_path / "b.csv.z")
     (tmp_path / "c.jsonl.z").write_bytes(compress("[1]\n\n[2]".encode("utf-16")))
     assert list(JSONLData(tmp_path / "c.jsonl.z", encoding="utf-16")) == [[1], [2]]
@@ -273,7 +273,7 @@ def test_compressed_tables_are_read(tmp_path, cache, monkeypatch, compress):
 def test_a_copy_is_within_the_budget_of_the_cache(tmp_path, monkeypatch):
     monkeypatch.setattr("towerpack_dataflow.storage.UrlCache.__init__.__defaults__", (None, 1000))
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b"[1]\n" * 1000))
-    with pytest.raises(StorageError, match=r"a\.jsonl\.gz has \d+ bytes, and the cache in"):
+    with pytest.raises(StorageError, match=r"a\.jsonl\.gz has \d+ bytes, and the limit of the cache in"):
         JSONLData(tmp_path / "a.jsonl.gz")
 
 

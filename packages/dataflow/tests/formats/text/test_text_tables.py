@@ -61,7 +61,7 @@ def test_an_index_says_where_records_begin(tmp_path, caplog, save, load, index):
     assert list(load(path)) == ROWS and load(path).datapoint(0, 19) == ROWS[19] and not caplog.text
     check_dataflow(load(path), positions=3)
     save(ROWS[::-1], path)  # of the same size
-    assert list(load(path)) == ROWS[::-1] and f"{index.__name__}(path) writes it again" in caplog.text
+    assert list(load(path)) == ROWS[::-1] and f"Rebuild it with {index.__name__}(path)" in caplog.text
     save([], path)
     assert index(path) == 0 and list(load(path)) == []
 
@@ -107,12 +107,12 @@ def test_arrays_become_lists_if_asked_and_a_last_line_needs_no_end(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"{1", "record 20, at byte .*: the line is no JSON"),
-        (b"5", "neither an object nor an array"),
+        (b"{1", "record 20, at byte .*: the line is not JSON"),
+        (b"5", "neither a JSON object nor a JSON array"),
         (b"\xff", "can't decode byte 0xff"),
         (b'{"a": {"b": 1, "b": 2}}', "an object has two values of the name 'b'"),
-        (b"[1]\r[2]\r", "the line is no JSON: Extra data.*; its lines end with a return alone"),
-        (b"[" * 100_000, "the line is no JSON"),
+        (b"[1]\r[2]\r", "the line is not JSON: Extra data.*; its lines end with a return"),
+        (b"[" * 100_000, "the line is not JSON"),
     ],
 )
 def test_a_line_that_is_no_json_is_named(jsonl, line, message):
@@ -164,8 +164,8 @@ def test_columns_are_chosen_and_converted(tmp_path):
     [
         ("", "a name for each column; found"),
         ("a,a\n1,2\n", "a name for each column; found"),
-        ("a,b\n1,2\n3\n", r"data.csv, record 1, at byte 8: the row has 1 fields, and the header 2"),
-        ('a,b\n1,"2\n', "its last record, 1, ends inside of quotes"),
+        ("a,b\n1,2\n3\n", r"data.csv, record 1, at byte 8: the row has 1 fields, but the header has 2"),
+        ('a,b\n1,"2\n', "its last record, 1, ends inside quotes"),
         ("a,b\n1,x\n", "column 'b': invalid literal for int"),
     ],
 )
@@ -184,9 +184,7 @@ def test_a_name_of_a_column_may_have_two_lines(tmp_path):
 def test_no_row_is_lost_between_quotes_that_begin_no_field(tmp_path):
     path = tmp_path / "data.csv"
     path.write_text('name,size\nit"s,2\n5" disk,3\n')
-    with pytest.raises(
-        FormatError, match=r"data\.csv, record 0, at byte 10: a quote in it belongs to no field"
-    ):
+    with pytest.raises(FormatError, match=r"data\.csv, record 0, at byte 10: unbalanced quote"):
         list(CSVData(path))
 
 
@@ -199,7 +197,7 @@ def test_wrong_arguments_are_refused(tmp_path):
     ]:
         with pytest.raises(kind, match=message):
             CSVData(tmp_path / "a.csv", *arguments)
-    with pytest.raises(ArgumentError, match=r"datapoint 0 is to have \['a', 'b'\]; received \[1\]"):
+    with pytest.raises(ArgumentError, match=r"datapoint 0 must have \['a', 'b'\]; received \[1\]"):
         CSVSerializer.save([[1]], tmp_path / "b.csv", ["a", "b"])
     assert os.listdir(tmp_path) == ["a.csv"]
 
@@ -212,7 +210,7 @@ def test_rows_of_svmlight(tmp_path):
         assert same([row for row, _ in flow], list(features)) and flow.datapoint(0, 1)[1] == -1
     check_dataflow(SVMLightData(tmp_path / "a.svm", zero_based=True), positions=1)
     (tmp_path / "bad.svm").write_text("1 a:b\n")
-    with pytest.raises(FormatError, match=r"bad.svm is no SVMlight file, or is damaged"):
+    with pytest.raises(FormatError, match=r"bad.svm is not an SVMlight file, or is damaged"):
         SVMLightData(tmp_path / "bad.svm")
 
 
@@ -223,14 +221,14 @@ def test_a_row_of_svmlight_means_the_same_in_each_file(tmp_path, caplog):
     assert same(train.datapoint(0, 0)[0], np.array([1, 5, 0, 2, 0.0]))
     assert same([row for row, _ in test], [np.array([0, 5, 0, 0, 0.0]), np.zeros(5)]) and not caplog.text
     assert len(SVMLightData(tmp_path / "test.svm", False).datapoint(0, 0)[0]) == 2
-    assert "test.svm has 2 features, as its largest index says; give n_features" in caplog.text
+    assert "test.svm has 2 features, by its largest index; pass n_features" in caplog.text
     (tmp_path / "zero.svm").write_text("1 0:1 2:5\n")
     for arguments, kind, message in [
-        ({}, FormatError, r"zero\.svm has the index 0: .* give zero_based=True"),
+        ({}, FormatError, r"zero\.svm has the index 0: .* pass zero_based=True"),
         (
             {"zero_based": True, "n_features": 2},
             FormatError,
-            r"has the index 2, and the last one of n_features=2 is 1",
+            r"has the index 2, but the last one for n_features=2 is 1",
         ),
         ({"n_features": 0}, ArgumentError, "n_features is an integer from 1 up"),
     ]:

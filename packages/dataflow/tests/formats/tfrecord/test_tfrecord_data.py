@@ -100,7 +100,9 @@ def test_records_are_bytes(tmp_path):
 
 
 def test_a_record_that_the_decoder_refuses_is_named(path):
-    with pytest.raises(FormatError, match=r"data\.tfrecord, record 1: the record is no tf\.train\.Example"):
+    with pytest.raises(
+        FormatError, match=r"data\.tfrecord, record 1: the record is not a tf\.train\.Example"
+    ):
         list(TFRecordData(path, decode_example))
 
 
@@ -122,11 +124,11 @@ def test_a_replaced_file_is_noticed(path, tmp_path, caplog):
     shutil.copy(path.with_name("data.tfrecord.index"), tmp_path / "kept")
     write_tfrecord(RECORDS[5:], path)
     for made_before in (flow, shuffled):
-        with pytest.raises(FormatError, match=r"replaced or changed.*make it again"):
+        with pytest.raises(FormatError, match=r"replaced or changed.*create it again"):
             list(made_before)
     shutil.copy(tmp_path / "kept", path.with_name("data.tfrecord.index"))
     assert [record for (record,) in TFRecordData(path)] == RECORDS[5:]
-    assert "of another file than" in caplog.text
+    assert "is outdated, or has another version" in caplog.text
 
 
 def test_a_file_of_the_same_size_is_noticed_by_its_time(path, caplog):
@@ -135,7 +137,7 @@ def test_a_file_of_the_same_size_is_noticed_by_its_time(path, caplog):
     index_tfrecord(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns - 1))
     assert [record for (record,) in TFRecordData(path)] == RECORDS[::-1]
-    assert "of another file than" in caplog.text
+    assert "is outdated, or has another version" in caplog.text
 
 
 def test_an_index_of_another_version_is_left_alone(path, caplog):
@@ -144,7 +146,7 @@ def test_an_index_of_another_version_is_left_alone(path, caplog):
     raw[8] = 9
     index.write_bytes(raw)
     assert len(TFRecordData(path)) == 30
-    assert "is of another version" in caplog.text
+    assert "is outdated, or has another version" in caplog.text
 
 
 @given(data=st.data())
@@ -281,4 +283,4 @@ def test_an_index_elsewhere_of_another_file_of_its_size_is_left_alone(tmp_path, 
     for name, content in files.items():
         fsspec.filesystem("memory").pipe(name, (tmp_path / content).read_bytes())
     assert list(TFRecordData("memory://swapped.tfrecord")) == [[b"three"], [b"two"]]
-    assert "of another file than" in caplog.text
+    assert "is outdated, or has another version" in caplog.text

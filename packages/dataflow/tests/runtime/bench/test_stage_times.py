@@ -158,7 +158,7 @@ def test_the_report():
         "    flow 1          10     80.0 ms         0%           0%        -",
         "bottleneck: flow 1, 80% of the time, mostly waiting for files, network or threads",
         "suggestion: 5 workers: enough for a consumer that takes 20.0 ms for a datapoint",
-        "this flow is a stream, which one worker walks at a time: use the others by putting the slow "
+        "this flow is a stream, which one worker reads at a time: to use the others, put the slow "
         "functions into MultiProcessMapData",
     ]
 

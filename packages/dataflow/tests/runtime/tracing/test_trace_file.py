@@ -165,7 +165,7 @@ def test_a_process_has_a_limited_number_of_spans(tmp_path, monkeypatch):
     (file,) = tmp_path.iterdir()
     lines = file.read_text().splitlines()
     assert sum('"ph": "X"' in line for line in lines) == 100_000
-    assert "no spans of this process from here on: it has had 100,000" in lines[-1]
+    assert "no further spans of this process: limit of 100,000" in lines[-1]
 
 
 def test_nothing_is_recorded_while_no_trace_is_made(tmp_path, monkeypatch):
@@ -185,7 +185,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     spans, _ = read(tmp_path / "out.json")
     assert spans and "spans of 1 process: out.json" in capsys.readouterr().out
     assert main(["bench", "data.py:flow", "--trace", "nowhere/out.json"]) == 2
-    text = "error: path is a file in a directory that can be written to; received 'nowhere/out.json'"
+    text = "error: path is a file in a writable directory; received 'nowhere/out.json'"
     assert text in capsys.readouterr().err
 
 
@@ -199,5 +199,5 @@ def test_the_processor_time_of_a_datapoint_is_told(capsys):
 
 
 def test_errors(tmp_path):
-    with pytest.raises(ArgumentError, match="path is a file in a directory that can be written to; received"):
+    with pytest.raises(ArgumentError, match="path is a file in a writable directory; received"):
         TestDataSpeed([[1]]).timeline(str(tmp_path / "nowhere" / "out.json"))

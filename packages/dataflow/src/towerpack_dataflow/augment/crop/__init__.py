@@ -1,4 +1,4 @@
-"""Parts of images: cut out, cut away, or resized."""
+"""Crops: cut out, erase or resize parts of images."""
 
 from ._crop_transform import CropTransform
 from ._crops import CenterCrop, RandomCrop, RandomCropRandomShape

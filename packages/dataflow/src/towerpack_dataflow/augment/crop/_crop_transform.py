@@ -32,7 +32,7 @@ class CropTransform(Transform):
     """
 
     def __init__(self, h0: int, w0: int, h: int, w: int) -> None:
-        """Keeps the rectangle."""
+        """Stores the rectangle."""
         if min(h0, w0) < 0 or min(h, w) < 1:
             raise ArgumentError(
                 f"a crop starts at 0 or later and has a row and a column; received {(h0, w0, h, w)}"
@@ -43,7 +43,7 @@ class CropTransform(Transform):
         """Returns the rectangle.
 
         Raises:
-            ImageError: the image ends before.
+            ImageError: the rectangle exceeds the image.
         """
         if img.shape[0] < self.h0 + self.h or img.shape[1] < self.w0 + self.w:
             raise ImageError(f"{self!r}: the image has shape {img.shape}, so that the rectangle lies outside")
@@ -51,7 +51,7 @@ class CropTransform(Transform):
         return part
 
     def apply_coords(self, coords: Array) -> Array:
-        """Returns coordinates that count from the rectangle's corner."""
+        """Returns coordinates relative to the corner of the rectangle."""
         shifted = coords - np.array([self.w0, self.h0], np.float64)
         return shifted.astype(coords.dtype, copy=False)
 

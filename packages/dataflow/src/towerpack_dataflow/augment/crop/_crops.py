@@ -1,4 +1,4 @@
-"""Crops at random places, and in the middle."""
+"""Crops at random positions and in the centre."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ __all__ = ["CenterCrop", "RandomCrop", "RandomCropRandomShape"]
 
 
 class _CropOfShape(ImageAugmentor):
-    """Cuts a part of a given shape out of the image; subclasses say where, for rows and columns alike."""
+    """Crops a part of a given shape; subclasses choose the position in rows and columns."""
 
     def __init__(self, crop_shape: int | tuple[int, int]) -> None:
-        """Keeps the shape."""
+        """Stores the shape."""
         self.crop_shape = shape_pair("crop_shape", crop_shape)
 
     def get_transform(self, img: Array) -> Transform:
         """Returns the crop.
 
         Raises:
-            ImageError: the image is smaller.
+            ImageError: the image is smaller than the shape.
         """
         top, left = map(self._begin, _spare(self, img, self.crop_shape))
         return CropTransform(top, left, *self.crop_shape)
 
     def _begin(self, spare: int) -> int:
-        """Returns how many of the pixels to spare come before the part."""
+        """Returns the number of the spare pixels before the crop."""
         raise NotImplementedError
 
 
 @final
 class RandomCrop(_CropOfShape):
-    """Cuts a part of a given shape out of the image, at a random place.
+    """Crops a part of a given shape at a random position.
 
     Args:
         crop_shape: (height, width), or one number for both.
 
     Raises:
-        ArgumentError: `crop_shape` is something else.
+        ArgumentError: `crop_shape` has another form.
     """
 
     def _begin(self, spare: int) -> int:
@@ -52,13 +52,13 @@ class RandomCrop(_CropOfShape):
 
 @final
 class CenterCrop(_CropOfShape):
-    """Cuts the middle of a given shape out of the image, of two middles the upper and the left one.
+    """Crops the centre in a given shape; of two possible centres, the upper and left one.
 
     Args:
         crop_shape: (height, width), or one number for both.
 
     Raises:
-        ArgumentError: `crop_shape` is something else.
+        ArgumentError: `crop_shape` has another form.
     """
 
     def _begin(self, spare: int) -> int:
@@ -67,20 +67,20 @@ class CenterCrop(_CropOfShape):
 
 @final
 class RandomCropRandomShape(ImageAugmentor):
-    """Cuts a part of a random shape out of the image, at a random place.
+    """Crops a part of a random shape at a random position.
 
     Args:
         wmin: smallest width.
         hmin: smallest height.
-        wmax: largest width; if not given, the image's.
-        hmax: largest height; if not given, the image's.
+        wmax: largest width; by default, the width of the image.
+        hmax: largest height; by default, the height of the image.
 
     Raises:
-        ArgumentError: a size is no integer from 1 up, or a largest is below its smallest.
+        ArgumentError: a size is not an integer from 1 up, or a maximum is below its minimum.
     """
 
     def __init__(self, wmin: int, hmin: int, wmax: int | None = None, hmax: int | None = None) -> None:
-        """Keeps the bounds, all of which may be drawn."""
+        """Stores the bounds, which are inclusive."""
         self.wmin, self.hmin = arguments.count("wmin", wmin), arguments.count("hmin", hmin)
         self.wmax = None if wmax is None else arguments.count("wmax", wmax, least=self.wmin)
         self.hmax = None if hmax is None else arguments.count("hmax", hmax, least=self.hmin)
@@ -89,7 +89,7 @@ class RandomCropRandomShape(ImageAugmentor):
         """Returns the crop.
 
         Raises:
-            ImageError: the image is smaller than a shape that may be drawn.
+            ImageError: the image is smaller than the largest possible shape.
         """
         bounds = (self.hmax or img.shape[0], self.wmax or img.shape[1])
         _spare(self, img, (max(bounds[0], self.hmin), max(bounds[1], self.wmin)))
@@ -100,10 +100,10 @@ class RandomCropRandomShape(ImageAugmentor):
 
 
 def _spare(where: ImageAugmentor, img: Array, shape: tuple[int, int]) -> tuple[int, int]:
-    """Returns how many rows and columns the image has more than `shape`."""
+    """Returns the number of rows and columns by which the image exceeds `shape`."""
     if img.shape[0] < shape[0] or img.shape[1] < shape[1]:
         raise ImageError(
-            f"{where!r}: the image has shape {img.shape} and is smaller than {shape}; resize it before, "
-            "by ResizeShortestEdge for example"
+            f"{where!r}: the image has shape {img.shape} and is smaller than {shape}; resize it first, "
+            "with ResizeShortestEdge for example"
         )
     return img.shape[0] - shape[0], img.shape[1] - shape[1]

@@ -1,4 +1,4 @@
-"""Rectangles of an image replaced: by one value, or by noise."""
+"""Replacement of a rectangle of an image by one value or by noise."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _TRIES = 10
 
 @final
 class RandomCutout(ImageAugmentor):
-    """Replaces a rectangle at a random place by one value.
+    """Replaces a rectangle at a random position by one value.
 
     Source: DeVries and Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout" (2017).
 
     Args:
         h_range: height of the rectangle, or (lowest, highest), both included.
-        w_range: its width.
-        fill: the value, or one for each channel, from 0 to 255.
+        w_range: width of the rectangle, in the same form.
+        fill: the value, or one per channel, from 0 to 255.
 
     Raises:
-        ArgumentError: a range is neither an integer nor two.
+        ArgumentError: a range is neither an integer nor a pair of integers.
     """
 
     def __init__(
         self, h_range: int | tuple[int, int], w_range: int | tuple[int, int], fill: float | list[float] = 0.0
     ) -> None:
-        """Keeps the ranges."""
+        """Stores the ranges."""
         self.h_range, self.w_range = _sizes("h_range", h_range), _sizes("w_range", w_range)
         self.fill = fill
 
@@ -56,18 +56,18 @@ class RandomCutout(ImageAugmentor):
 
 @final
 class RandomErasing(ImageAugmentor):
-    """Replaces a rectangle of random size, aspect and place by noise, in some images.
+    """Replaces a rectangle of random size, aspect and position by noise, in a share of the images.
 
-    Source: Zhong et al., "Random Erasing Data Augmentation" (2020), whose defaults these are.
+    Source: Zhong et al., "Random Erasing Data Augmentation" (2020), with its defaults.
 
     Args:
         prob: share of the images in which a rectangle is replaced.
-        area: bounds of the rectangle's area, as a share of the image's.
-        aspect: bounds of height by width, on a logarithmic scale.
-        fill: a value from 0 to 255 instead of noise, or one for each channel.
+        area: bounds of the rectangle's area, as a share of the image's area.
+        aspect: bounds of the ratio of height to width, drawn on a logarithmic scale.
+        fill: a value from 0 to 255 instead of noise, or one per channel.
 
     Raises:
-        ArgumentError: an argument is outside of its range.
+        ArgumentError: an argument is outside its range.
     """
 
     def __init__(
@@ -77,14 +77,14 @@ class RandomErasing(ImageAugmentor):
         aspect: tuple[float, float] = (0.3, 1 / 0.3),
         fill: float | list[float] | None = None,
     ) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.prob = fraction("prob", prob)
         self.area = interval("area", area, 0, 1)
         self.aspect = interval("aspect", aspect, 1e-3, 1e3)
         self.fill = fill
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the replacement; nothing is replaced if ten rectangles do not fit into the image."""
+        """Returns the replacement; an identity after ten rectangles that do not fit into the image."""
         if self.rng.uniform() >= self.prob:
             return NoOpTransform()
         height, width = img.shape[:2]

@@ -1,4 +1,4 @@
-"""`GoogleNetRandomCropAndResize`: the crop that networks for ImageNet are trained with."""
+"""`GoogleNetRandomCropAndResize`: the random crop for training on ImageNet."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _TRIES = 10
 
 @final
 class GoogleNetRandomCropAndResize(ImageAugmentor):
-    """Cuts a part of random size and aspect out of the image, and resizes it.
+    """Crops a part of random size and aspect and resizes it.
 
-    If ten tries find no such part inside the image, the shorter edge is resized to the target and the middle
-    is taken. Source: Szegedy et al., "Going Deeper with Convolutions" (2015), section 6, as in
+    If ten attempts find no such part inside the image, the shorter edge is resized to the target and the
+    centre is cropped. Source: Szegedy et al., "Going Deeper with Convolutions" (2015), section 6, as in
     fb.resnet.torch.
 
     Args:
-        crop_area_fraction: bounds of the part's area, as a share of the image's.
-        aspect_ratio_range: bounds of width by height; exchanged in half of the cases.
+        crop_area_fraction: bounds of the area of the crop, as a share of the image's area.
+        aspect_ratio_range: bounds of the ratio of width to height; inverted in half of the cases.
         target_shape: height and width of the result, in pixels; one number, or two.
-        interp: interpolation, a constant of OpenCV; linear if not given.
+        interp: interpolation, a constant of OpenCV; linear by default.
 
     Raises:
-        ArgumentError: a pair of bounds or the shape cannot work.
+        ArgumentError: a pair of bounds or the shape is invalid.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
         target_shape: int | tuple[int, int] = 224,
         interp: int = 1,
     ) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.crop_area_fraction = interval("crop_area_fraction", crop_area_fraction, 0, 1)
         self.aspect_ratio_range = interval("aspect_ratio_range", aspect_ratio_range, 1e-3, 1e3)
         self.target_shape = shape_pair("target_shape", target_shape)

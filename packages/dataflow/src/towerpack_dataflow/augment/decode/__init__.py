@@ -1,4 +1,4 @@
-"""Files of images: decoded by OpenCV or Pillow, also at a fraction of the size, in RGB or grey."""
+"""Image files: decodes them with OpenCV or Pillow, also at reduced size, in RGB or grey."""
 
 from ._decode_image import decode_image, read_image
 

@@ -1,4 +1,4 @@
-"""Images out of files, in RGB or grey, as they are meant to be seen."""
+"""Decodes image files to RGB or grey, in the orientation meant for display."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from ._decoders import installed_decoder
 __all__ = ["decode_image", "read_image"]
 
 _ENDS = {b"\xff\xd8": (b"\xff\xda", b"\xff\xd9"), b"\x89P": (b"IHDR", b"IEND")}
-_TAIL = 12  # bytes, of which a PNG's last chunk is the longest end
+_TAIL = 12  # bytes; the last chunk of a PNG is the longest end
 
 
 def decode_image(data: Any, channels: int = 3, reduce: int = 1, name: str = "the image") -> Array:
     """Returns the image in the bytes of a file.
 
-    The image is turned as its EXIF orientation says. CMYK becomes RGB, 16 bits become 8.
+    The image is rotated to its EXIF orientation. CMYK is converted to RGB, 16 bits to 8.
 
     Args:
-        data: bytes, or another buffer: JPEG, PNG, or what else OpenCV decodes, or Pillow without it.
+        data: bytes, or another buffer: JPEG, PNG, or another format of OpenCV, or of Pillow without it.
         channels: 3 for RGB, 1 for grey.
-        reduce: 2, 4 or 8: height and width are divided by it. JPEGs are decoded at that size, which takes
-            less time than a resize after.
-        name: of the file, for messages.
+        reduce: 2, 4 or 8: divides height and width. JPEGs are decoded at that size, which is faster than a
+            later resize.
+        name: name of the file, for messages.
 
     Returns:
         uint8, shape [height, width, channels].
 
     Raises:
-        ArgumentError: `channels` or `reduce` is another number.
-        FormatError: the bytes are no image, or its end is missing.
+        ArgumentError: `channels` or `reduce` has another value.
+        FormatError: the bytes are not an image, or its end is missing.
         ImportError: neither OpenCV nor Pillow is installed.
     """
     if channels not in {1, 3} or reduce not in {1, 2, 4, 8}:
@@ -50,40 +50,40 @@ def decode_image(data: Any, channels: int = 3, reduce: int = 1, name: str = "the
     if image is None:
         raise FormatError(
             f"{name}: expected an image; received {buffer.size} bytes that begin with "
-            f"{bytes(buffer[:8])!r}. The file is damaged, or no image"
+            f"{bytes(buffer[:8])!r}. The file is damaged, or not an image"
         )
     return image
 
 
 def read_image(url: str | os.PathLike[str], channels: int = 3, reduce: int = 1) -> Array:
-    """Returns the image in a file, local or of a store; see `decode_image`.
+    """Returns the image in a local or remote file; see `decode_image`.
 
     Raises:
         FileNotFoundError: there is no such file.
-        FormatError: it is no image, or its end is missing.
-        StorageError: it cannot be reached.
+        FormatError: the file is not an image, or its end is missing.
+        StorageError: the file cannot be reached.
     """
     path = os.fspath(url)
     if "://" in path:
         with open_url(path) as file:
             return decode_image(file.read(), channels, reduce, file.name)
-    # A small file is read in less time than it is mapped in.
+    # Reading a small file is faster than mapping it.
     with open(os.path.expanduser(path), "rb", buffering=0) as file:
         return decode_image(file.read(), channels, reduce, path)
 
 
 def _check_end(buffer: Array, name: str) -> None:
-    """Finds files that are cut off, which decoders fill with grey.
+    """Detects truncated files, which decoders fill with grey.
 
     Raises:
-        FormatError: the mark of the end does not come after that of the data.
+        FormatError: the end marker is missing after the data.
     """
     start, end = _ENDS.get(bytes(buffer[:2]), (b"", b""))
     if end in bytes(buffer[-_TAIL:]):
         return
     data = buffer.tobytes()
-    # A thumbnail within the file has an end of its own, before the data of the image itself.
+    # A thumbnail within the file has a separate end, before the data of the image itself.
     if data.rfind(end) < data.rfind(start):
         raise FormatError(
-            f"{name}: the end of the image is missing; the file is cut off at {len(data)} bytes"
+            f"{name}: the end of the image is missing; the file is truncated at {len(data)} bytes"
         )

@@ -1,4 +1,4 @@
-"""Decoders of images, by the libraries that have them: uint8, [height, width, channels], RGB or grey."""
+"""Image decoders of several libraries: uint8, [height, width, channels], RGB or grey."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _REDUCED, _COLOUR, _RGB = 8, 1, 256
 
 
 def installed_decoder() -> Decoder:
-    """Returns OpenCV's decoder; Pillow's where OpenCV is not installed.
+    """Returns the decoder of OpenCV, or of Pillow if OpenCV is not installed.
 
-    Both decode JPEGs by libjpeg-turbo, to the same pixels.
+    Both decode JPEGs with libjpeg-turbo, to the same pixels.
 
     Raises:
         ImportError: neither is installed.
@@ -37,14 +37,14 @@ def installed_decoder() -> Decoder:
 
 
 def _by_opencv(buffer: Array, channels: int, reduce: int) -> Array | None:
-    """Returns the image; None if there is none."""
+    """Returns the image; None if the bytes are not an image."""
     import cv2
 
-    by_decoder = reduce > 1 and bytes(buffer[:2]) == b"\xff\xd8"  # of other formats it takes single pixels
+    by_decoder = reduce > 1 and bytes(buffer[:2]) == b"\xff\xd8"  # other formats would be subsampled
     image: Any
     try:
         image = cv2.imdecode(buffer, by_decoder * _REDUCED * reduce + _COLOUR * (channels == 3))
-    except cv2.error:  # a header with a size that cannot be
+    except cv2.error:  # a header with an impossible size
         return None
     if image is None:
         return None
@@ -57,7 +57,7 @@ def _by_opencv(buffer: Array, channels: int, reduce: int) -> Array | None:
 
 
 def _rgb_by_opencv(buffer: Array, channels: int, reduce: int) -> Array | None:
-    """Returns the image; None if there is none."""
+    """Returns the image; None if the bytes are not an image."""
     if channels == 1 or reduce > 1:
         return _by_opencv(buffer, channels, reduce)
     import cv2
@@ -70,7 +70,7 @@ def _rgb_by_opencv(buffer: Array, channels: int, reduce: int) -> Array | None:
 
 
 def _by_pillow(buffer: Array, channels: int, reduce: int) -> Array | None:
-    """Returns the image; None if there is none."""
+    """Returns the image; None if the bytes are not an image."""
     from PIL import Image, ImageOps
 
     mode = "RGB" if channels == 3 else "L"
@@ -78,12 +78,12 @@ def _by_pillow(buffer: Array, channels: int, reduce: int) -> Array | None:
         image: Any = Image.open(io.BytesIO(buffer.tobytes()))
         height = image.height
         if reduce > 1:
-            image.draft(mode, (image.width // reduce, height // reduce))  # as JPEGs can be decoded
+            image.draft(mode, (image.width // reduce, height // reduce))  # effective for JPEGs
             image = image.reduce(max(1, reduce * image.height // height))
         image = ImageOps.exif_transpose(image)
         if image.mode.startswith("I"):  # 16 bits
             image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
-        # A writable copy, as all decoders give it.
+        # A writable copy, as from all decoders.
         return np.array(image.convert(mode)).reshape(image.height, image.width, channels)
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return None

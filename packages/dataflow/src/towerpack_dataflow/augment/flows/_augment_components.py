@@ -1,4 +1,4 @@
-"""Flows that augment one image of each datapoint, and what belongs to it."""
+"""Flows that augment one image of each datapoint together with its annotations."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ Augmentors = ImageAugmentor | Sequence[ImageAugmentor]
 class AugmentImageComponents(MapData):
     """Augments components of each datapoint by the same transforms, chosen for the first image.
 
-    The random numbers are those of the datapoint: from the seed, the epoch and the index, in whichever
+    The random numbers are those of the datapoint: from the seed, the epoch and the index, the same in any
     process.
 
     Args:
         ds: the flow below.
-        augmentors: one augmentor, or a list that is applied in order.
-        index: positions or keys of images, as `ImageAugmentor` takes them.
-        coords_index: of coordinates: float, shape [number, 2], rows of x and y.
-        copy: whether images are copied where an augmentor of your own may write to them, or results would
-            share their memory.
-        catch_exceptions: whether datapoints whose augmentation fails are dropped; the first nine and then
-            each hundredth are logged.
-        boxes_index: of boxes inside the first image: float, shape [number, 4], rows of x0, y0, x1, y1; the
-            results are clipped to the augmented image.
-        masks_index: of maps of labels, whose values are not interpolated.
+        augmentors: one augmentor, or a list applied in order.
+        index: positions or keys of images in the form required by `ImageAugmentor`.
+        coords_index: positions or keys of coordinates: float, shape [number, 2], rows of x and y.
+        copy: whether images are copied if a custom augmentor may write to them, or if results would share
+            their memory.
+        catch_exceptions: whether datapoints that fail are dropped; the first nine and then each hundredth are
+            logged.
+        boxes_index: positions or keys of boxes inside the first image: float, shape [number, 4], rows of x0,
+            y0, x1, y1; the results are clipped to the augmented image.
+        masks_index: positions or keys of label maps; their values are not interpolated.
 
     Raises:
         ArgumentError: there is no image, or a component is named twice.
-        ArgumentTypeError: an augmentor is none, or a switch is not a boolean.
-        ImageError: a component is not as described; raised while iterating, with the component and the
-            augmentor.
+        ArgumentTypeError: an augmentor has another type, or a switch is not a boolean.
+        ImageError: a component does not match its description; raised while iterating, with the component and
+            the augmentor.
 
     Example:
         >>> import numpy as np
@@ -65,7 +65,7 @@ class AugmentImageComponents(MapData):
         boxes_index: Sequence[Hashable] = (),
         masks_index: Sequence[Hashable] = (),
     ) -> None:
-        """Puts the augmentors over `ds`."""
+        """Checks and stores the arguments."""
         parts = Parts(index, coords_index, boxes_index, masks_index)
         drops = arguments.flag("catch_exceptions", catch_exceptions)
         func = AugmentedDatapoint(augmentors, parts, arguments.flag("copy", copy), drops)
@@ -87,14 +87,14 @@ class AugmentImageComponent(AugmentImageComponents):
 
     Args:
         ds: the flow below.
-        augmentors: one augmentor, or a list that is applied in order.
+        augmentors: one augmentor, or a list applied in order.
         index: position or key of the image.
         copy: as in `AugmentImageComponents`.
         catch_exceptions: as in `AugmentImageComponents`.
 
     Raises:
-        ArgumentTypeError: an augmentor is none, or a switch is not a boolean.
-        ImageError: the component is no image; raised while iterating.
+        ArgumentTypeError: an augmentor has another type, or a switch is not a boolean.
+        ImageError: the component is not an image; raised while iterating.
 
     Example:
         >>> import numpy as np
@@ -112,25 +112,25 @@ class AugmentImageComponent(AugmentImageComponents):
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
-        """Puts the augmentors over `ds`."""
+        """Checks and stores the arguments."""
         super().__init__(ds, augmentors, (index,), (), copy, catch_exceptions)
 
 
 @final
 class AugmentImageCoordinates(AugmentImageComponents):
-    """Augments one image of each datapoint, and coordinates in it.
+    """Augments one image of each datapoint, with its coordinates.
 
     Args:
         ds: the flow below.
-        augmentors: one augmentor, or a list that is applied in order.
+        augmentors: one augmentor, or a list applied in order.
         img_index: position or key of the image.
         coords_index: position or key of the coordinates: float, shape [number, 2], rows of x and y.
         copy: as in `AugmentImageComponents`.
         catch_exceptions: as in `AugmentImageComponents`.
 
     Raises:
-        ArgumentTypeError: an augmentor is none, or a switch is not a boolean.
-        ImageError: a component is not as described; raised while iterating.
+        ArgumentTypeError: an augmentor has another type, or a switch is not a boolean.
+        ImageError: a component does not match its description; raised while iterating.
     """
 
     def __init__(
@@ -142,5 +142,5 @@ class AugmentImageCoordinates(AugmentImageComponents):
         copy: bool = True,
         catch_exceptions: bool = False,
     ) -> None:
-        """Puts the augmentors over `ds`."""
+        """Checks and stores the arguments."""
         super().__init__(ds, augmentors, (img_index,), (coords_index,), copy, catch_exceptions)

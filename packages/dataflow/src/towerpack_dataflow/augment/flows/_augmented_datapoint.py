@@ -1,4 +1,4 @@
-"""One datapoint augmented: one choice of transforms, for all components that belong together."""
+"""Augments one datapoint: one choice of transforms for all related components."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _log = logging.getLogger("towerpack_dataflow")
 
 @final
 class Parts:
-    """Which components of a datapoint an image is, and what belongs to it.
+    """The components of a datapoint that hold images and their annotations.
 
     Args:
         images: positions or keys; the transforms are chosen for the first.
-        coords: of coordinates, shape [number, 2].
-        boxes: of boxes, shape [number, 4].
-        masks: of maps of labels.
+        coords: positions or keys of coordinates, shape [number, 2].
+        boxes: positions or keys of boxes, shape [number, 4].
+        masks: positions or keys of label maps.
 
     Raises:
         ArgumentError: there is no image, or a component is named twice.
-        ArgumentTypeError: an argument is no tuple or list of keys.
+        ArgumentTypeError: an argument is not a tuple or list of keys.
     """
 
     def __init__(self, images: Any, coords: Any = (), boxes: Any = (), masks: Any = ()) -> None:
-        """Keeps the positions."""
+        """Stores the positions."""
         self.images, self.coords = _keys("index", images), _keys("coords_index", coords)
         self.boxes, self.masks = _keys("boxes_index", boxes), _keys("masks_index", masks)
         self.every = (*self.images, *self.coords, *self.boxes, *self.masks)
@@ -56,8 +56,8 @@ class AugmentedDatapoint:
     Args:
         augmentors: one augmentor, or a list.
         parts: the components.
-        copy: whether augmentors may write to what they are given, and results share no memory with it.
-        catch_exceptions: whether a datapoint whose augmentation fails is dropped.
+        copy: whether augmentors may write to their arguments, and results share no memory with them.
+        catch_exceptions: whether a datapoint that fails is dropped.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class AugmentedDatapoint:
         copy: bool,
         catch_exceptions: bool,
     ) -> None:
-        """Makes a list of the augmentors."""
+        """Stores the arguments."""
         if isinstance(augmentors, ImageAugmentor) and not isinstance(augmentors, AugmentorList):
             augmentors = [augmentors]
         self.augmentors = augmentors if isinstance(augmentors, AugmentorList) else AugmentorList(augmentors)
@@ -77,7 +77,7 @@ class AugmentedDatapoint:
         self.__qualname__ = repr(self.augmentors)
 
     def __call__(self, datapoint: Any, rng: np.random.Generator) -> Any:
-        """Returns the augmented datapoint; None if it is dropped."""
+        """Returns the augmented datapoint; None for a dropped one."""
         try:
             return _replaced(datapoint, self._changed(datapoint, rng))
         except Exception:
@@ -102,7 +102,7 @@ class AugmentedDatapoint:
         return changed
 
     def _change(self, datapoint: Any, numbers: np.random.RandomState, changed: dict[Any, Any]) -> None:
-        """Puts the changed components into `changed`, in the order of `Parts.every`."""
+        """Stores the changed components in `changed`, in the order of `Parts.every`."""
         parts = self._parts
         image = self._image(datapoint, parts.images[0])
         transforms = in_turn(self.augmentors.augmentors, image, numbers)
@@ -125,7 +125,7 @@ class AugmentedDatapoint:
         return check_finite(where, check_image(where, image))
 
     def _apart(self, result: Array, image: Array) -> Array:
-        """Returns a result that shares no memory with the image, if copies are asked for."""
+        """Returns a result that shares no memory with the image, if copies are requested."""
         if self._copy and not self._writes and np.may_share_memory(result, image):
             return result.copy()
         return result
@@ -147,7 +147,7 @@ def _may_write(augmentor: ImageAugmentor) -> bool:
 
 
 def _inside(boxes: Array, image: Array) -> Array:
-    """Returns boxes, clipped to an image."""
+    """Returns boxes clipped to an image."""
     height, width = image.shape[:2]
     most = np.array([width, height, width, height], np.float64)
     return np.clip(boxes, 0, most).astype(boxes.dtype, copy=False)
@@ -168,7 +168,7 @@ def _check_mask(mask: Any, image: Array) -> Array:
 def _replaced(datapoint: Any, changed: dict[Any, Any]) -> Any:
     if not isinstance(datapoint, tuple):
         for index, value in changed.items():
-            datapoint[index] = value  # the list or dict is this pass's own: sources hand out copies
+            datapoint[index] = value  # the list or dict belongs to this pass: sources yield copies
         return datapoint
     members = list(datapoint)
     for index, value in changed.items():

@@ -1,4 +1,4 @@
-"""What augmentation makes of the images of a flow: each one before it and after."""
+"""The images of a flow before and after augmentation."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["augmenting_flow", "before_and_after"]
 
 
 def augmenting_flow(flow: DataFlow, component: Hashable = None) -> AugmentImageComponents | None:
-    """Returns the highest flow of a tree that augments images.
+    """Returns the topmost flow of a tree that augments images.
 
     Args:
         flow: the root of the tree.
-        component: position or key of an image that it augments; any if not given.
+        component: position or key of an augmented image; any by default.
     """
     for _, each in _flow_state.walk(flow):
         if isinstance(each, AugmentImageComponents):
@@ -34,8 +34,8 @@ def before_and_after(flow: AugmentImageComponents, component: Hashable = None) -
     """Returns a flow of `[image, augmented image]`.
 
     Args:
-        flow: the flow that augments.
-        component: position or key of the image; the first if not given.
+        flow: the augmenting flow.
+        component: position or key of the image; the first by default.
     """
     augment: Any = flow._func
     index = augment._parts.images[0] if component is None else component

@@ -1,4 +1,4 @@
-"""`ImageFromFile`: the images in files as datapoints."""
+"""`ImageFromFile`: reads image files as datapoints."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ImageFromFile(MapData):
     Args:
         files: paths, or URLs that `storage.open_url` reads.
         channel: 3 for RGB, 1 for grey.
-        resize: height and width of all images, one number or two; as they are if not given.
-        shuffle: whether each epoch has an order of its own.
-        reduce: 2, 4 or 8: height and width are divided by it, as in `decode_image`.
+        resize: height and width of all images, one number or two; unchanged by default.
+        shuffle: whether each epoch has a different order.
+        reduce: 2, 4 or 8: divides height and width, as in `decode_image`.
 
     Raises:
-        ArgumentError: there are no files, or another argument cannot work.
-        FormatError: a file is no image; raised while iterating.
+        ArgumentError: `files` is empty, or another argument is invalid.
+        FormatError: a file is not an image; raised while iterating.
     """
 
     _holds = ("ds",)
@@ -42,7 +42,7 @@ class ImageFromFile(MapData):
         shuffle: bool = False,
         reduce: int = 1,
     ) -> None:
-        """Keeps the names; opens nothing."""
+        """Stores the names; opens nothing."""
         if isinstance(files, (str, os.PathLike)) or not len(files):
             raise ArgumentError(f"files is a list of at least one file; received {files!r}")
         shape = None if resize is None else shape_pair("resize", resize)

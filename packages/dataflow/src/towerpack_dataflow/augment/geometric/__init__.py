@@ -1,4 +1,4 @@
-"""Pixels moved to other places: resized, flipped, warped, pasted."""
+"""Geometric transforms: resize, flip, warp and paste."""
 
 from ._deform import GaussianDeform
 from ._flip import Flip, FlipTransform, Transpose, TransposeTransform

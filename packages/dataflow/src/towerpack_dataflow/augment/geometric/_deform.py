@@ -1,4 +1,4 @@
-"""`GaussianDeform`: an image pulled at some points."""
+"""`GaussianDeform`: deforms an image at anchor points."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _LINEAR = _REPLICATE = 1
 
 @final
 class GaussianDeform(ImageAugmentor):
-    """Pulls the image at anchors by random offsets, which fade with the distance from the anchor.
+    """Shifts the image at anchors by random offsets, which decay with the distance from the anchor.
 
     Args:
         anchors: points (y, x), as shares of height and width.
         shape: height and width of the images.
         sigma: the weight of an anchor at distance d, in shares, is exp(-d**2 / sigma).
-        randrange: largest offset in y and x, in pixels; an eighth of the height if not given.
+        randrange: largest offset in y and x, in pixels; an eighth of the height by default.
 
     Raises:
-        ArgumentError: `shape` is something else.
+        ArgumentError: `shape` has another form.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class GaussianDeform(ImageAugmentor):
 
 
 def _nearest(mask: Array, x: Array, y: Array) -> Array:
-    # OpenCV takes no integers of 32 bits and more, and labels of instances may be such.
+    # OpenCV does not support integers of 32 bits and more, which instance labels may have.
     height, width = mask.shape[:2]
     rows = np.rint(y).astype(np.intp).clip(0, height - 1)
     moved: Array = mask[rows, np.rint(x).astype(np.intp).clip(0, width - 1)]

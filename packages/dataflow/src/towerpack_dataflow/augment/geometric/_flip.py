@@ -1,4 +1,4 @@
-"""Mirrored images, and images with exchanged axes."""
+"""Mirrored and transposed images."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FlipTransform(Transform):
     """
 
     def __init__(self, h: int, w: int, horiz: bool = True) -> None:
-        """Keeps the direction."""
+        """Stores the direction."""
         self.h, self.w, self.horiz = h, w, horiz
 
     def apply_image(self, img: Array) -> Array:
@@ -53,7 +53,7 @@ class TransposeTransform(Transform):
         return by_opencv(self, opencv().transpose, img)
 
     def apply_coords(self, coords: Array) -> Array:
-        """Returns y and x."""
+        """Returns the coordinates with exchanged axes."""
         return coords[:, ::-1].copy()
 
     def apply_mask(self, mask: Array) -> Array:
@@ -63,28 +63,28 @@ class TransposeTransform(Transform):
 
 @final
 class Flip(ImageAugmentor):
-    """Mirrors some images, in one direction.
+    """Mirrors a share of the images in one direction.
 
     Args:
-        horiz: exchange left and right.
-        vert: exchange top and bottom.
-        prob: share of the images that are mirrored.
+        horiz: whether to exchange left and right.
+        vert: whether to exchange top and bottom.
+        prob: probability for each image.
 
     Raises:
         ArgumentError: not exactly one of `horiz` and `vert` is true, or `prob` is not from 0 to 1.
     """
 
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
-        """Keeps the direction."""
+        """Stores the direction."""
         if bool(horiz) == bool(vert):
             raise ArgumentError(
                 f"Flip takes either horiz=True or vert=True; received horiz={horiz!r}, vert={vert!r}. "
-                "Two Flips do both"
+                "Use two Flips for both"
             )
         self.horiz, self.vert, self.prob = horiz, vert, fraction("prob", prob)
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the flip, or a transform that changes nothing."""
+        """Returns the flip, or an identity."""
         if self._rand_range() >= self.prob:
             return NoOpTransform()
         return FlipTransform(img.shape[0], img.shape[1], bool(self.horiz))
@@ -92,19 +92,19 @@ class Flip(ImageAugmentor):
 
 @final
 class Transpose(ImageAugmentor):
-    """Exchanges height and width of some images.
+    """Exchanges height and width of a share of the images.
 
     Args:
-        prob: share of the images.
+        prob: probability for each image.
 
     Raises:
         ArgumentError: `prob` is not from 0 to 1.
     """
 
     def __init__(self, prob: float = 0.5) -> None:
-        """Keeps the share."""
+        """Stores the probability."""
         self.prob = fraction("prob", prob)
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the exchange, or a transform that changes nothing."""
+        """Returns the transposition, or an identity."""
         return TransposeTransform() if self.rng.uniform() < self.prob else NoOpTransform()

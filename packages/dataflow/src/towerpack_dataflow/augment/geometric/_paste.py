@@ -23,7 +23,7 @@ class BackgroundFiller(ABC):
 
         Args:
             background_shape: height and width.
-            img: the image that is pasted onto it.
+            img: the image to paste.
         """
         return self._fill((background_shape[0], background_shape[1]), img)
 
@@ -37,11 +37,11 @@ class ConstantBackgroundFiller(BackgroundFiller):
     """Makes backgrounds of one value.
 
     Args:
-        value: from 0 to 255, or one for each channel.
+        value: from 0 to 255, or one per channel.
     """
 
     def __init__(self, value: Any) -> None:
-        """Keeps the value."""
+        """Stores the value."""
         self.value = value
 
     def _fill(self, background_shape: tuple[int, int], img: Array) -> Array:
@@ -54,12 +54,12 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
 
 class _Paste(ImageAugmentor):
-    """Pastes the image onto a background; subclasses say where, for rows and columns alike."""
+    """Pastes the image onto a background; subclasses choose the position in rows and columns."""
 
     def __init__(
         self, background_shape: int | tuple[int, int], background_filler: BackgroundFiller | None = None
     ) -> None:
-        """Keeps the shape."""
+        """Stores the shape."""
         self.background_shape = shape_pair("background_shape", background_shape)
         self.background_filler = background_filler or ConstantBackgroundFiller(0)
 
@@ -73,20 +73,20 @@ class _Paste(ImageAugmentor):
         return _PasteTransform(top, left, self.background_shape, self.background_filler)
 
     def _begin(self, spare: int) -> int:
-        """Returns how many of the pixels to spare come before the image."""
+        """Returns the number of the spare pixels before the image."""
         raise NotImplementedError
 
 
 @final
 class CenterPaste(_Paste):
-    """Pastes the image onto the middle of a background.
+    """Pastes the image at the centre of a background.
 
     Args:
         background_shape: height and width of the result; one number, or two.
-        background_filler: makes the background; zeros if not given.
+        background_filler: makes the background; zeros by default.
 
     Raises:
-        ArgumentError: `background_shape` is something else.
+        ArgumentError: `background_shape` has another form.
     """
 
     def _begin(self, spare: int) -> int:
@@ -95,14 +95,14 @@ class CenterPaste(_Paste):
 
 @final
 class RandomPaste(_Paste):
-    """Pastes the image onto a random place of a background.
+    """Pastes the image at a random position of a background.
 
     Args:
         background_shape: height and width of the result; one number, or two.
-        background_filler: makes the background; zeros if not given.
+        background_filler: makes the background; zeros by default.
 
     Raises:
-        ArgumentError: `background_shape` is something else.
+        ArgumentError: `background_shape` has another form.
     """
 
     def _begin(self, spare: int) -> int:

@@ -1,4 +1,4 @@
-"""Augmentors that give the image another height and width."""
+"""Augmentors that resize images."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _LINEAR, _AREA = 1, 3
 
 @final
 class Resize(ImageAugmentor):
-    """Resizes to a given shape; each pixel is interpolated between its neighbours, however many lie between.
+    """Resizes to a given shape; interpolates between neighbouring pixels only, also for smaller shapes.
 
     Args:
         shape: (height, width), or one number for both.
-        interp: interpolation, a constant of OpenCV; linear if not given.
+        interp: interpolation, a constant of OpenCV; linear by default.
 
     Raises:
-        ArgumentError: `shape` is something else.
+        ArgumentError: `shape` has another form.
     """
 
     def __init__(self, shape: int | tuple[int, int], interp: int = _LINEAR) -> None:
-        """Keeps the shape."""
+        """Stores the shape."""
         self.shape, self.interp = shape_pair("shape", shape), interp
 
     def get_transform(self, img: Array) -> Transform:
@@ -42,17 +42,17 @@ class Resize(ImageAugmentor):
 
 @final
 class AntialiasedResize(ImageAugmentor):
-    """Resizes to a given shape; where that is smaller, each pixel is the mean of the area it comes from.
+    """Resizes to a given shape; when reducing, each pixel is the mean of its source area.
 
     Args:
         shape: (height, width), or one number for both.
 
     Raises:
-        ArgumentError: `shape` is something else.
+        ArgumentError: `shape` has another form.
     """
 
     def __init__(self, shape: int | tuple[int, int]) -> None:
-        """Keeps the shape."""
+        """Stores the shape."""
         self.shape = shape_pair("shape", shape)
 
     def get_transform(self, img: Array) -> Transform:
@@ -63,18 +63,18 @@ class AntialiasedResize(ImageAugmentor):
 
 @final
 class ResizeShortestEdge(ImageAugmentor):
-    """Resizes so that the shorter edge has a given length, and the aspect stays.
+    """Resizes the shorter edge to a given length and keeps the aspect ratio.
 
     Args:
         size: length of the shorter edge, in pixels.
-        interp: interpolation, a constant of OpenCV; linear if not given.
+        interp: interpolation, a constant of OpenCV; linear by default.
 
     Raises:
-        ArgumentError: `size` is no integer from 1 up.
+        ArgumentError: `size` is not an integer from 1 up.
     """
 
     def __init__(self, size: int, interp: int = _LINEAR) -> None:
-        """Keeps the length."""
+        """Stores the length."""
         self.size, self.interp = arguments.count("size", size), interp
 
     def get_transform(self, img: Array) -> Transform:
@@ -90,16 +90,16 @@ class RandomResize(ImageAugmentor):
     """Resizes width and height by random factors, or to random sizes.
 
     Args:
-        xrange: bounds of the width: as factors of it if they are floats, in pixels if both are integers.
-        yrange: the same for the height; as `xrange` if not given.
-        minimum: least width and height of the result, in pixels.
-        aspect_ratio_thres: by which share the aspect may change at most; 0 keeps it. After 50 draws that
-            change it more, the image stays as it is, and a warning is logged.
-        interp: interpolation, a constant of OpenCV; linear if not given.
+        xrange: bounds of the width: factors if they are floats, pixels if both are integers.
+        yrange: the same for the height; equal to `xrange` by default.
+        minimum: minimal width and height of the result, in pixels.
+        aspect_ratio_thres: largest relative change of the aspect ratio; 0 keeps it. After 50 draws beyond it,
+            the image is unchanged, and a warning is logged.
+        interp: interpolation, a constant of OpenCV; linear by default.
 
     Raises:
-        ArgumentError: a range cannot work, one is in pixels and the other is not, or the aspect shall stay
-            and the ranges differ.
+        ArgumentError: a range is invalid, only one is in pixels, or the ranges differ although the aspect
+            ratio is to be kept.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RandomResize(ImageAugmentor):
         aspect_ratio_thres: float = 0.15,
         interp: int = _LINEAR,
     ) -> None:
-        """Keeps the ranges."""
+        """Stores the ranges."""
         self.xrange = interval("xrange", xrange, 0)
         self.yrange = self.xrange if yrange is None else interval("yrange", yrange, 0)
         if aspect_ratio_thres < 0 or (aspect_ratio_thres == 0 and self.xrange != self.yrange):
@@ -132,7 +132,7 @@ class RandomResize(ImageAugmentor):
             change = abs(new_w * h / (new_h * w) - 1)
             if self.aspect_ratio_thres == 0 or change < self.aspect_ratio_thres + 1e-5:
                 return ResizeTransform(h, w, new_h, new_w, self.interp)
-        _log.warning("%r has found no size for an image of shape %s, which stays as it is", self, img.shape)
+        _log.warning("%r found no size for an image of shape %s, which is unchanged", self, img.shape)
         return ResizeTransform(h, w, h, w, self.interp)
 
     def _size(self, w: int, h: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""`ResizeTransform`: an image in another height and width."""
+"""`ResizeTransform`: resizes an image."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ class ResizeTransform(Transform):
     """Resizes images from one height and width to another.
 
     Args:
-        h: height before.
-        w: width before.
-        new_h: height after.
-        new_w: width after.
-        interp: interpolation, a constant of OpenCV; linear if not given. Masks take the nearest pixel.
+        h: original height.
+        w: original width.
+        new_h: new height.
+        new_w: new width.
+        interp: interpolation, a constant of OpenCV; linear by default. Masks use the nearest pixel.
 
     Raises:
         ArgumentError: a size is below 1.
     """
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int = 1) -> None:
-        """Keeps the sizes."""
+        """Stores the sizes."""
         if min(h, w, new_h, new_w) < 1:
             raise ArgumentError(f"heights and widths are 1 or more; received {(h, w)} and {(new_h, new_w)}")
         self.h, self.w, self.new_h, self.new_w, self.interp = h, w, int(new_h), int(new_w), interp
@@ -38,7 +38,7 @@ class ResizeTransform(Transform):
         """Returns the resized image.
 
         Raises:
-            ImageError: the image has another height or width before.
+            ImageError: the original image has another height or width.
         """
         size = (self.new_w, self.new_h)
         return by_opencv(self, opencv().resize, self._checked(img), size, interpolation=self.interp)
@@ -49,7 +49,7 @@ class ResizeTransform(Transform):
         return scaled.astype(coords.dtype, copy=False)
 
     def apply_mask(self, mask: Array) -> Array:
-        """Returns the resized mask: each pixel is that whose area its centre lies in."""
+        """Returns the resized mask: each pixel has the value of the source pixel that contains its centre."""
         rows = (np.arange(self.new_h) * 2 + 1) * self.h // (2 * self.new_h)
         columns = (np.arange(self.new_w) * 2 + 1) * self.w // (2 * self.new_w)
         moved: Array = self._checked(mask)[rows[:, None], columns]

@@ -1,4 +1,4 @@
-"""Rotations around a random centre, and with what is outside of the image cut away."""
+"""Rotations around a random centre, and rotations with a crop to the valid area."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Rotation(ImageAugmentor):
     Args:
         max_deg: largest angle, in degrees.
         center_range: bounds of the centre, as shares of width and height.
-        interp: interpolation, a constant of OpenCV; linear if not given.
-        border: what is outside of the image, a constant of OpenCV; its edge if not given.
+        interp: interpolation, a constant of OpenCV; linear by default.
+        border: border mode, a constant of OpenCV; repeats the edge by default.
         step_deg: angles are multiples of it; a divisor of 180, for `max_deg=180` alone.
-        border_value: for a constant border.
+        border_value: value of a constant border.
 
     Raises:
-        ArgumentError: an angle cannot work.
+        ArgumentError: an angle is invalid.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Rotation(ImageAugmentor):
         step_deg: float | None = None,
         border_value: Any = 0,
     ) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.max_deg, self.step_deg = _angles(max_deg, step_deg)
         self.center_range = interval("center_range", center_range)
         self.interp, self.border, self.border_value = interp, border, border_value
@@ -58,32 +58,32 @@ class Rotation(ImageAugmentor):
 
 @final
 class RotationAndCropValid(ImageAugmentor):
-    """Rotates around the centre, and cuts out the largest upright rectangle inside; its size varies.
+    """Rotates around the centre and crops the largest upright rectangle inside; its size varies.
 
     Args:
         max_deg: largest angle, in degrees.
-        interp: interpolation, a constant of OpenCV; linear if not given.
+        interp: interpolation, a constant of OpenCV; linear by default.
         step_deg: angles are multiples of it; a divisor of 180, for `max_deg=180` alone.
 
     Raises:
-        ArgumentError: an angle cannot work.
+        ArgumentError: an angle is invalid.
     """
 
     def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.max_deg, self.step_deg = _angles(max_deg, step_deg)
         self.interp = interp
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the rotation, with the rectangle as its result."""
+        """Returns the rotation, cropped to the rectangle."""
         h, w = img.shape[:2]
         angle = _angle(self, self.max_deg, self.step_deg)
         new_w, new_h = self.largest_rotated_rect(w, h, angle)
         new_w, new_h = max(1, min(new_w, w)), max(1, min(new_h, h))
         matrix = _rotation(w * 0.5 - 0.5, h * 0.5 - 0.5, angle)
         matrix[:, 2] -= int(w * 0.5 - new_w * 0.5), int(h * 0.5 - new_h * 0.5)
-        # The rectangle is inside but for rounding: an edge that sticks out by a fraction repeats its
-        # neighbour.
+        # The rectangle is inside except for rounding: an edge that exceeds the image by a fraction repeats
+        # its neighbour.
         return TransformList([WarpAffineTransform(matrix, (new_w, new_h), self.interp, _REPLICATE)])
 
     @staticmethod
@@ -91,14 +91,14 @@ class RotationAndCropValid(ImageAugmentor):
         """Returns width and height of the largest upright rectangle in a rotated one.
 
         Args:
-            w: width of the rectangle before it is rotated.
-            h: its height.
-            angle: in degrees.
+            w: width of the rectangle before the rotation.
+            h: height of the rectangle before the rotation.
+            angle: angle in degrees.
         """
         radians = math.radians(angle)
         sin, cos = abs(math.sin(radians)), abs(math.cos(radians))
         longer, shorter = max(w, h), min(w, h)
-        if shorter <= 2 * sin * cos * longer:  # two corners touch the longer sides, the others nothing
+        if shorter <= 2 * sin * cos * longer:  # two corners touch the longer sides
             half = 0.5 * shorter
             pair = (half / sin, half / cos) if w >= h else (half / cos, half / sin)
         else:  # each corner touches a side
@@ -108,7 +108,7 @@ class RotationAndCropValid(ImageAugmentor):
 
 
 def _rotation(x: float, y: float, angle: float) -> Array:
-    """Returns the matrix; OpenCV 5 takes no scalars of NumPy."""
+    """Returns the matrix; OpenCV 5 does not accept NumPy scalars."""
     return np.asarray(opencv().getRotationMatrix2D((float(x), float(y)), angle, 1.0), np.float64)
 
 

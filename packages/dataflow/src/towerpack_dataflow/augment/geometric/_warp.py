@@ -25,8 +25,8 @@ class Shift(ImageAugmentor):
     Args:
         horiz_frac: largest shift in x, as a share of the width, below 1.
         vert_frac: largest shift in y, as a share of the height, below 1.
-        border: what moves in, a constant of OpenCV; the last row or column again if not given.
-        border_value: for a constant border.
+        border: border mode, a constant of OpenCV; repeats the last row or column by default.
+        border_value: value of a constant border.
 
     Raises:
         ArgumentError: a share is not from 0 to below 1.
@@ -35,7 +35,7 @@ class Shift(ImageAugmentor):
     def __init__(
         self, horiz_frac: float = 0, vert_frac: float = 0, border: int = _REPLICATE, border_value: Any = 0
     ) -> None:
-        """Keeps the shares."""
+        """Stores the arguments."""
         if not (0 <= horiz_frac < 1 and 0 <= vert_frac < 1):
             raise ArgumentError(f"shifts are from 0 to below 1; received {horiz_frac!r} and {vert_frac!r}")
         self.horiz_frac, self.vert_frac = horiz_frac, vert_frac
@@ -56,16 +56,16 @@ class Affine(ImageAugmentor):
     """Scales, shifts, rotates and shears around the centre.
 
     Args:
-        scale: bounds of the factor; not scaled if not given.
-        translate_frac: largest shifts in x and y, as shares of width and height; whole pixels.
+        scale: bounds of the factor; no scaling by default.
+        translate_frac: largest shifts in x and y, as shares of width and height; rounded to whole pixels.
         rotate_max_deg: largest angle, in degrees.
-        shear: largest angle by which vertical lines lean, in degrees.
-        interp: interpolation, a constant of OpenCV; linear if not given.
-        border: what is outside of the image, a constant of OpenCV; its edge if not given.
-        border_value: for a constant border.
+        shear: largest shear angle of vertical lines, in degrees.
+        interp: interpolation, a constant of OpenCV; linear by default.
+        border: border mode, a constant of OpenCV; repeats the edge by default.
+        border_value: value of a constant border.
 
     Raises:
-        ArgumentError: bounds or angles cannot work.
+        ArgumentError: bounds or angles are invalid.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Affine(ImageAugmentor):
         border: int = _REPLICATE,
         border_value: Any = 0,
     ) -> None:
-        """Keeps the bounds."""
+        """Stores the arguments."""
         self.scale = None if scale is None else interval("scale", scale, 1e-6)
         if translate_frac is not None and not (
             len(translate_frac) == 2 and all(0 <= share <= 1 for share in translate_frac)
@@ -105,7 +105,7 @@ class Affine(ImageAugmentor):
         return WarpAffineTransform(matrix, (w, h), self.interp, self.border, self.border_value)
 
     def _matrix(self, x: float, y: float, scale: float) -> Array:
-        """Returns the matrix that keeps the centre (x, y) where it is."""
+        """Returns the matrix with the fixed centre (x, y)."""
         lean = math.radians(self._rand_range(-self.shear, self.shear)) if self.shear else 0.0
         angle = float(self._rand_range(-self.rotate_max_deg, self.rotate_max_deg))
         matrix = np.asarray(opencv().getRotationMatrix2D((x, y), angle, scale), np.float64)

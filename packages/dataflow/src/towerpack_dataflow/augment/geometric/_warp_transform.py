@@ -1,4 +1,4 @@
-"""`WarpAffineTransform`: an image shifted, rotated, scaled and sheared by a matrix."""
+"""`WarpAffineTransform`: shifts, rotates, scales and shears an image by a matrix."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class WarpAffineTransform(Transform):
     """Moves the pixel at index (x, y) to `mat @ (x, y, 1)`.
 
     Args:
-        mat: shape [2, 3], of indices of pixels; coordinates, which count from the corner of a pixel and not
-            from its centre, are half a pixel more.
+        mat: shape [2, 3], in pixel indices; coordinates, which are relative to the corner of a pixel instead
+            of its centre, are larger by half a pixel.
         dsize: width and height of the result.
-        interp: interpolation, a constant of OpenCV; linear if not given. Masks take the nearest pixel.
-        border_mode: what is outside of the image, a constant of OpenCV; `border_value` if not given.
-        border_value: a number, or one for each channel.
+        interp: interpolation, a constant of OpenCV; linear by default. Masks use the nearest pixel.
+        border_mode: border mode, a constant of OpenCV; `border_value` by default.
+        border_value: a number, or one per channel.
 
     Raises:
         ArgumentError: `mat` has another shape.
@@ -41,7 +41,7 @@ class WarpAffineTransform(Transform):
         border_mode: int = 0,
         border_value: Any = 0,
     ) -> None:
-        """Keeps the matrix."""
+        """Stores the arguments."""
         self.mat = np.asarray(mat, np.float64)
         if self.mat.shape != (2, 3):
             raise ArgumentError(f"mat has shape (2, 3); received {self.mat.shape}")
@@ -49,24 +49,24 @@ class WarpAffineTransform(Transform):
         self.interp, self.border_mode, self.border_value = interp, border_mode, border_value
 
     def apply_image(self, img: Array) -> Array:
-        """Returns the moved pixels.
+        """Returns the transformed image.
 
         Raises:
-            ImageError: OpenCV refuses the image, or uint8 does not hold `border_value`.
+            ImageError: OpenCV rejects the image, or uint8 cannot represent `border_value`.
         """
         check_fill(self, "border_value", self.border_value, img)
         return self._warped(img, self.interp)
 
     def apply_coords(self, coords: Array) -> Array:
-        """Returns the moved coordinates."""
+        """Returns the transformed coordinates."""
         moved = (coords - np.float64(0.5)) @ self.mat[:, :2].T + self.mat[:, 2] + 0.5
         return np.asarray(moved, coords.dtype)
 
     def apply_mask(self, mask: Array) -> Array:
-        """Returns the moved pixels of the mask; where the border is a constant, 0 outside."""
+        """Returns the transformed mask; a constant border is filled with 0."""
         if mask.dtype in (np.uint8, np.uint16) and (mask.ndim == 2 or mask.shape[2:] in _CHANNELS):
             return self._warped(mask, _NEAREST, 0)
-        # OpenCV takes few dtypes and channels, and rounds others another way; so it moves rows and columns.
+        # OpenCV supports few dtypes and channels, and rounds some differently; so it moves rows and columns.
         places: Array = np.indices(mask.shape[:2], np.float32)
         rows, columns = (self._warped(places[axis], _NEAREST, -1).astype(np.intp) for axis in (0, 1))
         moved: Array = mask[rows, columns]
@@ -76,7 +76,7 @@ class WarpAffineTransform(Transform):
     def _warped(self, img: Array, interp: int, outside: Any = None) -> Array:
         value = self.border_value if outside is None else outside
         if np.ndim(value) == 0:
-            value = (float(value),) * 4  # OpenCV fills the first channel alone with a number
+            value = (float(value),) * 4  # with a single number OpenCV fills only the first channel
         return by_opencv(
             self,
             opencv().warpAffine,

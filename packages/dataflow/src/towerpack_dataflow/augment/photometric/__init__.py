@@ -1,4 +1,4 @@
-"""Values of pixels changed where they are: colours, brightness, noise, normalisation."""
+"""Changes of pixel values: colours, brightness, noise, normalisation."""
 
 from ._brightness import Brightness, BrightnessScale, Contrast, Gamma
 from ._colour import Hue, Lighting, Saturation

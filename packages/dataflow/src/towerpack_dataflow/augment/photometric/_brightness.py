@@ -20,14 +20,14 @@ class Brightness(PhotometricAugmentor):
 
     Args:
         delta: the number is from -delta to delta.
-        clip: whether float images are clipped to 0 to 255, too.
+        clip: whether float images are also clipped to 0 to 255.
 
     Raises:
         ArgumentError: `delta` is not above 0.
     """
 
     def __init__(self, delta: float, clip: bool = True) -> None:
-        """Keeps the bound."""
+        """Stores the bound."""
         if not delta > 0:
             raise ArgumentError(f"delta is above 0; received {delta!r}")
         self.delta, self.clip = delta, clip
@@ -45,14 +45,14 @@ class BrightnessScale(PhotometricAugmentor):
 
     Args:
         range: bounds of the factor.
-        clip: whether float images are clipped to 0 to 255, too.
+        clip: whether float images are also clipped to 0 to 255.
 
     Raises:
-        ArgumentError: `range` is no pair of numbers in order.
+        ArgumentError: `range` is not an ordered pair of numbers.
     """
 
     def __init__(self, range: tuple[float, float], clip: bool = True) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.range, self.clip = interval("range", range), clip
 
     def _get_augment_params(self, img: Array) -> Any:
@@ -68,16 +68,16 @@ class Contrast(PhotometricAugmentor):
 
     Args:
         factor_range: bounds of the factor.
-        rgb: True or False: the mean is that of the grey image of an RGB or BGR image. None: each channel has
+        rgb: True or False: uses the mean of the grey version of an RGB or BGR image. None: each channel uses
             its own mean.
-        clip: whether float images are clipped to 0 to 255, too.
+        clip: whether float images are also clipped to 0 to 255.
 
     Raises:
-        ArgumentError: `factor_range` is no pair of numbers in order.
+        ArgumentError: `factor_range` is not an ordered pair of numbers.
     """
 
     def __init__(self, factor_range: tuple[float, float], rgb: bool | None = None, clip: bool = True) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.factor_range, self.rgb, self.clip = interval("factor_range", factor_range), rgb, clip
 
     def _get_augment_params(self, img: Array) -> Any:
@@ -104,11 +104,11 @@ class Gamma(PhotometricAugmentor):
         range: bounds of gamma, above -1.
 
     Raises:
-        ArgumentError: `range` is no such pair.
+        ArgumentError: `range` is not such a pair.
     """
 
     def __init__(self, range: tuple[float, float] = (-0.5, 0.5)) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.range = interval("range", range, -0.999)
 
     def _get_augment_params(self, img: Array) -> Any:

@@ -17,18 +17,18 @@ __all__ = ["Hue", "Lighting", "Saturation"]
 
 @final
 class Hue(PhotometricAugmentor):
-    """Turns the circle of hues by a random angle.
+    """Rotates the hue by a random angle.
 
     Args:
         range: bounds of the angle, in units of two degrees: (0, 180) and (-90, 90) are the whole circle.
         rgb: whether images are RGB; else BGR.
 
     Raises:
-        ArgumentError: `range` is no pair of numbers in order.
+        ArgumentError: `range` is not an ordered pair of numbers.
     """
 
     def __init__(self, range: tuple[float, float] = (0, 180), rgb: bool = True) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.range, self.rgb = interval("range", range), rgb
 
     def _get_augment_params(self, img: Array) -> Any:
@@ -41,7 +41,7 @@ class Hue(PhotometricAugmentor):
         )
         values = colour(self, img) if img.dtype == np.uint8 else colour(self, img).astype(np.float32)
         hsv = cv2.cvtColor(values, there)
-        if img.dtype == np.uint8:  # of OpenCV: 0 to 179, and 0 to 360 for floats
+        if img.dtype == np.uint8:  # OpenCV's range: 0 to 179, and 0 to 360 for floats
             levels = np.arange(256)
             hsv = looked_up(hsv, np.stack([(levels + params) % 180, levels, levels], 1).astype(np.uint8))
         else:
@@ -56,14 +56,14 @@ class Saturation(PhotometricAugmentor):
     Args:
         alpha: v is from 1 - alpha to 1 + alpha; below 1.
         rgb: whether images are RGB; else BGR.
-        clip: whether float images are clipped to 0 to 255, too.
+        clip: whether float images are also clipped to 0 to 255.
 
     Raises:
         ArgumentError: `alpha` is not from 0 to below 1.
     """
 
     def __init__(self, alpha: float = 0.4, rgb: bool = True, clip: bool = True) -> None:
-        """Keeps the bound."""
+        """Stores the bound."""
         if not 0 <= alpha < 1:
             raise ArgumentError(f"alpha is from 0 to below 1; received {alpha!r}")
         self.alpha, self.rgb, self.clip = alpha, rgb, clip
@@ -91,14 +91,14 @@ class Lighting(PhotometricAugmentor):
         std: standard deviation of the share of each axis.
         eigval: shape [3], eigenvalues of the covariance of the channels.
         eigvec: shape [3, 3], an eigenvector in each column.
-        clip: whether float images are clipped to 0 to 255, too.
+        clip: whether float images are also clipped to 0 to 255.
 
     Raises:
         ArgumentError: `eigval` or `eigvec` has another shape.
     """
 
     def __init__(self, std: float, eigval: npt.ArrayLike, eigvec: npt.ArrayLike, clip: bool = True) -> None:
-        """Keeps the axes."""
+        """Stores the axes."""
         self.std, self.clip = std, clip
         self.eigval, self.eigvec = np.asarray(eigval, np.float64), np.asarray(eigvec, np.float64)
         if self.eigval.shape != (3,) or self.eigvec.shape != (3, 3):

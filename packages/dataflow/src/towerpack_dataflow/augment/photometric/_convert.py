@@ -1,4 +1,4 @@
-"""Other spaces of colour, and other dtypes."""
+"""Conversion to other colour spaces and dtypes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ColorSpace", "Grayscale", "ToFloat32", "ToUint8"]
 
 @final
 class ColorSpace(PhotometricAugmentor):
-    """Converts to another space of colour.
+    """Converts to another colour space.
 
     Args:
         mode: a constant of OpenCV, such as `cv2.COLOR_RGB2HSV`.
@@ -23,7 +23,7 @@ class ColorSpace(PhotometricAugmentor):
     """
 
     def __init__(self, mode: int, keepdims: bool = True) -> None:
-        """Keeps the code."""
+        """Stores the arguments."""
         self.mode, self.keepdims = mode, keepdims
 
     def _augment(self, img: Array, params: Any) -> Array:
@@ -48,7 +48,7 @@ class Grayscale(PhotometricAugmentor):
     """
 
     def __init__(self, keepdims: bool = True, rgb: bool = False, keepshape: bool = False) -> None:
-        """Keeps the choices."""
+        """Stores the arguments."""
         self.keepdims, self.rgb, self.keepshape = keepdims, rgb, keepshape
 
     def _augment(self, img: Array, params: Any) -> Array:
@@ -64,7 +64,7 @@ class Grayscale(PhotometricAugmentor):
 
 @final
 class ToUint8(PhotometricAugmentor):
-    """Clips to 0 to 255 and converts to uint8, a quarter of the memory of float32; fractions are cut off."""
+    """Clips to 0 to 255 and converts to uint8, a quarter of the memory of float32; truncates fractions."""
 
     def _augment(self, img: Array, params: Any) -> Array:
         return np.clip(img, 0, 255).astype(np.uint8)
@@ -72,7 +72,7 @@ class ToUint8(PhotometricAugmentor):
 
 @final
 class ToFloat32(PhotometricAugmentor):
-    """Converts to float32; values stay as they are."""
+    """Converts to float32; values are unchanged."""
 
     def _augment(self, img: Array, params: Any) -> Array:
         return img.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Values of pixels changed one by one: those of uint8 through a table of its 256 levels."""
+"""Element-wise changes of pixel values: uint8 through a table of its 256 levels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def changed_levels(img: Array, change: Callable[[Array], Array], clip: bool) -> 
 
     Args:
         img: an image.
-        change: a function of a float32 array whose last axis is channels, or 1; returns a new array.
-        clip: whether float images are clipped to 0 to 255, too.
+        change: a function of a float32 array with channels, or 1, as its last axis; returns a new array.
+        clip: whether float images are also clipped to 0 to 255.
     """
     if img.dtype != np.uint8:
         return as_before(change(img.astype(np.float32)), img.dtype, clip)
@@ -40,19 +40,19 @@ def mean_of(img: Array) -> Any:
 
 
 def mixed(img: Array, other: Array, share: float) -> Array:
-    """Returns `share * img + (1 - share) * other`; of uint8, values are clipped and fractions cut off."""
+    """Returns `share * img + (1 - share) * other`; clips and truncates for uint8."""
     below = -0.499 if img.dtype == np.uint8 else 0.0  # OpenCV rounds
     return np.asarray(opencv().addWeighted(img, share, other, 1 - share, below))
 
 
 def normalised(img: Array, mean: Any, factor: Any) -> Array:
-    """Returns `(img - mean) * factor` as float32, each a number, or a row of them by `along_row`."""
+    """Returns `(img - mean) * factor` as float32, each a number, or a row from `along_row`."""
     values: Array = np.subtract(img.reshape(len(img), -1), mean, dtype=np.float32)
     values *= factor
     return values.reshape(img.shape)
 
 
 def along_row(each: Any, width: int) -> Array:
-    """Returns numbers of channels, repeated for a row: vector instructions need more than three numbers."""
+    """Returns one number per channel, repeated for a row: vector instructions need more than three."""
     each = np.asarray(each, np.float32)
     return np.broadcast_to(each, (width, *each.shape)).reshape(-1) if each.ndim else each

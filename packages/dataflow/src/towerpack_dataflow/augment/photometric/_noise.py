@@ -1,4 +1,4 @@
-"""Noise, blur, and the traces of JPEG."""
+"""Noise, blur and JPEG artefacts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _REPLICATE = 1
 
 @final
 class GaussianBlur(PhotometricAugmentor):
-    """Blurs by a Gaussian of random size.
+    """Blurs with a Gaussian of random size.
 
     Args:
-        size_range: bounds of k, where the window has 2k + 1 pixels; the upper one is never drawn.
-        sigma_range: bounds of the standard deviation, in pixels; where 0 is drawn, it follows from the
-            window.
-        symmetric: whether size and deviation are the same in x and y.
+        size_range: bounds of k for a window of 2k + 1 pixels; the upper one is exclusive.
+        sigma_range: bounds of the standard deviation, in pixels; 0 derives it from the window.
+        symmetric: whether size and deviation are equal in x and y.
 
     Raises:
-        ArgumentError: a range is no pair of numbers in order, from 0 up.
+        ArgumentError: a range is not an ordered pair of numbers from 0 up.
     """
 
     def __init__(
@@ -35,7 +34,7 @@ class GaussianBlur(PhotometricAugmentor):
         sigma_range: tuple[float, float] = (0, 0),
         symmetric: bool = True,
     ) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.size_range = interval("size_range", size_range, 0)
         if self.size_range[0] == self.size_range[1]:
             raise ArgumentError(
@@ -59,17 +58,17 @@ class GaussianBlur(PhotometricAugmentor):
 
 @final
 class JpegNoise(PhotometricAugmentor):
-    """Writes the image as JPEG of random quality, and reads it again.
+    """Encodes the image as JPEG of random quality and decodes it.
 
     Args:
-        quality_range: bounds of the quality, from 1 to 100; the upper one is never drawn.
+        quality_range: bounds of the quality, from 1 to 100; the upper one is exclusive.
 
     Raises:
-        ArgumentError: `quality_range` is no such pair.
+        ArgumentError: `quality_range` is not such a pair.
     """
 
     def __init__(self, quality_range: tuple[int, int] = (40, 100)) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         self.quality_range = interval("quality_range", quality_range, 1, 101)
         if self.quality_range[0] == self.quality_range[1]:
             raise ArgumentError(
@@ -95,15 +94,15 @@ class GaussianNoise(PhotometricAugmentor):
     """Adds Gaussian noise to each value.
 
     Args:
-        sigma: its standard deviation.
-        clip: whether float images are clipped to 0 to 255, too.
+        sigma: standard deviation of the noise.
+        clip: whether float images are also clipped to 0 to 255.
 
     Raises:
         ArgumentError: `sigma` is below 0.
     """
 
     def __init__(self, sigma: float = 1, clip: bool = True) -> None:
-        """Keeps the deviation."""
+        """Stores the arguments."""
         if not sigma >= 0:
             raise ArgumentError(f"sigma is from 0 up; received {sigma!r}")
         self.sigma, self.clip = sigma, clip
@@ -117,18 +116,18 @@ class GaussianNoise(PhotometricAugmentor):
 
 @final
 class SaltPepperNoise(PhotometricAugmentor):
-    """Sets some values to 255 and some to 0, each channel by itself.
+    """Sets some values to 255 and some to 0, independently in each channel.
 
     Args:
-        white_prob: share of values that become 255.
-        black_prob: share of values that become 0.
+        white_prob: share of values set to 255.
+        black_prob: share of values set to 0.
 
     Raises:
         ArgumentError: a share is not from 0 to 1, or their sum is above 1.
     """
 
     def __init__(self, white_prob: float = 0.05, black_prob: float = 0.05) -> None:
-        """Keeps the shares."""
+        """Stores the shares."""
         self.white_prob, self.black_prob = (
             fraction("white_prob", white_prob),
             fraction("black_prob", black_prob),

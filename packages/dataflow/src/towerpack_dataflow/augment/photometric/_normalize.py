@@ -1,4 +1,4 @@
-"""Values brought to a mean and a spread, or between bounds."""
+"""Normalisation of values by mean and deviation, or to bounds."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Clip", "MeanVarianceNormalize", "MinMaxNormalize", "Normalize"]
 
 @final
 class MeanVarianceNormalize(PhotometricAugmentor):
-    """Gives each image mean 0 and standard deviation 1, as float32.
+    """Normalises each image to mean 0 and standard deviation 1, as float32.
 
-    The deviation that it divides by is at least `1 / sqrt(number of values)`.
+    The divisor is at least `1 / sqrt(number of values)`.
 
     Args:
-        all_channel: whether mean and deviation are those of all channels together.
+        all_channel: whether mean and deviation are computed over all channels together.
     """
 
     def __init__(self, all_channel: bool = True) -> None:
-        """Keeps the choice."""
+        """Stores the argument."""
         self.all_channel = all_channel
 
     def _augment(self, img: Array, params: Any) -> Array:
@@ -42,18 +42,18 @@ class MeanVarianceNormalize(PhotometricAugmentor):
 
 @final
 class MinMaxNormalize(PhotometricAugmentor):
-    """Brings the smallest value of each image to `min` and the largest to `max`, as float32.
+    """Maps the smallest value of each image to `min` and the largest to `max`, as float32.
 
     An image of one value becomes `min`.
 
     Args:
-        min: the smallest value after.
-        max: the largest value after.
-        all_channel: whether the bounds are those of all channels together.
+        min: smallest value of the result.
+        max: largest value of the result.
+        all_channel: whether the bounds are computed over all channels together.
     """
 
     def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:
-        """Keeps the bounds."""
+        """Stores the arguments."""
         self.min, self.max, self.all_channel = min, max, all_channel
 
     def _augment(self, img: Array, params: Any) -> Array:
@@ -69,8 +69,8 @@ class Normalize(PhotometricAugmentor):
     """Subtracts a mean and divides by a deviation, the same for all images; float32.
 
     Args:
-        mean: a number, or one for each channel, in units of the image.
-        std: a number, or one for each channel.
+        mean: a number, or one per channel, in units of the image.
+        std: a number, or one per channel.
 
     Raises:
         ArgumentError: a deviation is not above 0.
@@ -81,14 +81,14 @@ class Normalize(PhotometricAugmentor):
     """
 
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike) -> None:
-        """Keeps the numbers."""
+        """Stores the numbers."""
         self.mean, self.std = np.asarray(mean, np.float32), np.asarray(std, np.float32)
         if not (self.std > 0).all():
             raise ArgumentError(f"std is above 0; received {std!r}")
         self._rows: tuple[Any, Array, Array] = (None, self.mean, self.std)
 
     def _augment(self, img: Array, params: Any) -> Array:
-        rows = self._rows  # of the last image, which has mostly the same shape
+        rows = self._rows  # of the last image, which usually has the same shape
         if rows[0] != img.shape[1:]:
             rows = self._rows = (img.shape[1:], *self._made_rows(img))
         return normalised(img, rows[1], rows[2])
@@ -97,7 +97,7 @@ class Normalize(PhotometricAugmentor):
         for numbers in (self.mean, self.std):
             if numbers.ndim and numbers.shape != img.shape[2:]:
                 raise ImageError(
-                    f"{self!r}: the image has shape {img.shape}; give a number, or one for each channel"
+                    f"{self!r}: the image has shape {img.shape}; use a number, or one per channel"
                 )
         return along_row(self.mean, img.shape[1]), along_row(1 / self.std, img.shape[1])
 
@@ -107,15 +107,15 @@ class Clip(PhotometricAugmentor):
     """Clips values.
 
     Args:
-        min: the smallest value after.
-        max: the largest value after.
+        min: smallest value of the result.
+        max: largest value of the result.
 
     Raises:
         ArgumentError: `min` is above `max`.
     """
 
     def __init__(self, min: float = 0, max: float = 255) -> None:
-        """Keeps the bounds."""
+        """Stores the bounds."""
         if min > max:
             raise ArgumentError(f"min is at most max; received {min!r} and {max!r}")
         self.min, self.max = min, max

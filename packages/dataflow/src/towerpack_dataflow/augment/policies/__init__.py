@@ -1,4 +1,4 @@
-"""Augmentation without settings of each step: chosen operations, and mixtures of the images of a batch."""
+"""Augmentation policies: randomly chosen operations, and mixtures of the images of a batch."""
 
 from ._mixing import CutMix, MixUp
 from ._rand_augment import RandAugment, TrivialAugment

@@ -1,4 +1,4 @@
-"""MixUp and CutMix: images and labels of a batch, mixed with one another."""
+"""MixUp and CutMix: mix images and labels within a batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Mixing:
         return [mixed, one_hot * np.float32(share) + one_hot[order] * np.float32(1 - share), *others]
 
     def _unmasked(self, values: Any) -> Array:
-        """Returns images or labels as one array; those of a list may be masked one by one."""
+        """Returns images or labels as one array; members of a list may be masked arrays."""
         for part in values if isinstance(values, (list, tuple)) else [values]:
             check_unmasked(type(self).__name__, part)
         return np.asarray(values)
@@ -57,7 +57,7 @@ class _Mixing:
 
 @final
 class MixUp(_Mixing):
-    """Mixes each image of a batch with another one: `share * image + (1 - share) * other`, labels alike.
+    """Mixes each image of a batch with another one: `share * image + (1 - share) * other`; labels too.
 
     Source: Zhang et al., "mixup: Beyond Empirical Risk Minimization" (2018).
 
@@ -66,9 +66,8 @@ class MixUp(_Mixing):
         alpha: the share has the distribution beta(alpha, alpha).
 
     Raises:
-        ArgumentError: an argument is outside of its range.
-        ImageError: labels are neither classes nor shares of them, or something is masked; raised when
-            called.
+        ArgumentError: an argument is outside its range.
+        ImageError: labels are neither classes nor shares of them, or values are masked; raised when called.
 
     Example:
         >>> from towerpack_dataflow import BatchData, MapData
@@ -79,7 +78,7 @@ class MixUp(_Mixing):
     """
 
     def __init__(self, num_classes: int, alpha: float = 0.2) -> None:
-        """Keeps the settings."""
+        """Stores the settings."""
         super().__init__(num_classes, alpha)
 
     def _mix(
@@ -91,23 +90,22 @@ class MixUp(_Mixing):
 
 @final
 class CutMix(_Mixing):
-    """Replaces a rectangle of all images of a batch by that of other ones, and mixes labels by its area.
+    """Replaces a rectangle of all images of a batch by that of others, and mixes labels by its area.
 
     Source: Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable
         Features" (2019).
 
     Args:
         num_classes: number of classes.
-        alpha: the share of the area that stays has the distribution beta(alpha, alpha).
+        alpha: the remaining share of the area has the distribution beta(alpha, alpha).
 
     Raises:
-        ArgumentError: an argument is outside of its range.
-        ImageError: labels are neither classes nor shares of them, or something is masked; raised when
-            called.
+        ArgumentError: an argument is outside its range.
+        ImageError: labels are neither classes nor shares of them, or values are masked; raised when called.
     """
 
     def __init__(self, num_classes: int, alpha: float = 1.0) -> None:
-        """Keeps the settings."""
+        """Stores the settings."""
         super().__init__(num_classes, alpha)
 
     def _mix(

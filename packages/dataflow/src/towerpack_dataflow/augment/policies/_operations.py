@@ -24,8 +24,8 @@ def operation(name: str, img: Array, strength: float, sign: int, wide: bool = Fa
         name: one of `OPERATIONS`.
         img: uint8, shape [height, width, 3], RGB.
         strength: from 0 to 1.
-        sign: -1 or 1, for operations that have two directions.
-        wide: whether the ranges are those of TrivialAugment.
+        sign: -1 or 1, for operations with two directions.
+        wide: whether to use the ranges of TrivialAugment.
     """
     if name == "identity":
         return NoOpTransform()
@@ -94,7 +94,7 @@ def _equalize(image: Array, *_: float) -> Array:
 
 
 def _flattened(image: Array, channel: int) -> Array:
-    """Returns the table, shape [256], that spreads the values of a channel evenly, as Pillow computes it."""
+    """Returns the table, shape [256], that equalizes the values of a channel, as computed by Pillow."""
     counts = opencv().calcHist([image], [channel], None, [256], [0, 256]).ravel().astype(np.int64)
     step = (counts.sum() - counts[np.flatnonzero(counts)[-1]]) // 255
     if not step:

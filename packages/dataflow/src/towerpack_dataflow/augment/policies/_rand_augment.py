@@ -1,4 +1,4 @@
-"""RandAugment and TrivialAugment: operations drawn at random, with one setting or none."""
+"""RandAugment and TrivialAugment: random operations, with one setting or none."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ __all__ = ["RandAugment", "TrivialAugment"]
 
 @final
 class RandAugment(ImageAugmentor):
-    """Applies some operations, drawn at random, all with one strength.
+    """Applies random operations, all with the same strength.
 
     Source: Cubuk et al., "RandAugment: Practical Automated Data Augmentation with a Reduced Search Space"
         (2020).
     Images are uint8, RGB.
 
     Args:
-        num_ops: how many operations each image gets.
-        magnitude: their strength, from 0 to 30.
+        num_ops: number of operations per image.
+        magnitude: strength of the operations, from 0 to 30.
 
     Raises:
-        ArgumentError: an argument is outside of its range.
+        ArgumentError: an argument is outside its range.
     """
 
     def __init__(self, num_ops: int = 2, magnitude: float = 9) -> None:
-        """Keeps the settings."""
+        """Stores the settings."""
         self.num_ops = arguments.count("num_ops", num_ops, least=0)
         if not 0 <= magnitude <= 30:
             raise ArgumentError(f"magnitude is from 0 to 30; received {magnitude!r}")
@@ -52,11 +52,11 @@ class RandAugment(ImageAugmentor):
 
 @final
 class TrivialAugment(ImageAugmentor):
-    """Applies one operation, drawn at random, with a random strength.
+    """Applies one random operation with a random strength.
 
-    Source: Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation" (2021);
-        its wide
-    ranges. Images are uint8, RGB.
+    Source: Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation" (2021),
+        with its
+    wide ranges. Images are uint8, RGB.
     """
 
     def get_transform(self, img: Array) -> Transform:
@@ -77,4 +77,4 @@ def _drawn(where: ImageAugmentor, strength: float, wide: bool) -> Transform:
 
 def _check(where: ImageAugmentor, img: Array) -> None:
     if colour(where, img).dtype != np.uint8:
-        raise ImageError(f"{where!r}: takes uint8 images; received {img.dtype}. ToUint8 converts")
+        raise ImageError(f"{where!r}: takes uint8 images; received {img.dtype}. Convert them with ToUint8")

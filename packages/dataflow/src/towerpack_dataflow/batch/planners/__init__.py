@@ -1,4 +1,4 @@
-"""Planned passes: which datapoints make a batch, and which flow comes next, known before anything is read."""
+"""Planned passes: groups of datapoints and the order of flows, computed before anything is read."""
 
 from ._batch_by_budget import BatchByBudget
 from ._bucket_data import BucketData

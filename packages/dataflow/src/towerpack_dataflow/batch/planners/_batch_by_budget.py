@@ -1,4 +1,4 @@
-"""`BatchByBudget`: batches of as many datapoints as a budget of tokens allows."""
+"""`BatchByBudget`: batches within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ __all__ = ["BatchByBudget"]
 
 @final
 class BatchByBudget(PlannedFlow):
-    """Makes batches whose size, padded to their longest datapoint, stays within a budget.
+    """Makes batches that stay within a token budget after padding to their longest datapoint.
 
-    Datapoints are taken in windows, sorted by length in each, and cut into batches of at most
-    `max_tokens // (longest of the batch)`. A window is a random sample of all lengths, drawn by strata: the
-    pass has the same number of batches in each epoch, and `len()` is exact. Each datapoint comes once a pass.
+    Datapoints are taken in windows, sorted by length in each, and cut into batches of at most `max_tokens //
+    (longest of the batch)`. A window is a random sample of all lengths, drawn by strata: each epoch has the
+    same number of batches, and `len()` is exact. Each datapoint comes once per pass.
 
-    **Hosts.** All hosts compute the same plan and exchange nothing. With `multiple_of` the number of hosts,
+    **Hosts.** All hosts compute the same plan without communication. With `multiple_of` the number of hosts,
     or a multiple of it, `ShardData(batches, index, count)` has the same number of batches on every host.
 
     Args:
-        ds: an addressable flow that does not shuffle; this one does.
-        lengths: of the datapoints of `ds`, by index.
-        max_tokens: the most that `datapoints * longest` may be in a batch.
-        window: datapoints that are sorted together; `None` for all, with the least padding. The smaller, the
-            more the datapoints of a batch differ from epoch to epoch.
-        shuffle: whether each epoch has other batches in another order.
-        multiple_of: of which the number of batches is a multiple; the largest batches are halved for it.
+        ds: an addressable flow that does not shuffle; this flow shuffles.
+        lengths: lengths of the datapoints of `ds`, by index.
+        max_tokens: upper limit of `datapoints * longest` in a batch.
+        window: number of datapoints sorted together; `None` for all, with the least padding. With a smaller
+            window, the datapoints of a batch differ more from epoch to epoch.
+        shuffle: whether each epoch has different batches in a different order.
+        multiple_of: the number of batches is a multiple of this; the largest batches are halved to reach it.
         collate: as in `PlannedFlow`.
 
     Raises:
-        ArgumentError: a number cannot work, or a datapoint alone exceeds the budget.
+        ArgumentError: a number is invalid, or a single datapoint exceeds the budget.
         ArgumentTypeError: `lengths` are not integers.
         NotAddressableError: `ds` is a stream.
 
@@ -70,13 +70,13 @@ class BatchByBudget(PlannedFlow):
             where = int(self._lengths.argmax())
             raise ArgumentError(
                 f"datapoint {where} has length {self._lengths[where]}, more than "
-                f"max_tokens={max_tokens}; leave it out, cut it, or take a larger budget"
+                f"max_tokens={max_tokens}; leave it out, truncate it, or set a larger budget"
             )
         self._plan = _planned(self._lengths, self._max_tokens, self._window).divided(self._multiple_of)
 
     @property
     def padding_share(self) -> float:
-        """The most that padding can be of all tokens of a pass, 0 to 1; exact without a window."""
+        """The largest possible share of padding in the tokens of a pass, 0 to 1; exact without a window."""
         plan = self._plan
         if not len(plan):
             return 0.0
@@ -95,14 +95,16 @@ class BatchByBudget(PlannedFlow):
 
 
 def _planned(lengths: np.ndarray, max_tokens: int, window: int | None) -> Plan:
-    """Plans by strata: window *w* holds the *w*-th datapoint of each run of as many as there are windows."""
+    """Plans by strata: window *w* holds the *w*-th datapoint of each run of `windows` datapoints."""
     order = np.argsort(-lengths, kind="stable")
     size = len(order)
     windows = 1 if window is None else max(size // window, 1)
     strata = size // windows
     longest = lengths[order[: strata * windows : windows]]
     cuts = _cuts(longest, max_tokens)
-    rest = np.arange(strata * windows, size)  # fewer than there are windows, the shortest ones: batches apart
+    rest = np.arange(
+        strata * windows, size
+    )  # fewer than there are windows, the shortest ones: separate batches
     rest_cuts = _cuts(lengths[order[rest]], max_tokens) + strata * windows
     slots = np.arange(strata * windows).reshape(strata, windows).T.ravel()
     offsets = (cuts[:-1] + np.arange(windows)[:, None] * strata).ravel()
@@ -111,7 +113,7 @@ def _planned(lengths: np.ndarray, max_tokens: int, window: int | None) -> Plan:
 
 
 def _cuts(descending: np.ndarray, max_tokens: int) -> np.ndarray:
-    """Returns where batches begin in lengths that descend, and their end."""
+    """Returns the starts of batches in descending lengths, and the end of the last."""
     room = (max_tokens // np.maximum(descending, 1)).tolist()
     cuts, place = [0], 0
     while place < len(room):

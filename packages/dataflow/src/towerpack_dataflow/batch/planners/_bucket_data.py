@@ -1,4 +1,4 @@
-"""`BucketData`: batches of datapoints whose lengths lie between the same boundaries."""
+"""`BucketData`: batches datapoints with lengths in the same range."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["BucketData"]
 
 @final
 class BucketData(PlannedFlow):
-    """Makes batches of datapoints of one bucket each; which ones go together differs from epoch to epoch.
+    """Makes batches of datapoints from one bucket each; their combination differs from epoch to epoch.
 
-    Bucket 0 holds lengths below `boundaries[0]`, bucket *k* those from `boundaries[k - 1]` up and below
-    `boundaries[k]`, the last one the rest; as `tf.data.Dataset.bucket_by_sequence_length` has them.
+    Bucket 0 holds lengths below `boundaries[0]`, bucket *k* those from `boundaries[k - 1]` up to but
+    excluding `boundaries[k]`, the last one the rest; as in `tf.data.Dataset.bucket_by_sequence_length`.
 
     Args:
-        ds: an addressable flow that does not shuffle; this one does.
-        lengths: of the datapoints of `ds`, by index.
+        ds: an addressable flow that does not shuffle; this flow shuffles.
+        lengths: lengths of the datapoints of `ds`, by index.
         boundaries: ascending integers.
         batch_size: datapoints in a batch; or a list of sizes, one more than boundaries.
-        shuffle: whether each epoch has other batches in another order.
-        remainder: whether the last, smaller batch of each bucket is given.
-        multiple_of: of which the number of batches is a multiple; see `BatchByBudget`.
+        shuffle: whether each epoch has different batches in a different order.
+        remainder: whether the last, smaller batch of each bucket is yielded.
+        multiple_of: the number of batches is a multiple of this; see `BatchByBudget`.
         collate: as in `PlannedFlow`.
 
     Raises:
-        ArgumentError: boundaries do not ascend, or sizes are not as many as buckets.
+        ArgumentError: boundaries do not ascend, or the number of sizes differs from the number of buckets.
         ArgumentTypeError: `lengths` are not integers.
         NotAddressableError: `ds` is a stream.
 

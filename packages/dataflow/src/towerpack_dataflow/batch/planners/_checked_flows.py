@@ -1,4 +1,4 @@
-"""Checks of what planners are given: flows whose datapoints can be had one by one, and their lengths."""
+"""Checks of the arguments of planners: addressable flows and lengths of datapoints."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ __all__ = ["checked_lengths", "checked_order", "digest", "one", "require_address
 
 
 def require_addressable(flow: DataFlow, who: str) -> None:
-    """Checks that any datapoint of `flow` can be had by itself.
+    """Checks that `flow` is addressable.
 
     Raises:
         NotAddressableError: `flow` is a stream.
     """
     if not flow.addressable:
         raise NotAddressableError(
-            f"{who} reads datapoints in an order of its own, and {flow._name()} is a stream; give it a flow "
+            f"{who} reads datapoints in a different order, and {flow._name()} is a stream; use a flow "
             "with datapoint(epoch, index), or cache the stream below it"
         )
 
 
 def one(flow: DataFlow, epoch: Epoch, index: int, who: str) -> Any:
-    """Makes a datapoint that a plan counts on.
+    """Makes a datapoint required by a plan.
 
     Raises:
-        NotAddressableError: a map drops the datapoint, and nothing had said that it drops any.
+        NotAddressableError: a map drops the datapoint without a declaration.
     """
     datapoint = flow._datapoint(epoch, index)
     if datapoint is DROPPED:
         raise NotAddressableError(
-            f"datapoint {index} of {flow._name()} was dropped, and {who} counts on it; leave it out of the "
+            f"datapoint {index} of {flow._name()} was dropped, but {who} requires it; leave it out of the "
             "flow below, and of its lengths if it has some"
         )
     return datapoint
 
 
 def checked_order(flow: DataFlow, who: str) -> None:
-    """Checks that datapoint *i* is the same in each epoch, as far as sources tell.
+    """Checks that datapoint *i* is the same in each epoch, as far as sources report it.
 
     Raises:
         NotAddressableError: `flow` is a stream.
@@ -57,9 +57,9 @@ def checked_order(flow: DataFlow, who: str) -> None:
     shuffled = [fact["kind"] for fact in facts.values() if fact.get("shuffle") is True]
     if shuffled:
         raise ArgumentError(
-            f"{who} takes the length of each datapoint by its index, and {shuffled[0]} below shuffles, so "
-            "that an index means another one in each epoch; take shuffle=False there: "
-            f"{who} shuffles by itself"
+            f"{who} uses the length of each datapoint by index, and {shuffled[0]} below shuffles, so "
+            "that an index has another meaning in each epoch; set shuffle=False there: "
+            f"{who} itself shuffles"
         )
 
 
@@ -67,8 +67,8 @@ def checked_lengths(lengths: Any, flow: DataFlow) -> np.ndarray:
     """Returns lengths as an integer array.
 
     Raises:
-        ArgumentTypeError: they are not integers.
-        ArgumentError: there are not as many as datapoints, or one is below 0.
+        ArgumentTypeError: `lengths` are not integers.
+        ArgumentError: the number of lengths differs from that of datapoints, or one is below 0.
     """
     array = np.asarray(lengths)
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size):
@@ -87,5 +87,5 @@ def checked_lengths(lengths: Any, flow: DataFlow) -> np.ndarray:
 
 
 def digest(lengths: np.ndarray) -> int:
-    """Returns a number by which a state tells lengths from others."""
+    """Returns a hash of lengths for the comparison of states."""
     return zlib.crc32(lengths.astype("<i8").tobytes())

@@ -1,4 +1,4 @@
-"""`MixData`: several flows in given shares."""
+"""`MixData`: mixes several flows in given shares."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["MixData"]
 
 @final
 class MixData(DataFlow):
-    """Takes datapoints from several flows in given shares, which are right after each datapoint.
+    """Takes datapoints from several flows in given shares, which hold after each datapoint.
 
-    Nothing is drawn: after any number of datapoints of a phase, each flow has given its share of them,
-    rounded down or up. Each flow goes on where it was in the pass before; when its epoch is over, its
-    next one follows, in another order if it shuffles.
+    The order is not random: after any number of datapoints of a phase, each flow has yielded its share of
+    them, rounded down or up. Each flow continues from its position in the last pass; after the end of its
+    epoch, its next one follows, in another order if it shuffles.
 
     Args:
         flows: addressable flows.
-        weights: a number for each flow, of which only the ratios count; or a schedule of them,
-            `{first datapoint: weights}`, counted from epoch 0 on. Ratios are kept exactly up to denominators
-            of 10,000, others to one part in 100,000.
+        weights: one number per flow, of which only the ratios count; or a schedule of them, `{first
+            datapoint: weights}`, counted from epoch 0 on. Ratios are kept exactly up to denominators of
+            10,000, others to one part in 100,000.
         size: datapoints in a pass; by default, the sum of the lengths of `flows`.
 
     Raises:
-        ArgumentError: there is no flow; or weights are not numbers from 0 up, one for each flow.
+        ArgumentError: `flows` is empty; or weights are not numbers from 0 up, one per flow.
         ArgumentTypeError: `flows` is not a list or tuple.
         EmptyFlowError: a flow with a share has no datapoints.
-        NotAddressableError: one of them is a stream.
+        NotAddressableError: a flow is a stream.
 
     Example:
         >>> flow = MixData([["a"], ["x", "y"]], {0: [3, 1], 8: [1, 1]}, size=12)
@@ -52,7 +52,7 @@ class MixData(DataFlow):
         weights: Sequence[float] | Mapping[int, Sequence[float]],
         size: int | None = None,
     ) -> None:
-        """Computes the order in which flows come."""
+        """Computes the order of the flows."""
         if not isinstance(flows, (list, tuple)):
             raise ArgumentTypeError(f"MixData takes a list of flows; received {type(flows).__name__}")
         self._flows = [as_dataflow(flow) for flow in flows]
@@ -63,7 +63,7 @@ class MixData(DataFlow):
         self._mixture = Mixture(weights, len(self._flows))
         for number in self._mixture.used():
             if not len(self._flows[number]):
-                raise EmptyFlowError(f"flow {number} of MixData has a share, and no datapoints")
+                raise EmptyFlowError(f"flow {number} of MixData has a share, but no datapoints")
         lengths = sum(len(flow) for flow in self._flows)
         self._size = lengths if size is None else arguments.count("size", size)
 
@@ -72,7 +72,7 @@ class MixData(DataFlow):
         return self._size
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint of the flow whose turn it is."""
+        """Returns the datapoint of the flow at this index."""
         number, given = self._mixture.at(int(epoch) * self._size + index)
         flow = self._flows[number]
         passes, offset = divmod(given, len(flow))
@@ -82,7 +82,7 @@ class MixData(DataFlow):
         return {"size": self._size, "weights": repr(self._mixture)}
 
     def _children(self) -> tuple[DataFlow, ...]:
-        return tuple(self._flows)  # the same one twice, too
+        return tuple(self._flows)  # may contain one flow twice
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         return (self._datapoint(epoch, index) for index in range(start, self._size))

@@ -1,4 +1,4 @@
-"""`Mixture`: which of several flows gives datapoint *n*, so that the shares are right at every moment."""
+"""`Mixture`: assigns datapoint *n* to one of several flows, with exact shares at any time."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _LONGEST = 100_000  # datapoints after which the order of a phase repeats
 
 @final
 class Mixture:
-    """Tells which flow gives datapoint *n*, and how many that flow has given before.
+    """Returns the flow of datapoint *n*, and the number of datapoints that flow has yielded before.
 
-    In each phase, after any number *m* of its datapoints, each flow has given its share of *m*, rounded down
-    or up. The *j*-th datapoint of a flow with share *w* may come from datapoint ⌊(j - 1) / w⌋ to ⌈j / w⌉ - 1
-    of the phase, and that with the earliest end comes first (earliest deadline first finds such an order
-    where there is one; that there is one: Baruah et al., Proportionate Progress, Algorithmica 1996).
+    In each phase, after any number *m* of its datapoints, each flow has yielded its share of *m*, rounded
+    down or up. The *j*-th datapoint of a flow with share *w* may come from datapoint ⌊(j - 1) / w⌋ to ⌈j / w⌉
+    - 1 of the phase, and that with the earliest end comes first (earliest deadline first finds such an order
+    if one exists; it exists by Baruah et al., Proportionate Progress, Algorithmica 1996).
 
     Args:
-        weights: a number for each flow; or a schedule, `{first datapoint: weights}`, which begins at 0.
-        flows: how many flows there are.
+        weights: one number per flow; or a schedule, `{first datapoint: weights}`, which begins at 0.
+        flows: number of flows.
 
     Raises:
-        ArgumentError: weights are not numbers from 0 up, one for each flow and one of them above 0; or the
+        ArgumentError: weights are not numbers from 0 up, one per flow and at least one above 0; or the
             schedule does not begin at 0.
 
     Example:
@@ -56,7 +56,7 @@ class Mixture:
             self._given.append(self._given[-1] + phase.given(stop - start))
 
     def at(self, n: int) -> tuple[int, int]:
-        """Returns the number of the flow that gives datapoint `n`, and how many it has given before."""
+        """Returns the number of the flow of datapoint `n`, and its count of earlier datapoints."""
         number = bisect_right(self._starts, n) - 1
         flow, before = self._phases[number].at(n - self._starts[number])
         return flow, int(self._given[number][flow]) + before
@@ -67,12 +67,12 @@ class Mixture:
         return used
 
     def __repr__(self) -> str:
-        """Shows the shares as whole numbers, by phase."""
+        """Shows the shares as integers, by phase."""
         return str(dict(zip(self._starts, self.shares)))
 
 
 class _Phase:
-    """An order that repeats, with constant shares."""
+    """A periodic order with constant shares."""
 
     def __init__(self, shares: list[int]) -> None:
         self._shares = np.array(shares, np.int64)
@@ -113,7 +113,7 @@ def _one_period(shares: list[int]) -> list[int]:
 
 
 def _whole(weights: Any, flows: int) -> list[int]:
-    """Returns weights as whole numbers without a common factor, exactly or to one part in `_LONGEST`."""
+    """Returns weights as integers without a common factor, exact or to one part in `_LONGEST`."""
     try:
         numbers = [float(weight) for weight in weights]
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""`PackData`: several sequences in one of fixed length."""
+"""`PackData`: packs several sequences into one of fixed length."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ __all__ = ["PackData"]
 
 @final
 class PackData(PlannedFlow):
-    """Puts sequences together until they fill a capacity, none cut; best fit, longest first.
+    """Packs whole sequences up to a capacity; best fit, longest first.
 
-    Datapoints of equal length change places from epoch to epoch, so a pass always has as many packs.
+    Datapoints of equal length exchange places from epoch to epoch, so each pass has the same number of packs.
 
     Args:
-        ds: an addressable flow that does not shuffle; this one does.
-        lengths: of the datapoints of `ds`, by index.
-        capacity: the most that lengths in a pack may sum up to.
-        shuffle: whether each epoch has other packs in another order.
-        multiple_of: of which the number of packs is a multiple; see `BatchByBudget`.
-        collate: makes a pack of the list of its datapoints; as in `PlannedFlow`.
+        ds: an addressable flow that does not shuffle; this flow shuffles.
+        lengths: lengths of the datapoints of `ds`, by index.
+        capacity: upper limit of the sum of lengths in a pack.
+        shuffle: whether each epoch has different packs in a different order.
+        multiple_of: the number of packs is a multiple of this; see `BatchByBudget`.
+        collate: makes a pack from the list of its datapoints; as in `PlannedFlow`.
 
     Attributes:
-        padding_share: the part of the capacity of all packs that stays empty, 0 to 1.
+        padding_share: the unused share of the capacity of all packs, 0 to 1.
 
     Raises:
-        ArgumentError: a datapoint alone exceeds the capacity.
+        ArgumentError: a single datapoint exceeds the capacity.
         ArgumentTypeError: `lengths` are not integers.
         NotAddressableError: `ds` is a stream.
 
@@ -62,7 +62,7 @@ class PackData(PlannedFlow):
             where = int(self._lengths.argmax())
             raise ArgumentError(
                 f"datapoint {where} has length {self._lengths[where]}, more than "
-                f"capacity={capacity}; leave it out, cut it, or take a larger capacity"
+                f"capacity={capacity}; leave it out, truncate it, or set a larger capacity"
             )
         self._plan = _packed(self._lengths, self._capacity).divided(
             arguments.count("multiple_of", multiple_of)
@@ -89,10 +89,10 @@ def _packed(lengths: np.ndarray, capacity: int) -> Plan:
 
 
 def _best_fit(descending: list[int], capacity: int) -> list[list[int]]:
-    """Puts each length into the pack with the least room that is enough."""
+    """Puts each length into the pack with the least sufficient room."""
     packs: list[list[int]] = []
     by_room: dict[int, list[int]] = {}
-    rooms: list[int] = []  # those of which there are packs, ascending
+    rooms: list[int] = []  # the rooms of existing packs, ascending
     for slot, length in enumerate(descending):
         place = bisect_left(rooms, length)
         if place == len(rooms):

@@ -1,4 +1,4 @@
-"""`Plan`: groups of datapoints, the same in size and number for each epoch, with other members in each."""
+"""`Plan`: groups of datapoints with fixed sizes and numbers, and other members in each epoch."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ __all__ = ["EpochPlan", "Plan"]
 
 @final
 class Plan:
-    """Says which datapoints go together.
+    """Assigns datapoints to groups.
 
-    A plan divides slots. The datapoints that stand in the slots of one class have lengths that are equal, or
-    so close that the plan holds for any of them; so they change places from epoch to epoch, and the plan, its
-    length and its padding stay the same. Making the plan costs one sort; an epoch costs nothing up front.
+    A plan divides slots. The datapoints in the slots of one class have lengths that are equal, or so close
+    that the plan holds for any of them; so they exchange places from epoch to epoch, and the plan, its length
+    and its padding stay the same. Making the plan costs one sort; an epoch has no setup cost.
 
     Args:
-        order: the datapoint in each slot before they change places; an integer array.
+        order: the datapoint in each slot before the exchange; an integer array.
         starts: the first slot of each class, ascending from 0.
-        slots: the slots of all groups, one group after the other.
-        offsets: where each group begins in `slots`, and the end of the last: one more than there are groups.
+        slots: the slots of all groups, consecutive per group.
+        offsets: the start of each group in `slots`, and the end of the last: one more than there are groups.
 
     Attributes:
         bounds: `starts`, and the end of the last class.
     """
 
     def __init__(self, order: np.ndarray, starts: np.ndarray, slots: np.ndarray, offsets: np.ndarray) -> None:
-        """Keeps the arrays."""
+        """Stores the arrays."""
         self.order = order
         self.starts = starts
         self.bounds = np.append(starts, len(order))
@@ -48,10 +48,10 @@ class Plan:
         return np.diff(self.offsets)
 
     def divided(self, multiple_of: int) -> Plan:
-        """Returns a plan whose number of groups is a multiple, by halving the groups with most datapoints.
+        """Returns a plan with a multiple of this number of groups, by halving the largest groups.
 
         Raises:
-            ArgumentError: there are too few datapoints for that.
+            ArgumentError: there are too few datapoints.
         """
         offsets = self.offsets
         while missing := -(len(offsets) - 1) % multiple_of:
@@ -61,7 +61,7 @@ class Plan:
             if not largest.size:
                 raise ArgumentError(
                     f"multiple_of={multiple_of}: the plan has {len(self)} groups, and its {len(self.slots)} "
-                    "datapoints do not suffice for the next multiple; take a smaller number"
+                    "datapoints are too few for the next multiple; use a smaller number"
                 )
             middles = offsets[largest] + sizes[largest] // 2
             offsets = np.sort(np.concatenate([offsets, middles]))
@@ -70,23 +70,23 @@ class Plan:
 
 @final
 class EpochPlan:
-    """A plan in one epoch: the order of its groups, and who stands where.
+    """A plan in one epoch: the order of its groups and the datapoint in each slot.
 
     Args:
-        plan: of all epochs.
-        epoch: whose random numbers count.
-        shuffle: whether groups and datapoints change places at all.
+        plan: the plan of all epochs.
+        epoch: source of the random numbers.
+        shuffle: whether groups and datapoints exchange places.
     """
 
     def __init__(self, plan: Plan, epoch: Epoch, shuffle: bool) -> None:
-        """Draws nothing but the order of the groups."""
+        """Draws the order of the groups."""
         self._plan = plan
         self._epoch = epoch
         self._groups = Permutation(len(plan), epoch.rng()) if shuffle else None
         self._members: dict[int, Permutation] = {}
 
     def members(self, index: int) -> list[int]:
-        """Returns the datapoints of the group that comes as number `index`."""
+        """Returns the datapoints of the group at `index`."""
         plan = self._plan
         number = index if self._groups is None else self._groups.at(index)
         slots = plan.slots[plan.offsets[number] : plan.offsets[number + 1]]

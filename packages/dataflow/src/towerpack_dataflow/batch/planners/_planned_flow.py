@@ -1,4 +1,4 @@
-"""`PlannedFlow`: the base of flows that join datapoints as a plan says."""
+"""`PlannedFlow`: the base of flows that join datapoints by a plan."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ __all__ = ["PlannedFlow"]
 
 
 class PlannedFlow(ProxyDataFlow):
-    """Joins datapoints to groups by their lengths, which are known beforehand; addressable.
+    """Joins datapoints into groups by their known lengths; addressable.
 
     Args:
-        ds: the flow below, addressable, whose datapoint *i* has length `lengths[i]` in each epoch.
-        lengths: of the datapoints.
-        shuffle: whether the groups have another order, and datapoints of equal length other places, in each
-            epoch.
-        collate: makes one datapoint of the list of those of a group; by default each component is the list of
-            its values, as with `BatchData(use_list=True)`.
+        ds: the flow below: addressable, with datapoint *i* of length `lengths[i]` in each epoch.
+        lengths: lengths of the datapoints.
+        shuffle: whether groups are reordered, and datapoints of equal length exchange places, in each epoch.
+        collate: makes one datapoint from the list of datapoints of a group; by default each component is the
+            list of its values, as with `BatchData(use_list=True)`.
     """
 
     addressable = True
@@ -51,7 +50,7 @@ class PlannedFlow(ProxyDataFlow):
         self._last_epoch: tuple[Any, EpochPlan] | None = None
 
     def __len__(self) -> int:
-        """Returns the number of groups, which is the same in each epoch."""
+        """Returns the number of groups, equal in all epochs."""
         return len(self._plan)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
@@ -90,5 +89,5 @@ class PlannedFlow(ProxyDataFlow):
         return last[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy plans its epochs by itself."""
+        """Leaves out the plans of epochs; a copy computes them again."""
         return {**super().__getstate__(), "_last_epoch": None}

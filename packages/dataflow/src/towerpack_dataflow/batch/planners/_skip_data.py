@@ -1,4 +1,4 @@
-"""`SkipData`: leaves out datapoints that a training shall not see."""
+"""`SkipData`: skips given datapoints."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["SkipData"]
 
 @final
 class SkipData(ProxyDataFlow):
-    """Leaves out some datapoints; those behind them move up, across the ends of passes.
+    """Skips given datapoints; later ones move up, across the ends of passes.
 
-    For a training whose loss has gone up: go back to a checkpoint from before that, put `SkipData` over the
+    For a training run with a rising loss: return to a checkpoint before the rise, put `SkipData` over the
     flow, and resume. The flow is the same up to the first of the positions, with the same random numbers and
-    states, so a state from before them fits. Keep the `SkipData` from there on; positions that lie ahead may
-    be added. A state that was taken behind a position counts without it, and fits only with it.
+    states, so states from before them fit. Keep the `SkipData` from then on; positions further ahead may be
+    added. A state from after a position counts without it, and fits only with it.
 
     Args:
         ds: an addressable flow.
-        positions: numbers of datapoints of `ds`, counted from epoch 0 on as in `state_at`.
+        positions: indices of datapoints of `ds`, counted from epoch 0 on as in `state_at`.
 
     Raises:
         ArgumentError: a position is below 0, or `ds` has no datapoints.
@@ -54,12 +54,12 @@ class SkipData(ProxyDataFlow):
         if found and found[0] < 0:
             raise ArgumentError(f"positions are counted from 0; received {found[0]}")
         if not len(self.ds):
-            raise ArgumentError(f"SkipData leaves out datapoints, and {self.ds._name()} has none")
-        # By the number that a datapoint has up here: how many positions lie before it.
+            raise ArgumentError(f"SkipData skips datapoints, but {self.ds._name()} has none")
+        # By the index of a datapoint in this flow: the number of positions before it.
         self._moved = np.array(found, dtype=np.int64) - np.arange(len(found))
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint that has moved up to here."""
+        """Returns the datapoint at this index after skipping."""
         given = int(epoch) * len(self.ds) + index
         passed = int(np.searchsorted(self._moved, given, "right"))
         number, offset = divmod(given + passed, len(self.ds))
@@ -78,5 +78,5 @@ class SkipData(ProxyDataFlow):
 
 def _members(positions: Any) -> Iterable[Any]:
     if isinstance(positions, (str, bytes)) or not isinstance(positions, Iterable):
-        raise ArgumentTypeError(f"positions are several integers; received {positions!r}")
+        raise ArgumentTypeError(f"positions is an iterable of integers; received {positions!r}")
     return positions

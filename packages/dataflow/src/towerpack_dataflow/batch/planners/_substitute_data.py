@@ -1,4 +1,4 @@
-"""`SubstituteData`: another datapoint in place of one that cannot be made."""
+"""`SubstituteData`: replaces datapoints that fail."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ _ATTEMPTS = 10
 
 @final
 class SubstituteData(ProxyDataFlow):
-    """Yields another datapoint of the flow in place of one whose making raises an error; addressable.
+    """Replaces a datapoint that raises an error by another datapoint of the flow; addressable.
 
-    The length stays, and the substitute is a function of seed, epoch and index: the same one with any number
-    of workers, and after a resume. Put a runner over it, so that it is in the workers. What was replaced is
-    logged, and kept in a file, for all processes and runs: the list of what to mend.
+    The length is unchanged, and the substitute is a function of seed, epoch and index: the same with any
+    number of workers, and after a resume. Put a runner over it, so that it runs in the workers. Replaced
+    datapoints are logged, and recorded in a file for all processes and runs: the list of datapoints to
+    repair.
 
-    `trace()` makes the datapoint, to know whether it is replaced.
+    `trace()` makes the datapoint to find out whether it is replaced.
 
     Args:
         ds: an addressable flow.
-        quarantine: path of the file, in which each datapoint that was replaced is a line of JSON. Without
-            one, each process counts by itself.
-        max_errors: how many datapoints may be replaced, of all passes, before `ErrorLimitError`.
+        quarantine: path of the file, with one line of JSON per replaced datapoint. Without a file, each
+            process counts separately.
+        max_errors: number of datapoints that may be replaced, over all passes, before `ErrorLimitError`.
 
     Raises:
         ArgumentError: `max_errors` is not positive.
-        ErrorLimitError: raised by a pass: more datapoints fail than may be replaced, or ten substitutes do.
+        ErrorLimitError: raised by a pass: more datapoints fail than the limit allows, or ten substitutes
+            fail.
         NotAddressableError: `ds` is a stream.
 
     Example:
@@ -60,7 +62,7 @@ class SubstituteData(ProxyDataFlow):
     def __init__(
         self, ds: Any, quarantine: str | os.PathLike[str] | None = None, max_errors: int = 100
     ) -> None:
-        """Keeps the flow."""
+        """Stores the arguments."""
         super().__init__(ds)
         require_addressable(self.ds, "SubstituteData")
         self._file = None if quarantine is None else os.path.abspath(quarantine)
@@ -70,7 +72,7 @@ class SubstituteData(ProxyDataFlow):
 
     @property
     def quarantined(self) -> list[dict[str, Any]]:
-        """What was replaced: `epoch`, `index`, `substitute` (an index) and `error` of each datapoint."""
+        """The replaced datapoints: `epoch`, `index`, `substitute` (an index) and `error` of each."""
         self._read_file()
         return list(self._seen.values())
 
@@ -92,7 +94,7 @@ class SubstituteData(ProxyDataFlow):
                 return
             except Exception as error:
                 datapoint, _ = self._substituted(epoch, index, error)
-                below = self.ds._datapoints(self._below(epoch), index + 1)  # an iterator that failed is over
+                below = self.ds._datapoints(self._below(epoch), index + 1)  # a failed iterator has ended
             yield datapoint
             index += 1
 
@@ -133,16 +135,16 @@ class SubstituteData(ProxyDataFlow):
             ) from error
 
     def _read_file(self) -> None:
-        """Reads what was added to the file since the last time, by any process."""
+        """Reads new entries of the file, written by any process."""
         if self._file is None or not os.path.exists(self._file):
             return
         with open(self._file, "rb") as file:
             if os.fstat(file.fileno()).st_size < self._known_bytes:
-                self._known_bytes = 0  # someone has begun a new one
+                self._known_bytes = 0  # another process has started a new one
             file.seek(self._known_bytes)
             for line in file:
                 if not line.endswith(b"\n"):
-                    return  # it is being written
+                    return  # it is incomplete
                 self._known_bytes += len(line)
                 self._take(line)
 
@@ -152,7 +154,7 @@ class SubstituteData(ProxyDataFlow):
             self._seen[int(entry["epoch"]), int(entry["index"])] = entry
         except (KeyError, TypeError, ValueError):
             _log.warning(
-                "%s: a line is no record of a datapoint, and is left out; a process that was killed may have "
+                "%s: a line is not a record of a datapoint, and is ignored; a killed process may have "
                 "written a part of it: %.100r",
                 self._file,
                 line,
@@ -165,7 +167,7 @@ class SubstituteData(ProxyDataFlow):
         try:
             size = os.fstat(descriptor).st_size
             torn = size and os.pread(descriptor, 1, size - 1) != b"\n"  # by a process that was killed
-            # At once: processes share the file.
+            # In one write: processes share the file.
             os.write(descriptor, b"\n" * bool(torn) + json.dumps(entry).encode() + b"\n")
         finally:
             os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Environments whose processes ask a master for actions, each at its own pace; needs `[gym,remote]`."""
+"""Environments in processes that request actions from a master at their own speed; needs `[gym,remote]`."""
 
 try:
     import msgpack as _msgpack  # noqa: F401

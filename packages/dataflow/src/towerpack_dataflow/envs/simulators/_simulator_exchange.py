@@ -1,4 +1,4 @@
-"""The thread of a master: it receives states, calls hooks, sends actions, and sees simulators end."""
+"""The thread of a master: receives states, calls hooks, sends actions, detects ended simulators."""
 
 from __future__ import annotations
 
@@ -23,74 +23,74 @@ __all__ = ["MasterSocket", "SimulatorExchange", "SimulatorHooks"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_LONGEST_WAIT = 0.05  # seconds until a late simulator is looked for
-_HEADERS = 2**16  # bytes; of a message, beside the arrays
+_LONGEST_WAIT = 0.05  # seconds between checks for late simulators
+_HEADERS = 2**16  # bytes of a message besides the arrays
 
 
 class SimulatorHooks(Protocol):
-    """What a master calls, always from its own thread. What a hook raises ends the simulators."""
+    """The hooks of a master, always called from its thread. An error in a hook ends the simulators."""
 
     def on_states(self, states: SimulatorStates) -> None:
-        """Takes new states. The simulator waits until it is sent actions, now or later, by any thread."""
+        """Receives new states. The simulator waits for actions, sent now or later by any thread."""
 
     def on_episode_over(self, episode: SimulatorEpisode) -> None:
-        """Takes the facts of an episode, before the states that end it."""
+        """Receives the summary of an episode, before the states that end it."""
 
     def on_error(self, error: BaseException) -> None:
-        """Takes the error that has ended the simulators: theirs, or that of a hook. It is the last call."""
+        """Receives the error of a simulator or hook that ended the simulators. It is the last call."""
 
 
 @final
 class MasterSocket:
-    """The socket of a master. It has no name in the file system, and accepts its own simulators only.
+    """The socket of a master. It has no name in the file system, and accepts only its own simulators.
 
     Args:
-        simulators: how many there are.
+        simulators: number of simulators.
 
-    Attributes:
-        address: for the simulators.
-        identities: one for each simulator, which nobody else can know.
-        router: the socket.
+        Attributes:
+            address: address for the simulators.
+            identities: one secret identity per simulator.
+            router: the socket.
     """
 
     def __init__(self, simulators: int) -> None:
-        """Opens it."""
+        """Creates the socket."""
         self.address = f"ipc://@towerpack-{secrets.token_hex(16)}"
         # An identity must not begin with a zero.
         self.identities = [b"s" + secrets.token_bytes(16) for _ in range(simulators)]
         self._context = new_context()
         self.router = self._context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        # A simulator has one message under way; more of a stranger's would fill the memory.
+        # A simulator has one message in transit; more messages from a stranger would fill the memory.
         self.router.setsockopt(zmq.RCVHWM, 2)
 
     def open(self, largest: int) -> None:
-        """Lets simulators connect.
+        """Accepts connections of simulators.
 
         Args:
-            largest: bytes of their states; who sends much more is disconnected.
+            largest: bytes of their states; senders of much more are disconnected.
         """
         self.largest = largest + _HEADERS
         self.router.setsockopt(zmq.MAXMSGSIZE, self.largest)
         self.router.bind(self.address)
 
     def close(self) -> None:
-        """Closes it. A second call does nothing."""
+        """Closes the socket. A second call does nothing."""
         self._context.destroy(linger=0)
 
 
 @final
 class SimulatorExchange:
-    """Exchanges states and actions; `run` is the life of a thread.
+    """Exchanges states and actions; `run` is the main function of a thread.
 
     Args:
         workers: the simulators.
-        link: connected with them.
-        hooks: are called.
+        link: the socket connected with them.
+        hooks: the hooks to call.
     """
 
     def __init__(self, workers: EnvWorkers, link: MasterSocket, hooks: SimulatorHooks) -> None:
-        """Sends nothing yet."""
+        """Stores the arguments; sends nothing."""
         self._workers, self._link, self._hooks = workers, link, hooks
         self._numbers = {identity: number for number, identity in enumerate(link.identities)}
         self._actions: deque[tuple[int, Sequence[np.ndarray]]] = deque()
@@ -116,12 +116,12 @@ class SimulatorExchange:
         self._wake()
 
     def stop(self) -> None:
-        """Lets `run` return."""
+        """Makes `run` return."""
         self._stopping = True
         self._wake()
 
     def run(self) -> None:
-        """Goes on until `stop`, or until something fails."""
+        """Runs until `stop`, or until an error."""
         try:
             self._exchange()
         except BaseException as error:
@@ -145,12 +145,12 @@ class SimulatorExchange:
                 self._receive_all()
             if ready:
                 self._workers.news()
-            elif monotonic() > look:  # also if others go on
+            elif monotonic() > look:  # also while other simulators continue
                 wait = min(self._workers.time_left(), _LONGEST_WAIT)
                 look = monotonic() + wait
 
     def _wake(self) -> None:
-        with contextlib.suppress(BlockingIOError, OSError):  # it is awake; or it has ended
+        with contextlib.suppress(BlockingIOError, OSError):  # it is awake already, or has ended
             self._waker.send(b"\0")
 
     def _send_all(self, woken: bool) -> None:
@@ -159,12 +159,12 @@ class SimulatorExchange:
         while self._actions:
             simulator, actions = self._actions.popleft()
             self._workers.expect_steps(simulator)
-            # One that has just ended cannot be reached, which `news` will say.
+            # A simulator that has just ended is unreachable; `news` will report it.
             with contextlib.suppress(zmq.ZMQError):
                 self._link.router.send_multipart([self._link.identities[simulator], *packed_actions(actions)])
 
     def _receive_all(self) -> None:
-        for _ in self._numbers:  # each has sent one message at most, and others shall not keep this thread
+        for _ in self._numbers:  # at most one message each; strangers must not keep this thread busy
             try:
                 identity, *frames = self._link.router.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
@@ -179,8 +179,8 @@ class SimulatorExchange:
         if not self._refused:
             self._refused = True
             _log.warning(
-                "A process that is none of the simulators has connected to their master and sent %d bytes. "
-                "These and all later ones are refused.",
+                "Rejected a message of %d bytes from an unknown client of the simulators' master. "
+                "Later messages of unknown clients are rejected silently.",
                 sum(map(len, frames)),
             )
 
@@ -189,7 +189,7 @@ class SimulatorExchange:
         try:
             received = unpacked_states(frames, len(ended), space, self._link.largest)
             if number in self._waiting:
-                raise MessageError("it has sent states twice without actions in between")
+                raise MessageError("it has sent states twice without receiving actions")
         except MessageError as error:
             raise MessageError(f"simulator {number}: {error}") from None
         parts, reward, terminated, truncated = received

@@ -18,44 +18,45 @@ from ._simulator_process import SimulatorProcess, SimulatorService
 
 __all__ = ["SimulatorMaster"]
 
-_PATIENCE = 1.0  # seconds; a hook may be in the middle of something
+_PATIENCE = 1.0  # seconds; a hook may be running
 
 
 @final
 class SimulatorMaster:
-    """Runs simulators, each of which steps its environments whenever it is sent actions.
+    """Runs simulators; each steps its environments when it receives actions.
 
-    No simulator waits for another one. Messages are msgpack with arrays, over ZeroMQ; nothing that comes in
-    by the socket is unpickled, and what does not come from a simulator of this master is refused.
+    No simulator waits for another one. Messages are msgpack with arrays, over ZeroMQ; nothing received
+    through the socket is unpickled, and messages of other senders are rejected.
 
     **Hooks.** After `start(hooks)`, a thread calls `hooks.on_states` with the states of one simulator at a
     time, and `hooks.on_episode_over`; see `SimulatorHooks`. `send` answers, from any thread.
 
-    **Seeds.** An episode's seed is `episode_seed(seed, environment, episode)`. What else happens depends on
-    the actions and the order in which they come.
+    **Seeds.** The seed of an episode is `episode_seed(seed, environment, episode)`. All else depends on the
+    actions and the order of their arrival.
 
-    **Failures.** If an environment fails, takes longer than `timeout`, or a simulator dies, all simulators
-    are ended and `hooks.on_error` gets the error, which names simulator, environment, episode and step.
+    **Failures.** If an environment fails or exceeds `timeout`, or a simulator dies, all simulators are ended,
+    and `hooks.on_error` receives the error, which names simulator, environment, episode and step.
 
     Args:
         simulators: the processes to run.
-        seed: of all episodes; drawn at random if `None`.
-        timeout: seconds that one call of an environment may take, its construction included; `None` for any.
-        start_method: "spawn" for fresh interpreters, "fork" for copies of this process.
+        seed: seed of all episodes; random if `None`.
+        timeout: time limit of one call of an environment in seconds, its construction included; `None` for no
+            limit.
+        start_method: "spawn" for new interpreters, "fork" for copies of this process.
 
     Attributes:
         simulators: the numbers of the environments of each simulator, as ranges.
-        num_envs: how many environments all simulators have.
-        single_observation_space: of one environment.
-        single_action_space: of one environment.
-        address: of its socket.
+        num_envs: number of environments of all simulators.
+        single_observation_space: observation space of one environment.
+        single_action_space: action space of one environment.
+        address: address of its socket.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
-        SendError: a function cannot be pickled; the text says which part of which one.
-        EnvError: the environments differ in their spaces, or these have no fixed shapes.
+        ArgumentError: an argument has an invalid value.
+        SendError: a function cannot be pickled; the message names the failing part.
+        EnvError: the environments differ in their spaces, or their spaces have no fixed shapes.
         RemoteError: too few file descriptors are left.
-        WorkerDiedError: a simulator has ended while it started.
+        WorkerDiedError: a simulator has ended during its start.
 
     Example:
         >>> import threading, gymnasium
@@ -88,7 +89,7 @@ class SimulatorMaster:
         timeout: float | None = 300.0,
         start_method: str = "spawn",
     ) -> None:
-        """Starts the processes, and makes the environments."""
+        """Starts the processes and creates the environments."""
         if not simulators or not all(isinstance(each, SimulatorProcess) for each in simulators):
             raise ArgumentError(f"simulators is a list of SimulatorProcess; received {simulators!r}")
         limit = None if timeout is None else arguments.seconds("timeout", timeout)
@@ -116,7 +117,7 @@ class SimulatorMaster:
 
     @property
     def running(self) -> bool:
-        """Whether there are simulators. Once one has failed there are none, a moment before `on_error`."""
+        """Whether the simulators are running. After a failure it is False, shortly before `on_error`."""
         return self._workers.running
 
     @property
@@ -126,10 +127,10 @@ class SimulatorMaster:
         return frozenset() if exchange is None else exchange.waiting
 
     def start(self, hooks: SimulatorHooks) -> None:
-        """Lets the hooks be called from now on, first with the states after all environments' reset.
+        """Starts calling the hooks, first with the states after the reset of all environments.
 
         Raises:
-            EnvCallError: it was started before, or the simulators were ended.
+            EnvCallError: it was started before, or the simulators have ended.
         """
         self._workers.check_running()
         if self._running.exchange is not None:
@@ -137,7 +138,7 @@ class SimulatorMaster:
         self._running.start(SimulatorExchange(self._workers, self._link, hooks))
 
     def send(self, simulator: int, actions: Any) -> None:
-        """Sends actions to a simulator that waits for them; from any thread.
+        """Sends actions to a waiting simulator; from any thread.
 
         Args:
             simulator: its number.
@@ -145,23 +146,23 @@ class SimulatorMaster:
 
         Raises:
             ArgumentError: there is no such simulator, or the actions do not fit the action space.
-            EnvCallError: the simulator waits for no actions, or the simulators were ended.
+            EnvCallError: the simulator does not wait for actions, or the simulators have ended.
         """
         number = arguments.count("simulator", simulator, least=0, most=len(self.simulators) - 1)
         self._workers.check_running()
         exchange = self._running.exchange
         if exchange is None or number not in exchange.waiting:
             raise EnvCallError(
-                f"send() was called for simulator {number}, which waits for no actions; answer each call of "
-                "on_states once"
+                f"send() was called for simulator {number}, which does not wait for actions; answer each "
+                "call of on_states once"
             )
         count, space = len(self.simulators[number]), self._workers.facts.action
         try:
             arrays = space.fit(actions, lambda part: (count, *part.shape))
         except ValueError as error:
             raise ArgumentError(
-                f"the actions of simulator {number}, of {count} environments, have {error}, by the action "
-                f"space {space.space}"
+                f"the actions of simulator {number}, of {count} environments, do not fit the action "
+                f"space {space.space}: {error}"
             ) from None
         parts = [np.asarray(array, part.dtype) for array, part in zip(arrays, space.parts)]
         exchange.send(number, parts)
@@ -179,7 +180,7 @@ class SimulatorMaster:
 
 @final
 class _Running:
-    """What has to be ended, apart from the master: its thread must not keep the master alive."""
+    """The resources to release, separate from the master: its thread must not keep the master alive."""
 
     def __init__(self, workers: EnvWorkers, link: MasterSocket) -> None:
         self._workers, self._link = workers, link
@@ -200,5 +201,5 @@ class _Running:
             self._workers.close()
         else:
             self.exchange.stop()
-            self._thread.join(_PATIENCE)  # while it polls, the descriptors should stay open
+            self._thread.join(_PATIENCE)  # the descriptors should stay open while it polls
             self._workers.close()

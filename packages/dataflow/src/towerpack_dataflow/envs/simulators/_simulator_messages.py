@@ -1,4 +1,4 @@
-"""What simulators and their master tell one another, as messages of msgpack and arrays."""
+"""Messages between simulators and their master, as msgpack and arrays."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _STATES, _ACTIONS = "states", "actions"
 
 @final
 class SimulatorStates(NamedTuple):
-    """What the environments of a simulator have come to, each by one step. Arrays may be read-only.
+    """The results of one step of a simulator's environments. Arrays may be read-only.
 
     Attributes:
         simulator: its number.
         environments: the numbers of its environments, which are the first axis of all arrays.
-        observation: of the environments' observation space, batched.
+        observation: batch of the environments' observation space.
         reward: float64.
-        terminated: bool, whether the episode has come to its end.
-        truncated: bool, whether it was cut.
-        valid: bool; False where nothing but a reset was done: at the beginning, and in the step after an
-            episode's end, whose action has no effect.
+        terminated: bool, whether the episode has terminated.
+        truncated: bool, whether the episode was truncated.
+        valid: bool; False for a mere reset: at the beginning, and in the step after the end of an episode,
+            which ignores its action.
     """
 
     simulator: int
@@ -50,13 +50,13 @@ class SimulatorStates(NamedTuple):
 
 @final
 class SimulatorEpisode(NamedTuple):
-    """An episode that is over.
+    """A finished episode.
 
     Attributes:
         simulator: the number of the simulator.
         environment: the number of the environment, among those of all simulators.
         total: the sum of its rewards, not discounted: its return.
-        length: its steps.
+        length: number of its steps.
     """
 
     simulator: int
@@ -66,31 +66,31 @@ class SimulatorEpisode(NamedTuple):
 
 
 def packed_states(memory: StepMemory) -> list[Any]:
-    """Encodes what the environments of a simulator have come to."""
+    """Encodes the results of the environments of a simulator."""
     return pack_message([_STATES, memory.observations, memory.rewards, memory.terminated, memory.truncated])
 
 
 def packed_actions(actions: Sequence[np.ndarray]) -> list[Any]:
-    """Encodes actions: an array for each part of the space."""
+    """Encodes actions: one array per part of the space."""
     return pack_message([_ACTIONS, list(actions)])
 
 
 def unpacked_states(
     frames: Sequence[Any], count: int, observation: SpaceArrays, most: int
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
-    """Decodes what `packed_states` has made.
+    """Decodes the result of `packed_states`.
 
     Args:
-        frames: as received.
-        count: how many environments the simulator has.
-        observation: their space.
-        most: bytes that the message may have.
+        frames: the received frames.
+        count: number of environments of the simulator.
+        observation: their observation space.
+        most: largest allowed size of the message in bytes.
 
     Returns:
         The parts of the observations, rewards, terminated, truncated.
 
     Raises:
-        MessageError: the frames are something else.
+        MessageError: the frames have another content.
     """
     found = _contents(unpack_message(frames, most), _STATES, 4)
     wanted = [((count, *part.shape), part.dtype) for part in observation.parts]
@@ -101,10 +101,10 @@ def unpacked_states(
 
 
 def unpacked_actions(frames: Sequence[Any], memory: StepMemory) -> list[np.ndarray]:
-    """Decodes what `packed_actions` has made, for the environments of `memory`.
+    """Decodes the result of `packed_actions` for the environments of `memory`.
 
     Raises:
-        MessageError: the frames are something else.
+        MessageError: the frames have another content.
     """
     [parts] = _contents(unpack_message(frames), _ACTIONS, 1)
     if not isinstance(parts, list):
@@ -123,6 +123,6 @@ def _check(arrays: Sequence[Any], wanted: Sequence[tuple[tuple[int, ...], np.dty
     found = [(getattr(array, "shape", None), getattr(array, "dtype", None)) for array in arrays]
     if found != list(wanted):
         raise MessageError(
-            f"a message between simulator and master has arrays of {found}; expected {list(wanted)}, as the "
-            "spaces of the environments say"
+            f"a message between simulator and master has arrays of {found}; expected {list(wanted)}, from "
+            "the spaces of the environments"
         )

@@ -1,4 +1,4 @@
-"""`SimulatorProcess`: environments in a process of their own, which asks a master for actions."""
+"""`SimulatorProcess`: environments in a separate process that requests actions from a master."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ._simulator_messages import packed_states, unpacked_actions
 
 __all__ = ["SimulatorProcess", "SimulatorService"]
 
-_RECONNECT = 10  # milliseconds; the master opens its socket when all environments are made
+_RECONNECT = 10  # milliseconds; the master opens its socket after the creation of all environments
 
 
 @final
 class SimulatorProcess:
-    """Describes a process that steps one or several environments as soon as a master sends actions for them.
+    """Describes a process that steps one or several environments when a master sends actions for them.
 
-    All its environments travel in one message: their observations to the master, their actions back. So
-    several environments in a process share the costs of a message, and step at the pace of the slowest.
+    All its environments share one message: their observations to the master, their actions back. So several
+    environments in a process share the costs of a message, and step at the speed of the slowest.
 
     Args:
         make_envs: a function that makes a gymnasium environment, called in the process; or a list of such.
@@ -39,15 +39,15 @@ class SimulatorProcess:
         make_envs: the functions, as a list.
 
     Raises:
-        ArgumentError: `make_envs` is something else.
+        ArgumentError: `make_envs` has another type.
     """
 
     def __init__(self, make_envs: Callable[[], Any] | Sequence[Callable[[], Any]]) -> None:
-        """Starts nothing: the master does."""
+        """Stores the functions; the master starts the process."""
         given = [make_envs] if callable(make_envs) else make_envs
         if not isinstance(given, Sequence) or not given or not all(map(callable, given)):
             raise ArgumentError(
-                "make_envs is a function that makes an environment, or a list of such; received "
+                "make_envs is a function that returns an environment, or a list of them; received "
                 f"{make_envs!r}"
             )
         self.make_envs = list(given)
@@ -60,9 +60,9 @@ class SimulatorService(WorkerService):
     Args:
         make_envs: the functions of each simulator.
         stretches: the numbers of the environments of each.
-        address: of the master.
-        identities: by which the master knows each.
-        seed: of all episodes.
+        address: address of the master.
+        identities: the identity of each for the master.
+        seed: seed of all episodes.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class SimulatorService(WorkerService):
         identities: Sequence[bytes],
         seed: int,
     ) -> None:
-        """Makes nothing yet."""
+        """Stores the arguments; creates nothing."""
         self._make_envs, self._stretches = list(make_envs), list(stretches)
         self._address, self._identities, self._seed = address, list(identities), seed
 
@@ -83,10 +83,10 @@ class SimulatorService(WorkerService):
         return {f"the function of environment {number}": make for number, make in enumerate(functions)}
 
     def prepare(self, memory: BatchAllocator) -> None:
-        """Does nothing: environments are made in `serve`, which can say which one is at fault."""
+        """Does nothing: environments are created in `serve`, which can name the failing one."""
 
     def serve(self, channel: Channel) -> None:
-        """Makes the environments, then steps them as the master says.
+        """Creates the environments, then steps them with the master's actions.
 
         Raises:
             PeerGoneError: the parent has closed the connection.
@@ -121,7 +121,7 @@ class _Conversation:
         self._poller.register(master, zmq.POLLIN)
 
     def run(self, seed: int) -> None:
-        """Begins the first episodes, then steps."""
+        """Starts the first episodes, then steps."""
         try:
             self._of_all(lambda row: self._episodes[row].begin(seed, 0, None))
             while True:

@@ -1,4 +1,4 @@
-"""Where a datapoint comes from: computed from seed, epoch and index, and shown."""
+"""The origin of a datapoint, computed from seed, epoch and index."""
 
 from ._origin import Origin
 from ._trace import Trace

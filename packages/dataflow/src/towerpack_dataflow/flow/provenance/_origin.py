@@ -1,4 +1,4 @@
-"""`Origin`: one of the datapoints below that a datapoint is made of."""
+"""`Origin`: one of the datapoints below that form a datapoint."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["Origin", "TracedNode"]
 
 
 class TracedNode(Node, Protocol):
-    """A flow that says what its datapoints are made of; `TracedFlow` explains the members."""
+    """A flow that reports the origins of its datapoints; `TracedFlow` documents the members."""
 
     def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
-        """Returns what a datapoint is made of."""
+        """Returns the origins of a datapoint."""
 
     def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]: ...
 
 
 @final
 class Origin:
-    """One of the datapoints that a datapoint is made of.
+    """One of the datapoints that form a datapoint.
 
     Args:
-        flow: a flow right below the one that says so.
-        index: of the datapoint in its pass.
-        epoch: of that pass: an `Epoch` as it is given to `datapoint()` of `flow`, or the number of one, or
+        flow: a flow directly below the one that reports the origin.
+        index: index of the datapoint in its pass.
+        epoch: epoch of that pass: an `Epoch` as passed to `datapoint()` of `flow`, its number, or
             `None` for the pass that iterating over the flow above reads.
 
     Example:
@@ -45,16 +45,16 @@ class Origin:
     __slots__ = ("epoch", "flow", "index")
 
     def __init__(self, flow: Any, index: int, epoch: int | None = None) -> None:
-        """Keeps what is given."""
+        """Stores the arguments."""
         self.flow = flow
         self.index = index
         self.epoch = epoch
 
     def epoch_below(self, owner: Node, epoch: Epoch) -> Epoch:
-        """Returns the epoch of this datapoint, if one of `owner` in `epoch` is made of it.
+        """Returns the epoch of this datapoint as part of a datapoint of `owner` in `epoch`.
 
         Raises:
-            FlowDefinitionError: `flow` is not right below `owner`.
+            FlowDefinitionError: `flow` is not directly below `owner`.
         """
         if isinstance(self.epoch, Epoch):
             return self.epoch
@@ -62,6 +62,6 @@ class Origin:
             if child is self.flow:
                 return owner._below(epoch, place, self.epoch)
         raise FlowDefinitionError(
-            f"origins() of {owner._name()} names {self.flow!r}, which is not right below it; name the flows "
-            "that its attributes hold"
+            f"origins() of {owner._name()} names {self.flow!r}, which is not directly below it; name flows "
+            "held by its attributes"
         )

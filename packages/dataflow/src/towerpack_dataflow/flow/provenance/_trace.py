@@ -1,4 +1,4 @@
-"""`Trace`: from which datapoints a datapoint was made, as a tree."""
+"""`Trace`: the tree of datapoints that form a datapoint."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SHOWN = 4  # origins of one datapoint in a text
 
 @final
 class Trace:
-    """Tells which datapoint of which flow one is, and the datapoints below that it is made of.
+    """Identifies a datapoint of a flow and the datapoints below that form it.
 
-    A trace is computed from seed, epoch and index; nothing was logged, and no datapoint is made.
+    A trace is computed from seed, epoch and index, without logs and without making a datapoint.
 
     Args:
         flow: name of the flow, as in messages.
-        place: of the flow in its tree, as in states: `"0.1"` is the second child of the first child.
-        seed: that is in effect there.
+        place: place of the flow in its tree, as in states: `"0.1"` is the second child of the first child.
+        seed: seed in effect there.
         epoch: number of the pass.
         outer_epoch: see `Epoch.outer_epoch`.
-        index: of the datapoint in that pass.
-        notes: what the flow adds: the member of its list, the function that it calls, …
-        origins: traces of the datapoints that this one is made of, in order; empty for a source; `None` if a
-            `datapoint()` of one's own makes it and no `origins()` tells of what.
+        index: index of the datapoint in that pass.
+        notes: details added by the flow: the member of its list, the function that it calls, …
+        origins: traces of the datapoints that form this one, in order; empty for a source; `None` if a custom
+            `datapoint()` makes it and no `origins()` is defined.
 
     Example:
         >>> from towerpack_dataflow import BatchData, DataFromList
@@ -58,7 +58,7 @@ class Trace:
         notes: Mapping[str, Any] | None = None,
         origins: Iterable[Trace] | None = (),
     ) -> None:
-        """Keeps what is given."""
+        """Stores the arguments."""
         self.flow, self.place, self.seed, self.epoch, self.index = flow, place, seed, epoch, index
         self.outer_epoch = outer_epoch
         self.notes = dict(notes or {})
@@ -66,11 +66,11 @@ class Trace:
 
     @property
     def complete(self) -> bool:
-        """Whether the trace reaches sources on all ways down."""
+        """Whether every branch of the trace reaches a source."""
         return self.origins is not None and all(origin.complete for origin in self.origins)
 
     def sources(self) -> Iterator[Trace]:
-        """Yields the traces at the ends of the tree, in order: the members of the sources."""
+        """Yields the leaves of the tree, in order: the members of the sources."""
         if not self.origins:
             yield self
         for origin in self.origins or ():
@@ -84,7 +84,7 @@ class Trace:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Trace:
-        """Makes a trace of what `to_dict()` has returned.
+        """Builds a trace from the result of `to_dict()`.
 
         Raises:
             StateError: `values` is something else.
@@ -100,11 +100,11 @@ class Trace:
         return isinstance(other, Trace) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        """Returns the same for equal traces."""
+        """Returns equal hashes for equal traces."""
         return hash((self.flow, self.place, self.seed, self.outer_epoch, self.epoch, self.index))
 
     def __repr__(self) -> str:
-        """Shows the tree, a line for each datapoint; of many alike, the first and the last."""
+        """Shows the tree, one line per datapoint; of many siblings, the first and the last."""
         return "\n".join(_lines(self, None, ""))
 
 
@@ -112,7 +112,7 @@ def _lines(trace: Trace, above: Trace | None, indent: str) -> Iterator[str]:
     yield indent + ", ".join(_parts(trace, above))
     below = trace.origins
     if below is None:
-        yield f"{indent}  not known: {trace.flow} has a datapoint() of its own and no origins()"
+        yield f"{indent}  not known: {trace.flow} has a custom datapoint() and no origins()"
         return
     hidden = len(below) - _SHOWN if len(below) > _SHOWN + 1 else 0
     for number, origin in enumerate(below):
@@ -125,7 +125,7 @@ def _lines(trace: Trace, above: Trace | None, indent: str) -> Iterator[str]:
 def _parts(trace: Trace, above: Trace | None) -> Iterator[str]:
     yield f"{trace.flow}: datapoint {trace.index} of epoch {trace.epoch}"
     if trace.outer_epoch and (above is None or above.outer_epoch != trace.outer_epoch):
-        yield f"counted anew in epoch {trace.outer_epoch} above"
+        yield f"restarted in epoch {trace.outer_epoch} above"
     if above is None or above.seed != trace.seed:
         yield f"seed {trace.seed}"
     for name, value in trace.notes.items():

@@ -1,4 +1,4 @@
-"""`TracedFlow`: the methods by which a flow says where its datapoints come from."""
+"""`TracedFlow`: methods that report the origins of a flow's datapoints."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["TracedFlow"]
 
 
 class TracedFlow:
-    """Tells from which datapoints below a datapoint is made; the base of `DataFlow`.
+    """Reports the datapoints below that form a datapoint; the base of `DataFlow`.
 
-    An operator that makes a datapoint of others than the one with its own index overrides `origins`.
+    An operator whose datapoint uses indices other than its own overrides `origins`.
     """
 
     def __bool__(self) -> bool:
@@ -26,10 +26,10 @@ class TracedFlow:
         return True
 
     def trace(self: TracedNode, index: int, epoch: int = 0) -> Trace:
-        """Computes where datapoint `index` of pass `epoch` comes from; makes no datapoint.
+        """Computes the origin of datapoint `index` of pass `epoch` without making a datapoint.
 
         Args:
-            index: which datapoint, from 0 to `len(self) - 1`.
+            index: number of the datapoint, from 0 to `len(self) - 1`.
             epoch: number of the pass, from 0.
 
         Raises:
@@ -41,7 +41,7 @@ class TracedFlow:
         index = arguments.position("index", index)
         if not self.addressable:
             raise NotAddressableError(
-                f"{self._name()} is a stream: where its datapoint {index} comes from is known only by making "
+                f"{self._name()} is a stream: the origin of its datapoint {index} is known only after making "
                 "all before it; trace a flow below it that is addressable"
             )
         if not 0 <= index < len(self):
@@ -49,18 +49,18 @@ class TracedFlow:
         return _traced(self, self._rooted(epoch), index)
 
     def state_at(self: TracedNode, n: int) -> dict[str, Any]:
-        """Returns the state of this flow at which `n` of its datapoints were given, from epoch 0 on.
+        """Returns the state of this flow after its first `n` datapoints, counted from epoch 0.
 
-        The position of the flow itself stays as it is. Loaded into a flow built alike, the state goes on with
-        datapoint `n % len(self)` of epoch `n // len(self)`; a stream makes the epoch again up to there.
+        The position of the flow itself is unchanged. Loaded into a flow built alike, the state continues with
+        datapoint `n % len(self)` of epoch `n // len(self)`; a stream repeats the epoch up to there.
 
         Args:
-            n: how many datapoints of this flow, batches if it gives batches.
+            n: number of datapoints of this flow; of batches if it yields batches.
 
         Raises:
             ArgumentError: `n` is not an integer from 0 up, or is above 0 for a flow without datapoints.
-            NotAddressableError: the flow is live, so that it has no position.
-            UnknownLengthError: the flow does not know its length, and so neither where an epoch begins.
+            NotAddressableError: the flow is live, so it has no position.
+            UnknownLengthError: the flow does not have a known length, so the start of an epoch is unknown.
 
         Example:
             >>> from towerpack_dataflow import DataFromList
@@ -72,22 +72,22 @@ class TracedFlow:
         return _flow_state.at(self, arguments.count("n", n, least=0, most=None))
 
     def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
-        """Returns what datapoint `index` of pass `epoch` of an addressable flow is made of.
+        """Returns the datapoints that form datapoint `index` of pass `epoch` of an addressable flow.
 
-        Override it in a flow that makes a datapoint of others than the ones with the same index. It is not
-        called for streams, and makes no datapoints.
+        Override it in a flow whose datapoints use indices other than their own. It is not called for streams,
+        and makes no datapoints.
 
         Args:
-            epoch: of this flow.
-            index: which datapoint.
+            epoch: epoch of this flow.
+            index: number of the datapoint.
 
         Returns:
-            The datapoints right below, in order; empty for a source; `None` if that is not known.
+            The datapoints directly below, in order; empty for a source; `None` if unknown.
         """
         return []
 
     def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
-        """Returns what a trace says of one datapoint beside its origins: values for JSON, by name."""
+        """Returns details of one datapoint for a trace, besides its origins: values for JSON, by name."""
         return {}
 
 

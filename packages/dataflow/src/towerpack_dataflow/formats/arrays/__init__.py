@@ -1,4 +1,4 @@
-"""Arrays in files: NumPy's and HDF5, row by row."""
+"""Arrays in NumPy and HDF5 files, row by row."""
 
 from ._hdf5 import HDF5Data, HDF5Serializer, hdf5_version
 from ._npy_format import array_of, members_of

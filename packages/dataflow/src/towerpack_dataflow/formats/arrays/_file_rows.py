@@ -1,4 +1,4 @@
-"""`FileRows`: rows of the arrays in a file that is mapped."""
+"""`FileRows`: rows of the arrays in a mapped file."""
 
 from __future__ import annotations
 
@@ -14,27 +14,26 @@ from .._opened_records import open_same
 
 __all__ = ["FileRows"]
 
-_READ = 2**12  # bytes of a row from which on a call of the system costs no more than the copy
+_READ = 2**12  # bytes of a row above which a system call costs no more than the copy
 
 
 @final
 class FileRows(ArrayRows):
-    """Rows of a file's arrays; a copy maps the file for itself.
+    """Rows of a file's arrays; each copy maps the file itself.
 
-    The system ends a process that looks at mapped memory of a file that was cut. So rows of 4 KiB and more,
-    and rows that follow each other, are read instead; others are copied between two looks at the file's size
-    and time.
+    The system kills a process that accesses mapped memory of a truncated file. So rows of 4 KiB and more, and
+    consecutive rows, are read instead; others are copied between two checks of the file's size and time.
 
     Args:
-        path: of the file.
-        find: returns the arrays of an opened file, as `DataFromArrays` takes them; at the top of a module.
-            Its second argument is whether to check their checksums.
-        verify: whether to check the checksums. A copy does not: its file must be of the same version.
+        path: path of the file.
+        find: returns the arrays of an opened file in the form required by `DataFromArrays`; a module-level
+            function. Its second argument is whether to check their checksums.
+        verify: whether to check the checksums. A copy does not: its file must have the same version.
 
     Raises:
         ArgumentError: the arrays differ in length.
-        FormatError: `find` raises it.
-        OSError: the file is missing, or may not be read.
+        FormatError: raised by `find`.
+        OSError: the file is missing or not readable.
     """
 
     def __init__(self, path: str, find: Callable[[StoredFile, bool], Any], verify: bool) -> None:
@@ -51,17 +50,17 @@ class FileRows(ArrayRows):
         if is_local(path):
             self._find_begins()
         else:
-            file.close()  # its bytes have been read
+            file.close()  # its bytes are already read
 
     def _find_begins(self) -> None:
         low = _address(np.frombuffer(self._file.map(), np.uint8)) if self._file.size else 0
         for number, component in enumerate(self._components):
             begin = _address(component.values) - low if _is_in_order(component.values) else -1
-            if 0 <= begin < self._file.size:  # those that were compressed lie elsewhere
+            if 0 <= begin < self._file.size:  # decompressed arrays are outside the file
                 self._begins[number] = begin
 
     def __getitem__(self, index: Any) -> Any:
-        """Returns a row, of a file that is still the same."""
+        """Returns a row after checking that the file is unchanged."""
         self._file.check()
         values = [self._row(number, index) for number in range(len(self._components))]
         self._file.check()
@@ -77,7 +76,7 @@ class FileRows(ArrayRows):
         return row
 
     def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
-        """Fills a batch from a file that is still the same."""
+        """Fills a batch after checking that the file is unchanged."""
         self._file.check()
         for number, target in enumerate(out):
             component, begin = self._components[number], self._begins[number]
@@ -97,11 +96,11 @@ class FileRows(ArrayRows):
         self._file.readinto(target.reshape(-1).view(np.uint8).data, offset)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy holds the name of the file."""
+        """Stores the name of the file, not its content."""
         return {"path": self._path, "version": self._file.version, "find": self._find}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Maps the file, which must be the same."""
+        """Maps the file, which must be unchanged."""
         self._take(state["path"], open_same(state["path"], state["version"]), state["find"], False)
 
 

@@ -20,33 +20,33 @@ from ._hdf5_writing import KIND, KIND_OF_ROWS, VERSION, WRITTEN, write_rows, wri
 
 __all__ = ["HDF5Data", "HDF5Serializer", "hdf5_version"]
 
-# What h5py raises where a file is damaged inside.
+# The errors that h5py raises for damage inside a file.
 _BROKEN = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
 
 
 @final
 class HDF5Data(RecordFlow):
-    """Yields the rows of some arrays in an HDF5 file; addressable. A row is read when it is wanted.
+    """Yields the rows of arrays in an HDF5 file; addressable. Each row is read on demand.
 
     Args:
-        path: of the file.
-        data_paths: of the arrays in the file, which have one length. A datapoint is a list of a row of each;
-            of a file that `HDF5Serializer` wrote, it has the types that were written.
-        shuffle: whether each epoch has another order.
+        path: path of the file.
+        data_paths: paths of the arrays in the file; their lengths must be equal. A datapoint is a list with a
+            row of each; for a file of `HDF5Serializer`, it has the types of the written datapoints.
+        shuffle: whether each epoch has a different order.
 
     Raises:
         ArgumentError: `data_paths` is empty, or the arrays differ in length.
         ComponentError: the file has no such array.
-        FormatError: the file is no HDF5 file, is cut off or damaged.
+        FormatError: the file is not an HDF5 file, or is truncated or damaged.
         ImportError: the extra `[hdf5]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
 
     _holds = ()
     _steady = True
 
     def __init__(self, path: URL, data_paths: Sequence[str], shuffle: bool = True) -> None:
-        """Looks into the file, and closes it again."""
+        """Reads the structure of the file and closes it."""
         super().__init__(_HDF5Rows(path, data_paths), shuffle)
 
 
@@ -56,17 +56,18 @@ class HDF5Serializer:
 
     @staticmethod
     def save(df: Any, path: URL, data_paths: Sequence[str]) -> None:
-        """Writes one pass of a flow, some datapoints at a time, with a checksum of them.
+        """Writes one pass of a flow in blocks of datapoints with checksums.
 
         Args:
-            df: the flow, or an iterable; datapoints are lists, or all tuples, of arrays or
-                numbers. Each component has the first one's type, shape and dtype.
-            path: of the file; missing folders are made. One that exists is replaced.
-            data_paths: the name of each component's array in the file.
+            df: the flow, or an iterable; datapoints are lists, or all tuples, of arrays or numbers. Each
+                component has the type, shape and dtype of the first one.
+            path: path of the file; missing folders are created. An existing file is replaced.
+            data_paths: name of the array of each component in the file.
 
         Raises:
-            ArgumentError: a datapoint has another number of components than there are names, or a component
-                is no array of numbers and no number, or differs from the first one in type, shape or dtype.
+            ArgumentError: the number of components differs from the number of names, or a component is
+                neither an array of numbers nor a number, or differs from the first one in type, shape or
+                dtype.
             ImportError: the extra `[hdf5]` is missing.
             OSError: the file cannot be written.
         """
@@ -81,23 +82,23 @@ class HDF5Serializer:
         """Returns the rows of a file as an addressable flow.
 
         Args:
-            path: of the file.
-            data_paths: of the arrays; if not given, those that `save` was given.
-            shuffle: whether each epoch has another order.
+            path: path of the file.
+            data_paths: paths of the arrays; by default, those passed to `save`.
+            shuffle: whether each epoch has a different order.
 
         Raises:
-            ArgumentError: the file does not say which arrays it has, since `save` did not write it.
+            ArgumentError: the names of the arrays are missing, since the file was not written by `save`.
             ComponentError: the file has no such array.
-            FormatError: the file is no HDF5 file, is cut off or damaged, or has another version.
+            FormatError: the file is not an HDF5 file, or is truncated or damaged, or has another version.
             ImportError: the extra `[hdf5]` is missing.
-            OSError: the file is missing, or may not be read.
+            OSError: the file is missing or not readable.
         """
         if data_paths is None:
             name = local_path(path)
-            with _opened(name) as file, _named(f"{name}: what the file says of itself"):
+            with _opened(name) as file, _named(f"{name}: the header"):
                 version, data_paths = file.attrs.get(WRITTEN), written_paths(file.attrs)
             if version is None or data_paths is None:
-                raise ArgumentError(f"{name} was not written by HDF5Serializer; give data_paths")
+                raise ArgumentError(f"{name} was not written by HDF5Serializer; pass data_paths")
             if version != VERSION:
                 raise FormatError(f"{name} has version {version}, and this release reads version {VERSION}")
         return HDF5Data(path, data_paths, shuffle)
@@ -115,7 +116,7 @@ class _HDF5Rows(OpenedRecords):
         with _opened(self._path) as file, _named(self._path):
             lengths = {name: self._array(file, name).shape[:1] for name in self._names}
         if len(set(lengths.values())) > 1 or () in lengths.values():
-            raise ArgumentError(f"{self._path}: arrays of one length are needed; found {lengths}")
+            raise ArgumentError(f"{self._path}: arrays must have equal lengths; found {lengths}")
         [self._length] = next(iter(lengths.values()))
         self.__qualname__ = f"{self._path} of {self._length} rows"
 
@@ -139,14 +140,14 @@ class _HDF5Rows(OpenedRecords):
     def _array(self, file: Any, name: str) -> Any:
         array = None
         if name in file:
-            array = file[name]  # get() takes a damaged one for a missing one
+            array = file[name]  # get() treats a damaged array as a missing one
         if not hasattr(array, "shape"):
             raise ComponentError(f"{self._path} has no array {name!r}; it has {', '.join(file)}")
         return array
 
 
 def _reader(array: Any) -> Callable[[int], Any]:
-    """Returns a function that reads a row of an array with the type that was written."""
+    """Returns a function that reads a row of an array with the type of the written datapoint."""
     kind = array.attrs.get(KIND)
     if kind == b"python":
         return lambda index: array[index].item()
@@ -158,12 +159,12 @@ def _reader(array: Any) -> Callable[[int], Any]:
 def _opened(path: str) -> Any:
     with extra("hdf5", f"reading {path}"):
         import h5py
-    with open(path, "rb"):  # the system's own error, if it is missing or may not be read
+    with open(path, "rb"):  # the system's error, if it is missing or not readable
         pass
     try:
         return h5py.File(path, "r", locking=False)
     except OSError as error:
-        raise FormatError(f"{path} is no HDF5 file, or is cut off or damaged ({error})") from error
+        raise FormatError(f"{path} is not an HDF5 file, or is truncated or damaged ({error})") from error
 
 
 @contextmanager
@@ -175,20 +176,20 @@ def _named(what: str) -> Iterator[None]:
         raise
     except _BROKEN as error:
         raise FormatError(
-            f"{what} cannot be read: the file is damaged inside; copy or write it again ({error})"
+            f"{what} cannot be read: the file is damaged; copy or write it again ({error})"
         ) from error
 
 
 def hdf5_version(path: URL) -> int | None:
-    """Returns the version of a file's format; `None` if `HDF5Serializer` has not written the file.
+    """Returns the version of a file's format; `None` for a file of another program.
 
     Raises:
-        FormatError: the file is no HDF5 file, is cut off or damaged.
+        FormatError: the file is not an HDF5 file, or is truncated or damaged.
         ImportError: the extra `[hdf5]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
     name = local_path(path)
-    with _opened(name) as file, _named(f"{name}: what the file says of itself"):
+    with _opened(name) as file, _named(f"{name}: the header"):
         version = file.attrs.get(WRITTEN)
         return None if version is None else int(version)
 

@@ -1,4 +1,4 @@
-"""Rows of arrays into an HDF5 file, each exact or refused."""
+"""Writes rows of arrays to an HDF5 file, exactly or with an error."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WRITTEN: Final = "towerpack_version"
 KIND_OF_ROWS: Final = "towerpack_rows"  # of the file: b"list" or b"tuple"
 KIND: Final = "towerpack_kind"  # of an array: b"array", b"scalar" or b"python"
 _PATHS: Final = "towerpack_data_paths"
-_CHUNK = 2**14  # bytes that have a checksum, and are read at a time, of rows that are smaller
-_BLOCK = 2**20  # bytes that are gathered before they are written
+_CHUNK = 2**14  # bytes per checksum and per read, for smaller rows
+_BLOCK = 2**20  # bytes to collect before writing
 _NUMBERS = "biufc"
 _OF_PYTHON = frozenset({bool, int, float, complex})
 
@@ -29,11 +29,11 @@ def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -
 
     Args:
         stream: an empty file, open for reading and writing.
-        names: of the array of each component.
+        names: name of the array of each component.
         datapoints: lists or tuples of arrays or numbers.
 
     Raises:
-        ArgumentError: a name is unfit, or a datapoint is of another kind or cannot be written exactly.
+        ArgumentError: a name is invalid, or a datapoint has another type or cannot be written exactly.
         OSError: the stream cannot be written.
     """
     import h5py
@@ -41,7 +41,7 @@ def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -
     _check_names(names)
     sink = _Sink(stream)
     try:
-        # From this version of the format on, all but text of any length has a checksum.
+        # From this version of the format on, all data except variable-length text has a checksum.
         with h5py.File(sink, "w", libver=("v110", "v110")) as file:
             file.attrs[WRITTEN] = VERSION
             file.attrs[_PATHS] = np.array([name.encode() for name in names])
@@ -51,7 +51,7 @@ def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -
 
 
 def written_paths(attributes: Any) -> list[str] | None:
-    """Returns the names that `write_rows` was given; `None` if it has not written the file."""
+    """Returns the names passed to `write_rows`; `None` for a file of another program."""
     names = attributes.get(_PATHS)
     if names is None:
         return None
@@ -63,9 +63,9 @@ def _check_names(names: list[str]) -> None:
     for name, own in zip(names, parts):
         encodable = name == name.encode(errors="replace").decode()
         if "\0" in name or not encodable or {"", ".", ".."} & {*own}:
-            raise ArgumentError(f"data_paths has {name!r}; expected names of text, with / between groups")
+            raise ArgumentError(f"data_paths has {name!r}; expected names as strings, with / between groups")
         if parts.count(own) > 1:
-            raise ArgumentError(f"data_paths has {name!r} twice; expected a name for each component")
+            raise ArgumentError(f"data_paths has {name!r} twice; expected distinct names")
 
 
 def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callable[[], None]) -> None:
@@ -75,7 +75,7 @@ def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callab
         kind = kind or (tuple if isinstance(datapoint, tuple) else list)
         if type(datapoint) is not kind or len(datapoint) != len(names):
             raise ArgumentError(
-                f"datapoint {number} is to be a {kind.__name__} of {len(names)} components; received "
+                f"datapoint {number} must be a {kind.__name__} of {len(names)} components; received "
                 f"{type(datapoint).__name__} {datapoint!r:.60}"
             )
         if not columns:
@@ -103,18 +103,18 @@ class _Column:
         self._filled = 0
         self._array = _new_array(file, name, rows, array.shape, array.dtype)
         if self._array.dtype != array.dtype:
-            raise ArgumentError(f"{self._where} is of {array.dtype}, which HDF5 has as {self._array.dtype}")
+            raise ArgumentError(f"{self._where} has {array.dtype}, which HDF5 stores as {self._array.dtype}")
         self._array.attrs[KIND] = np.bytes_(self._kind)
 
     def add(self, value: Any, number: int) -> None:
-        """Takes a copy of the next value."""
+        """Copies the next value."""
         kind, array = self._taken(value, number)
         block = self._block
         if kind != self._kind or array.shape != block.shape[1:] or array.dtype != block.dtype:
             raise ArgumentError(
                 f"{self._where} is {_described(self._kind, block[0])} in datapoint 0, and "
                 f"{_described(kind, array)} in datapoint {number}; an HDF5 array has one dtype and shape. "
-                f"LMDBSerializer takes any"
+                f"LMDBSerializer accepts any"
             )
         block[self._filled] = array
         self._filled += 1
@@ -122,7 +122,7 @@ class _Column:
             self.flush()
 
     def flush(self) -> None:
-        """Writes the values that are not written yet."""
+        """Writes the pending values."""
         end = len(self._array)
         self._array.resize(end + self._filled, axis=0)
         self._array[end:] = self._block[: self._filled]
@@ -135,13 +135,13 @@ class _Column:
             found = f"an array of {array.dtype}" if array is not None else type(value).__name__
             raise ArgumentError(
                 f"{self._where} of datapoint {number} is {found}; HDF5 arrays are of numbers. "
-                f"Make it an array of one of NumPy's dtypes of numbers, or take LMDBSerializer"
+                f"Convert it to an array with a numeric dtype of NumPy, or use LMDBSerializer"
             )
         return kind, array
 
 
 def _kind_of(value: Any) -> str | None:
-    """Returns how a row of an array becomes `value` again; `None` if it cannot."""
+    """Returns the kind that converts a row of an array back to `value`; `None` if impossible."""
     if type(value) in _OF_PYTHON:
         return "python"
     if isinstance(value, np.generic):
@@ -152,7 +152,7 @@ def _kind_of(value: Any) -> str | None:
 def _described(kind: str, value: np.ndarray) -> str:
     if kind == "array":
         return f"an array of {value.dtype} with shape {value.shape}"
-    return f"a number of {'Python' if kind == 'python' else 'NumPy'}, {value.dtype},"
+    return f"a {'Python' if kind == 'python' else 'NumPy'} number, {value.dtype},"
 
 
 def _new_array(file: Any, name: str, rows: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -162,23 +162,24 @@ def _new_array(file: Any, name: str, rows: int, shape: tuple[int, ...], dtype: n
             name,
             (0, *shape),
             dtype,
-            # An axis of length 0 must be one that may grow.
+            # An axis of length 0 must be resizable.
             maxshape=(None, *(axis or None for axis in shape)),
             chunks=chunk,
             fletcher32=True,
         )
     except (ValueError, TypeError, KeyError) as error:
         raise ArgumentError(
-            f"data_paths has {name!r}; HDF5 makes no array of {dtype} with shape {shape} "
-            f"of this name ({error})"
+            f"data_paths has {name!r}; HDF5 cannot create an array of {dtype} with shape {shape} "
+            f"under this name ({error})"
         ) from error
 
 
 @final
 class _Sink(io.RawIOBase):
-    """Hands to a file what HDF5 writes, and keeps an error for itself.
+    """Passes the writes of HDF5 to a file, and records errors.
 
-    HDF5 2.0 ends the process by SIGSEGV when a write fails while a file is closed. So HDF5 sees no failure.
+    HDF5 2.0 crashes the process with SIGSEGV when a write fails while a file is closed. So errors are hidden
+    from HDF5.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -189,7 +190,7 @@ class _Sink(io.RawIOBase):
         """Raises the first error.
 
         Raises:
-            OSError: something could not be written.
+            OSError: a write failed.
         """
         if self._error is not None:
             raise self._error

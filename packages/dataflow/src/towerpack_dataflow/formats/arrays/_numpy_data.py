@@ -1,4 +1,4 @@
-"""`NumpyData`: rows of the arrays in one of NumPy's files."""
+"""`NumpyData`: rows of the arrays in a NumPy file."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ __all__ = ["NumpyData"]
 class NumpyData(DataFromArrays):
     """Yields the rows of the arrays in a `.npy` or `.npz` file; addressable.
 
-    The file is mapped: rows that are not read take no memory, and processes share those that are. Members
-    of a `.npz` that are compressed (`numpy.savez_compressed`) are read as a whole. Batches are gathered as
-    `DataFromArrays` gathers them. A file that is written to while it is read is an error; one that is
-    replaced (by a renamed file, as all writers of this package do) is read on as it was.
+    The file is mapped: unread rows take no memory, and processes share the others. Compressed members of a
+    `.npz` (`numpy.savez_compressed`) are read completely. Batches are gathered as in `DataFromArrays`.
+    Writing to the file while it is read is an error; after a replacement (by a renamed file, as with all
+    writers of this package) the flow continues to read the old file.
 
     Args:
-        path: of the file. A datapoint of a `.npy` file is `[row]`, and one of a `.npz` file is a dict of rows
-            by the names of the arrays, which have one length.
-        shuffle: whether each epoch has another order.
-        verify: whether to check the checksums of a `.npz` file, which reads it once when the flow is made;
+        path: path of the file. A datapoint of a `.npy` file is `[row]`; one of a `.npz` file is a dict of
+            rows by the names of the arrays, which must have equal lengths.
+        shuffle: whether each epoch has a different order.
+        verify: whether to check the checksums of a `.npz` file, which reads it once when the flow is created;
             a `.npy` file has none.
 
     Raises:
         ArgumentError: the arrays differ in length.
-        FormatError: the file is cut off, damaged or of another format, or holds Python's objects.
-        OSError: the file is missing, or may not be read.
-        StorageError: a pass raises it when the file was written to since the flow was made.
+        FormatError: the file is truncated, damaged or of another format, or holds Python objects.
+        OSError: the file is missing or not readable.
+        StorageError: the file was written to since the flow was created; raised while iterating.
 
     Example:
         >>> import tempfile
@@ -57,10 +57,11 @@ class NumpyData(DataFromArrays):
 
 
 def _arrays_in(file: StoredFile, verify: bool) -> list[npt.NDArray[Any]] | dict[str, npt.NDArray[Any]]:
-    """Returns the array of a `.npy` file in a list, or those of a `.npz` file by their names.
+    """Returns the array of a `.npy` file in a list, or those of a `.npz` file by name.
 
     Raises:
-        FormatError: the file is neither, is cut off or damaged, holds Python's objects or a number alone.
+        FormatError: the file is neither of these, is truncated or damaged, or holds Python objects or a
+            single number.
     """
     if bytes(file.read(0, min(2, file.size))) != b"PK":
         found: Any = [array_of(file.name, file.map())]
@@ -71,5 +72,5 @@ def _arrays_in(file: StoredFile, verify: bool) -> list[npt.NDArray[Any]] | dict[
             raise FormatError(f"{file.name} holds no array")
     for array in found.values() if isinstance(found, dict) else found:
         if not np.ndim(array):
-            raise FormatError(f"{file.name} holds a number, which has no rows: {array!r}")
+            raise FormatError(f"{file.name} holds a single number, which has no rows: {array!r}")
     return found  # type: ignore[no-any-return]

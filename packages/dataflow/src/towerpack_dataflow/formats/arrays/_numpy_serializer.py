@@ -1,4 +1,4 @@
-"""`NumpySerializer`: a flow as a `.npz` file, and back."""
+"""`NumpySerializer`: writes and reads flows as `.npz` files."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ from ._stacked_datapoints import stack_datapoints
 __all__ = ["NumpySerializer", "numpy_version"]
 
 _VERSION: Final = 1
-_HEAD = "towerpack"  # what the file is: JSON
+_HEAD = "towerpack"  # name of the header member, in JSON
 _RECORDS, _ENDS = "records", "ends"
 _OF_TENSORPACK = "buffer"
 
 
 @final
 class NumpySerializer:
-    """Writes a flow to a `.npz` file, and reads it. The datapoints must fit into memory.
+    """Writes a flow to a `.npz` file and reads it. The datapoints must fit into memory.
 
-    Datapoints of arrays and numbers with one type, shape and dtype in each component become one array for
-    each component, which any program with NumPy reads, and which `load` maps. Others become records of
-    msgpack with arrays (extra `[msgpack]`). Either way they come back as they were. Nothing is pickled.
+    If the datapoints have arrays and numbers with one type, shape and dtype per component, each component is
+    stored as one array, which any program with NumPy reads, and which `load` maps. Other datapoints are
+    stored as records of msgpack with arrays (extra `[msgpack]`). In both cases they are restored exactly.
+    Nothing is pickled.
 
     Example:
         >>> import tempfile
@@ -55,18 +56,18 @@ class NumpySerializer:
 
         Args:
             df: the flow, or an iterable.
-            path: of the file; missing folders are made. One that exists is replaced.
+            path: path of the file; missing folders are created. An existing file is replaced.
 
         Raises:
-            ImportError: the datapoints do not stack, and the extra `[msgpack]` is missing.
+            ImportError: the datapoints cannot be stacked, and the extra `[msgpack]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint holds something that is neither array, number, string, bytes, None nor a
-                container of these.
+            SendError: a datapoint contains an object other than arrays, numbers, strings, bytes, None and
+                containers of these.
         """
         flow = as_dataflow(df)
         with create_file(path) as file:
             shown = with_progress(flow, f"reading for {os.path.basename(path)}")
-            # A flow may fill one array again and again.
+            # A flow may reuse one array.
             datapoints = list(shown if is_steady(flow) else map(snapshot, shown))
             stacked = stack_datapoints(datapoints)
             head, arrays = stacked if stacked is not None else _as_records(datapoints)
@@ -76,20 +77,20 @@ class NumpySerializer:
 
     @staticmethod
     def load(path: URL, shuffle: bool = True, *, allow_pickle: bool = False, verify: bool = True) -> DataFlow:
-        """Returns the datapoints of a file that this class or Tensorpack wrote, as an addressable flow.
+        """Returns the datapoints of a file written by this class or Tensorpack as an addressable flow.
 
         Args:
-            path: of the file.
-            shuffle: whether each epoch has another order.
-            allow_pickle: whether a file of Tensorpack, which is a pickle, may import and call anything by
-                name. Allow it for files of your own; without it, arrays and Python's builtin types are read.
+            path: path of the file.
+            shuffle: whether each epoch has a different order.
+            allow_pickle: whether a file of Tensorpack, which is a pickle, may import and call any object by
+                name. Allow it only for trusted files; without it, arrays and Python's builtin types are read.
             verify: whether to check the checksums of the file, which reads it once.
 
         Raises:
-            FormatError: the file is cut off, damaged, of another format or version, or holds what is not
-                allowed.
+            FormatError: the file is truncated, damaged, of another format or version, or contains a forbidden
+                object.
             ImportError: the file has records, and the extra `[msgpack]` is missing.
-            OSError: the file is missing, or may not be read.
+            OSError: the file is missing or not readable.
         """
         allow_pickle, verify = arguments.flag("allow_pickle", allow_pickle), arguments.flag("verify", verify)
         url = as_url("path", path)
@@ -105,11 +106,11 @@ class NumpySerializer:
 
 
 def numpy_version(path: URL) -> int | None:
-    """Returns the version of a file's format: ours, 0 for Tensorpack's, and `None` for arrays of others.
+    """Returns the format version of a file: 0 for Tensorpack's format, `None` for arrays of other programs.
 
     Raises:
-        FormatError: the file is no archive, or the header is damaged.
-        OSError: the file is missing, or may not be read.
+        FormatError: the file is not an archive, or the header is damaged.
+        OSError: the file is missing or not readable.
     """
     with open_url(path) as file:
         members = members_of(file, verify=False)
@@ -120,7 +121,7 @@ def numpy_version(path: URL) -> int | None:
 
 
 def _as_records(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    with extra("msgpack", "writing datapoints that do not stack"):
+    with extra("msgpack", "writing datapoints that cannot be stacked"):
         from ..encoding import pack_record
     records = [pack_record(datapoint) for datapoint in datapoints]
     ends = np.cumsum([len(record) for record in records], dtype=np.int64)
@@ -131,7 +132,7 @@ def _head(name: str, members: dict[str, memoryview]) -> dict[str, Any]:
     if _HEAD not in members:
         raise FormatError(
             f"{name} was not written by NumpySerializer: it has the arrays {', '.join(members)}. "
-            f"NumpyData reads those"
+            f"Read them with NumpyData"
         )
     try:
         head = json.loads(bytes(array_of(name, members[_HEAD])))
@@ -149,7 +150,7 @@ def _head(name: str, members: dict[str, memoryview]) -> dict[str, Any]:
 
 
 def _components(file: StoredFile, verify: bool) -> Any:
-    """Returns the array of each component, or a list of numbers of Python, in the datapoints' container."""
+    """Returns the array of each component, or a list of Python numbers, in the datapoints' container."""
     members = members_of(file, verify)
     head = _head(file.name, members)
     try:
@@ -171,7 +172,7 @@ def _array(file: StoredFile, members: dict[str, memoryview], name: str) -> Any:
 
 
 def _of_tensorpack(name: str, content: memoryview, allow_pickle: bool) -> list[Any]:
-    """Returns the datapoints of Tensorpack's array of objects, as lists of components."""
+    """Returns the datapoints of an object array of Tensorpack, as lists of components."""
     pickled = objects_of(name, content)
     with extra("msgpack", "reading datapoints of Tensorpack"):
         from ..encoding import decode_stored
@@ -185,14 +186,14 @@ def _of_tensorpack(name: str, content: memoryview, allow_pickle: bool) -> list[A
 
 
 def _as_list(datapoint: Any) -> Any:
-    """Returns a datapoint as the list that it was, before NumPy took all of them for one array."""
+    """Returns a datapoint as its original list, if NumPy has converted all of them to one array."""
     if not isinstance(datapoint, np.ndarray) or datapoint.dtype != object or not datapoint.ndim:
         return datapoint
     return [_as_array(part) for part in datapoint]
 
 
 def _as_array(part: Any) -> Any:
-    """Returns an array of objects as the array of numbers that it was; one of unequal lists stays."""
+    """Returns an object array as its original array of numbers; one of unequal lists is unchanged."""
     if not isinstance(part, np.ndarray) or part.dtype != object:
         return part
     try:
@@ -203,7 +204,7 @@ def _as_array(part: Any) -> Any:
 
 @final
 class _StoredRecords(Records):
-    """Datapoints that do not stack, each decoded when it is read; a copy maps the file for itself."""
+    """Datapoints that cannot be stacked, each decoded on demand; a copy maps the file again."""
 
     def __init__(self, path: str, version: str, verify: bool = False) -> None:
         self._path, self._version = path, version
@@ -217,7 +218,7 @@ class _StoredRecords(Records):
         except (LookupError, TypeError, ValueError) as error:
             raise FormatError(f"{name}: the header does not match the arrays: {error!r}") from error
         if not whole or records.dtype != np.uint8 or ends.dtype != np.int64:
-            raise FormatError(f"{name}: {_ENDS!r} does not say where {count} records end; write it again")
+            raise FormatError(f"{name}: {_ENDS!r} lacks end offsets of {count} records; rewrite the file")
         self._content, self._begins = memoryview(records), begins
         self.__qualname__ = f"{name} of {count} records"
 
@@ -225,7 +226,7 @@ class _StoredRecords(Records):
         return len(self._begins) - 1
 
     def several(self, indices: Sequence[int]) -> Iterator[Any]:
-        with extra("msgpack", "reading datapoints that do not stack"):
+        with extra("msgpack", "reading datapoints that cannot be stacked"):
             from ..encoding import unpack_record
         for index in indices:
             begin, end = self._begins[index : index + 2].tolist()

@@ -1,4 +1,4 @@
-"""Datapoints as one array for each component, where nothing of them is lost."""
+"""Lossless conversion of datapoints to one array per component."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import numpy as np
 
 __all__ = ["PLAIN_ARRAYS", "stack_datapoints"]
 
-PLAIN_ARRAYS: Final = frozenset({np.ndarray, np.memmap})  # other classes of arrays have a meaning, as masks
+PLAIN_ARRAYS: Final = frozenset({np.ndarray, np.memmap})  # other classes carry information, such as masks
 
 _STACKABLE = "biufcmM"
 _NUMBERS = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
 
 
 def stack_datapoints(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """Returns one array for each component, and a header that says how to read them.
+    """Returns one array per component, and a header with the information to read them.
 
     Args:
-        datapoints: of any types.
+        datapoints: datapoints of any type.
 
     Returns:
-        the header and the arrays by their names; `None` if the datapoints differ in their structure, or a
-        component in type, shape or dtype, or is neither an array of numbers nor a number.
+        the header and the arrays by name; `None` if the datapoints differ in their structure, or a component
+        differs in type, shape or dtype, or is neither an array of numbers nor a number.
     """
     kind, keys = _structure(datapoints[0]) if datapoints else (None, None)
     if not keys or any(_structure(datapoint) != (kind, keys) for datapoint in datapoints):
@@ -66,7 +66,7 @@ def _stacked(values: list[Any]) -> np.ndarray | None:
 
 
 def _layout(value: Any) -> tuple[bool, tuple[int, ...], np.dtype[Any]] | None:
-    """Returns whether a value is a number, its shape and dtype; `None` if no array has such rows."""
+    """Returns whether a value is a number, its shape and dtype; `None` if no array can have such rows."""
     number = isinstance(value, np.generic)
     # A row of an array with one axis is a number, so an array without axes would become one.
     if not number and not (type(value) in PLAIN_ARRAYS and value.ndim):

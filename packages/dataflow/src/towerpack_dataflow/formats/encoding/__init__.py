@@ -1,4 +1,4 @@
-"""Datapoints as bytes, for messages and files: msgpack with arrays, and what Tensorpack wrote."""
+"""Encoding of datapoints for messages and files: msgpack with arrays, and the formats of Tensorpack."""
 
 from ._messages import MAX_MESSAGE_BYTES, MESSAGE_VERSION, pack_message, unpack_message
 from ._records import pack_record, record_version, unpack_record

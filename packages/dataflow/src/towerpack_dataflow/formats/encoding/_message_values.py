@@ -1,4 +1,4 @@
-"""What a message makes of values that msgpack has no type for, and back; every other type is refused."""
+"""Conversion of values without a msgpack type, and back; all other types are rejected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ._array_encoding import ArrayFrames, array_description
 __all__ = ["MOST_ITEMS", "ValueDecoder", "ValueEncoder", "as_extension"]
 
 MOST_ITEMS: Final = 2**20
-"""Of one container; the reader allocates a list before it has seen what is in it."""
+"""Limit of one container; the reader allocates a list before it has seen its items."""
 
-# Types of msgpack's extension.
+# Extension types of msgpack.
 _ARRAY, _SCALAR, _MARK, _INTEGER, _COMPLEX, _BYTEARRAY = range(1, 7)
-# A map whose only key is one of these marks is not a dict.
+# A map with one of these marks as its only key is not a dict.
 _TUPLE, _OBJECTS = b"t", b"o"
 _MARKS = {_TUPLE: msgpack.ExtType(_MARK, _TUPLE), _OBJECTS: msgpack.ExtType(_MARK, _OBJECTS)}
 _TWO_FLOATS = struct.Struct("<dd")
@@ -29,10 +29,10 @@ _NATIVE = frozenset({str, bytes, int, float, bool, type(None)})
 
 @final
 class ValueEncoder:
-    """Replaces the parts of a value that msgpack has no type for, or would give back as another type.
+    """Replaces the parts of a value that msgpack cannot represent, or would restore with another type.
 
     Args:
-        frames: takes the bytes of large arrays.
+        frames: receives the bytes of large arrays.
     """
 
     def __init__(self, frames: list[Any]) -> None:
@@ -48,10 +48,11 @@ class ValueEncoder:
         }
 
     def encoded(self, value: Any) -> Any:
-        """Returns what msgpack writes in place of `value`, with `as_extension`.
+        """Returns the msgpack representation of `value`, with `as_extension`.
 
         Raises:
-            SendError: a part of `value` cannot be sent; its arguments are the keys of the part, and the text.
+            SendError: a part of `value` cannot be sent; its arguments are the keys of the part, and the
+                message.
         """
         kind = type(value)
         if kind in _NATIVE:
@@ -92,23 +93,23 @@ def _complex(value: complex) -> Any:
 def _check_length(items: Any) -> None:
     if len(items) > MOST_ITEMS:
         raise SendError(
-            f"a {type(items).__name__} of {len(items)} items cannot be sent, up to {MOST_ITEMS} can; an "
+            f"a {type(items).__name__} of {len(items)} items cannot be sent, the limit is {MOST_ITEMS}; an "
             "array of numbers can have any length"
         )
 
 
 def _checked_key(key: Any) -> Any:
     if isinstance(key, np.void):
-        raise SendError("a structure of NumPy cannot be sent as a key; send its fields, key.item()")
+        raise SendError("a NumPy structure cannot be sent as a key; send its fields, key.item()")
     return key
 
 
 def _whole_scalar(value: np.generic) -> np.ndarray:
-    """Returns a scalar as an array, which holds no zeros at the end of text and bytes."""
+    """Returns a scalar as an array; NumPy drops zeros at the end of text and bytes."""
     array = np.asarray(value)
     if array.dtype.kind in "SU" and array[()] != value:
         raise SendError(
-            "a scalar of NumPy whose text or bytes end with a zero cannot be sent; send a str or bytes"
+            "a NumPy scalar of text or bytes with a trailing zero cannot be sent; send a str or bytes"
         )
     return array
 
@@ -128,7 +129,7 @@ def _refusal(value: Any) -> SendError:
 
 
 def as_extension(value: Any) -> Any:
-    """Returns what msgpack writes for a tuple, and for an integer that has no 64 bits."""
+    """Returns the msgpack form of a tuple, and of an integer beyond 64 bits."""
     if type(value) is tuple:
         return {_MARKS[_TUPLE]: list(value)}
     return msgpack.ExtType(_INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True))
@@ -136,10 +137,10 @@ def as_extension(value: Any) -> Any:
 
 @final
 class ValueDecoder:
-    """Gives parts of a message back as the values that `ValueEncoder` replaced.
+    """Restores the values replaced by `ValueEncoder`.
 
     Args:
-        arrays: holds the bytes of large arrays.
+        arrays: the bytes of large arrays.
     """
 
     def __init__(self, arrays: ArrayFrames) -> None:
@@ -149,7 +150,7 @@ class ValueDecoder:
         """Returns the value of an extension of msgpack.
 
         Raises:
-            MessageError: this release does not know the extension, or its content is damaged.
+            MessageError: the extension is unknown to this release, or its content is damaged.
             ValueError, TypeError, LookupError, struct.error: its content is damaged.
         """
         if code == _ARRAY:
@@ -160,7 +161,7 @@ class ValueDecoder:
             return _MARKS[content]
         if decode := _DECODERS.get(code):
             return decode(content)
-        raise MessageError(f"the message has an extension of type {code}, which this release does not know")
+        raise MessageError(f"the message has an extension of type {code}, unknown to this release")
 
     def of_map(self, found: dict[Any, Any]) -> Any:
         """Returns the value of a map: a dict, a tuple or an array of objects."""
@@ -183,6 +184,6 @@ def _object_array(shape: list[int], items: list[Any]) -> np.ndarray:
     if prod(shape) != len(items):
         raise MessageError(f"an object array in the message has shape {shape} and {len(items)} items")
     array = np.empty(len(items), object)
-    for place, item in enumerate(items):  # not array[:] = items, which looks into items that are lists
+    for place, item in enumerate(items):  # not array[:] = items, which would unpack items that are lists
         array[place] = item
     return array.reshape(shape)

@@ -1,4 +1,4 @@
-"""Messages between machines: values as frames of bytes, and back; never pickle."""
+"""Messages between machines: values as frames of bytes, and back, without pickle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MESSAGE_VERSION: Final = 1
 MAX_MESSAGE_BYTES: Final = 2**30
 
 _MAGIC = b"TWPK"
-_HEADER = struct.Struct("<4sHHI")  # magic, version, zero, number of frames that follow
+_HEADER = struct.Struct("<4sHHI")  # magic, version, zero, number of following frames
 _Unreadable = (
     ValueError, TypeError, LookupError, OverflowError, MemoryError, RecursionError, struct.error,
 )  # fmt: skip
@@ -27,17 +27,17 @@ _Unreadable = (
 def pack_message(value: Any) -> list[Any]:
     """Encodes `value` as the frames of one message.
 
-    Lists, tuples and dicts at any depth up to 300, strings, bytes, bytearrays, integers of any size, floats,
-    complex numbers, booleans, None, NumPy scalars, and arrays of numbers, booleans, times, text, bytes,
-    structures of these, or such objects arrive with their types and dtypes. An array arrives in C order, a
-    `numpy.memmap` as an array. Other types are refused, subclasses and masked arrays among them.
+    Supported at any depth up to 300: lists, tuples and dicts, strings, bytes, bytearrays, integers of any
+    size, floats, complex numbers, booleans, None, NumPy scalars, and arrays of numbers, booleans, times,
+    text, bytes, structures of these, or such objects; types and dtypes are kept. An array arrives in C order,
+    a `numpy.memmap` as an array. Other types are rejected, subclasses and masked arrays among them.
 
     Returns:
-        bytes first, then a view of each large array: no copy, so leave the arrays as they are until the
-        frames are sent.
+        bytes first, then a view of each large array without a copy; do not change the arrays until the frames
+        are sent.
 
     Raises:
-        SendError: something in `value` cannot be sent; the message says what, and where.
+        SendError: a part of `value` cannot be sent; the message names it and its position.
 
     Example:
         >>> import numpy as np
@@ -62,22 +62,22 @@ def pack_message(value: Any) -> list[Any]:
 
 
 def unpack_message(frames: Sequence[Any], max_bytes: int = MAX_MESSAGE_BYTES) -> Any:
-    """Decodes a message; whatever the frames hold, nothing is executed and no memory beyond them allocated.
+    """Decodes a message; executes nothing and allocates no memory beyond the frames, for any content.
 
     Args:
-        frames: buffers. Large arrays are views of theirs, read-only where the frame is.
-        max_bytes: the most that all frames together may have.
+        frames: buffers. Large arrays are views of them, read-only if the frame is.
+        max_bytes: limit of the size of all frames together.
 
     Raises:
-        MessageError: the frames are no message, have another version, more than `max_bytes`, or parts that
-            do not fit together.
+        MessageError: the frames are not a message, have another version, more than `max_bytes`, or
+            inconsistent parts.
     """
     views = [memoryview(frame) for frame in frames]
     size = sum(view.nbytes for view in views)
     if size > max_bytes:
         raise MessageError(
-            f"a message of {size} bytes was received, and {max_bytes} are allowed (max_bytes); "
-            "send smaller datapoints, or allow more"
+            f"a message of {size} bytes was received, but the limit is {max_bytes} (max_bytes); "
+            "send smaller datapoints, or increase the limit"
         )
     body = _checked_body(views)
     arrays = ArrayFrames(views[1:])
@@ -92,19 +92,19 @@ def unpack_message(frames: Sequence[Any], max_bytes: int = MAX_MESSAGE_BYTES) ->
 
 
 def _checked_body(views: list[memoryview]) -> memoryview:
-    """Returns what follows the header, which must be one of this version."""
+    """Returns the body after the header; the header must have this version."""
     if not views or views[0].nbytes < _HEADER.size:
-        raise MessageError("the received frames are no message: the first one is shorter than the header")
+        raise MessageError("the frames are not a message: the first one is shorter than the header")
     magic, version, _, count = _HEADER.unpack_from(views[0])
     if magic != _MAGIC:
-        raise MessageError(f"the received frames are no message: they begin with {magic!r}, not {_MAGIC!r}")
+        raise MessageError(f"the frames are not a message: they begin with {magic!r}, not {_MAGIC!r}")
     if version != MESSAGE_VERSION:
         raise MessageError(
             f"a message of version {version} was received, and this release reads version "
             f"{MESSAGE_VERSION}; install the same release of towerpack-dataflow on both sides"
         )
     if count != len(views) - 1:
-        raise MessageError(f"a message of {count} array frames was received with {len(views) - 1} of them")
+        raise MessageError(f"a message with {count} array frames was received with only {len(views) - 1}")
     return views[0][_HEADER.size :]
 
 

@@ -1,4 +1,4 @@
-"""Pickles that hold arrays and Python's builtin types alone."""
+"""Pickles of arrays and Python's builtin types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Broken = (
     pickle.UnpicklingError, EOFError, AttributeError, ImportError, LookupError, TypeError, ValueError,
     OverflowError, MemoryError, RecursionError, AssertionError, struct.error,
 )  # fmt: skip
-_DEEPEST = 32  # object arrays within one another, whose memory NumPy frees by recursion
+_DEEPEST = 32  # nested object arrays, which NumPy frees by recursion
 _MOST_AXES = 32
 _UNITS: Final = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 
@@ -29,16 +29,18 @@ def unpickle_arrays(data: memoryview, allow_pickle: bool = False) -> Any:
     """Unpickles a datapoint.
 
     Args:
-        data: what Python's `pickle` or `cloudpickle` wrote.
-        allow_pickle: whether the pickle may import and call what it names. Without it, nothing of the pickle
-            is called: the value consists of Python's builtin types, arrays, their scalars and dtypes, and has
-            no more bytes of arrays than the pickle.
+        data: a pickle of Python's `pickle` or `cloudpickle`.
+        allow_pickle: whether the pickle may import and call any object by name. Without it, no code of the
+            pickle is called: the value consists of Python's builtin types, arrays, their scalars and dtypes,
+            and has no
+                more
+            bytes of arrays than the pickle.
 
     Raises:
-        FormatError: the bytes are no pickle, are damaged, or need something that is not allowed.
+        FormatError: the bytes are not a pickle, are damaged, or need a forbidden object.
     """
     try:
-        # An error of code that the user has allowed is theirs, and comes as it is.
+        # Errors of code allowed by the user are raised unchanged.
         return pickle.loads(data) if allow_pickle else _checked(_Arrays(data).load())
     except FormatError:
         raise
@@ -47,7 +49,7 @@ def unpickle_arrays(data: memoryview, allow_pickle: bool = False) -> Any:
 
 
 def _checked(value: Any) -> Any:
-    """Returns a value that holds plain data alone, at any depth."""
+    """Returns a value after checking that it holds only plain data, at any depth."""
     seen, waiting = set(), [value]
     while waiting:
         part = waiting.pop()
@@ -58,7 +60,7 @@ def _checked(value: Any) -> Any:
                 waiting += part.reshape(-1).tolist() if kind is np.ndarray else part
                 waiting += part.values() if isinstance(part, dict) else ()
         elif kind not in _PLAIN and not isinstance(part, (np.generic, np.dtype)):
-            raise ValueError(f"it holds a {kind.__name__} that is none of plain data")
+            raise ValueError(f"it holds a {kind.__name__}, which is not plain data")
     return value
 
 
@@ -68,15 +70,15 @@ _PLAIN = {str, bytes, bytearray, int, float, complex, bool, type(None), np.ndarr
 
 @final
 class _Arrays:
-    """What the pickles of arrays, their scalars and builtin types call.
+    """The functions called by pickles of arrays, their scalars and builtin types.
 
-    The contents that the calls are given have no more bytes than the pickle, since each of them is in it. A
-    pickle that gives one of them to many calls would fill the memory.
+    The arguments of one call have no more bytes than the pickle, since they are contained in it. A pickle
+    that passed the same argument to many calls could fill the memory.
     """
 
     def __init__(self, data: memoryview) -> None:
         self._data, self._left = data, len(data)
-        # Of object arrays, with the arrays themselves, as the number of one that is gone is given to others.
+        # Object arrays by id, with the arrays themselves, because ids of deleted objects are reused.
         self._depths: dict[int, tuple[Any, int]] = {}
 
     def load(self) -> Any:
@@ -99,18 +101,18 @@ class _Arrays:
     def _spend(self, size: int) -> None:
         self._left -= size
         if self._left < 0:
-            raise ValueError("its arrays, texts and sets have more contents than the pickle")
+            raise ValueError("its arrays, strings and sets have more content than the pickle")
 
     def _raw(self, content: Any) -> Any:
-        """Takes bytes alone; a number would be the size of memory to allocate."""
+        """Accepts only bytes; a number would be the size of memory to allocate."""
         if type(content) not in {bytes, bytearray}:
-            raise ValueError(f"bytes are made of bytes, not of {type(content).__name__}")
+            raise ValueError(f"bytes are constructed from bytes, not from {type(content).__name__}")
         self._spend(len(content))
         return content
 
     def _keys(self, items: Any) -> list[Any]:
         if type(items) not in {list, tuple}:
-            raise ValueError(f"a set is made of a list, not of {type(items).__name__}")
+            raise ValueError(f"a set is constructed from a list, not from {type(items).__name__}")
         self._spend(len(items))
         return [checked_key(item) for item in items]
 
@@ -120,9 +122,9 @@ class _Arrays:
         return OrderedDict(zip(keys, [value for _, value in pairs]))
 
     def _encoded(self, text: Any, encoding: Any) -> bytes:
-        """Makes the bytes that protocols before 3 write as text."""
+        """Returns the bytes that protocols before 3 write as text."""
         if type(text) is not str or encoding not in ("latin1", "latin-1"):
-            raise ValueError("bytes are texts in latin1")
+            raise ValueError("bytes must be text in latin1")
         self._spend(len(text))
         return text.encode("latin1")
 
@@ -130,9 +132,9 @@ class _Arrays:
         return Unbuilt(lambda state: _dtype_of_state(text, state))
 
     def _array(self, kind: Any, shape: Any, code: Any) -> Unbuilt:
-        """Takes the array without values that an array's pickle begins with."""
+        """Returns the empty array at the start of an array's pickle."""
         if type(kind) is not Name or shape != (0,):
-            raise ValueError("an array begins as another class, or with another shape")
+            raise ValueError("an array starts with another class or shape")
         return Unbuilt(self._array_of_state)
 
     def _array_of_state(self, state: Any) -> np.ndarray:
@@ -144,22 +146,22 @@ class _Arrays:
     def _array_of_buffer(
         self, content: Any, dtype: Any, shape: Any, order: Any, axes: Any = None
     ) -> np.ndarray:
-        """Makes an array of its bytes, which protocol 5 does by this call."""
+        """Creates an array from its bytes, as protocol 5 does."""
         if not isinstance(dtype, np.dtype) or dtype.hasobject or type(content) not in {bytes, bytearray}:
-            raise ValueError("an array is made of bytes and a dtype of plain values")
+            raise ValueError("an array is constructed from bytes and a dtype of plain values")
         self._spend(len(content))
         array = array_of(content, dtype, _axes(shape), "F" if order == "F" else "C")
         return array if axes is None else array.transpose(_axes(axes))
 
     def _object_array(self, shape: Any, items: Any) -> np.ndarray:
         if type(items) is not list or math.prod(_axes(shape)) != len(items):
-            raise ValueError("an array of objects has another number of them")
+            raise ValueError("an object array has another number of items")
         self._spend(len(items))
         depth = 1 + max((self._depths.get(id(item), (item, 0))[1] for item in items), default=0)
         if depth > _DEEPEST:
-            raise ValueError(f"more than {_DEEPEST} arrays of objects are within one another")
+            raise ValueError(f"object arrays are nested more than {_DEEPEST} deep")
         array = np.empty(len(items), object)
-        for place, item in enumerate(items):  # not array[:] = items, which looks into items that are lists
+        for place, item in enumerate(items):  # not array[:] = items, which would unpack items that are lists
             array[place] = item
         array = array.reshape(shape)
         self._depths[id(array)] = array, depth
@@ -171,20 +173,20 @@ class _Arrays:
 
 def _complex(real: Any, imaginary: Any) -> complex:
     if {type(real), type(imaginary)} != {float}:
-        raise ValueError("a complex number is made of two floats")
+        raise ValueError("a complex number is constructed from two floats")
     return complex(real, imaginary)
 
 
 def _axes(shape: Any) -> tuple[int, ...]:
     if type(shape) is not tuple or len(shape) > _MOST_AXES:
-        raise ValueError(f"an array has a shape that is no tuple of up to {_MOST_AXES} axes")
+        raise ValueError(f"an array has a shape that is not a tuple of up to {_MOST_AXES} axes")
     if not all(type(axis) is int and 0 <= axis < 2**63 for axis in shape):
-        raise ValueError("an array has a shape with an axis that is no length")
+        raise ValueError("an array has a shape with an invalid axis")
     return shape
 
 
 def _dtype_of_state(text: Any, state: Any) -> np.dtype[Any]:
-    """Makes a dtype of the arguments and the state in its pickle."""
+    """Creates a dtype from the arguments and the state in its pickle."""
     _, order, base, names, fields, itemsize, *_ = state
     if text in ("O", "O8", "O4"):
         return np.dtype(object)
@@ -200,14 +202,14 @@ def _dtype_of_state(text: Any, state: Any) -> np.dtype[Any]:
 
 
 def _repeated(dtype: Any, shape: Any) -> np.dtype[Any]:
-    """Makes the dtype of a field that is an array."""
+    """Creates the dtype of an array field."""
     if not isinstance(dtype, np.dtype) or dtype.hasobject or not dtype.itemsize:
-        raise ValueError("a dtype repeats something else than plain values")
+        raise ValueError("a dtype repeats other than plain values")
     return np.dtype((dtype, _axes(shape)))
 
 
 def _unit(state: Any) -> str:
-    """Returns the unit of times, such as `[25us]`; nothing for a general one."""
+    """Returns the unit of times, such as `[25us]`; empty for a generic one."""
     if len(state) < 9:
         return ""
     _, (unit, count, divisor, _) = state[8]

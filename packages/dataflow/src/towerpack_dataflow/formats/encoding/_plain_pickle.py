@@ -1,7 +1,8 @@
-"""An interpreter for pickles of plain data, whose calls are few functions and never classes of the pickle.
+"""An interpreter for pickles of plain data; it calls a few fixed functions and never classes of the pickle.
 
-Python's own unpickler calls what a pickle names, gives any state to any object, and allocates what a pickle
-claims. This one knows the opcodes that `pickle` writes for builtin containers and arrays, from protocol 2 on.
+Python's own unpickler calls any object named in a pickle, sets any state on any object, and allocates any
+requested size. This one supports the opcodes that `pickle` writes for builtin containers and arrays, from
+protocol 2 on.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ _SCALARS = {str, bytes, int, float, bool, type(None), complex}
 
 @final
 class Name:
-    """A name that a pickle may call.
+    """A name that a pickle may use.
 
     Args:
-        call: makes a value of the arguments; `None` for a name that is an argument alone.
+        call: creates a value from the arguments; `None` for a name that is only an argument.
     """
 
     def __init__(self, call: Callable[..., Any] | None) -> None:
@@ -36,12 +37,12 @@ class Unbuilt:
     """A value without its state.
 
     Args:
-        build: makes the value of its state.
+        build: creates the value from its state.
     """
 
     def __init__(self, build: Callable[[Any], Any]) -> None:
         self.build = build
-        self.places: list[int] = []  # in the memo
+        self.places: list[int] = []  # positions in the memo
 
 
 @final
@@ -50,7 +51,7 @@ class PlainPickle:
 
     Args:
         data: the bytes.
-        names: what the pickle may name, by module and name.
+        names: the names allowed in the pickle, by module and name.
     """
 
     def __init__(self, data: memoryview, names: Mapping[tuple[str, str], Name]) -> None:
@@ -60,19 +61,19 @@ class PlainPickle:
         self._memo: dict[int, Any] = {}
 
     def load(self) -> Any:
-        """Returns the value, which may hold a `Name` or an `Unbuilt`.
+        """Returns the value, which may contain a `Name` or an `Unbuilt`.
 
         Raises:
-            FormatError: the pickle names something else, or has an opcode that plain data does not need.
-            ValueError, TypeError, LookupError, struct.error: it is damaged.
+            FormatError: the pickle uses another name, or has an opcode that plain data does not need.
+            ValueError, TypeError, LookupError, struct.error: the pickle is damaged.
         """
         while (opcode := self._byte()) != _STOP:
             act = _ACTS.get(opcode)
             if act is None:
                 raise FormatError(
                     f"the record holds a pickle with the opcode {bytes([opcode])!r}, which plain data does "
-                    "not need; give allow_pickle=True if the file comes from someone whom you would let run "
-                    "a program here"
+                    "not need; pass allow_pickle=True only if you would run a program "
+                    "from the source of the file"
                 )
             act(self)
         return self.take()
@@ -86,7 +87,7 @@ class PlainPickle:
         return number
 
     def read(self, size: int) -> memoryview:
-        """Returns that many bytes, if the pickle has them."""
+        """Returns `size` bytes, if the pickle has them."""
         end = self._at + size
         if not 0 <= size <= len(self._data) - self._at:
             raise ValueError(f"it ends within {size} bytes of a value")
@@ -101,7 +102,7 @@ class PlainPickle:
         self._at = end + 1
         return read
 
-    # What opcodes do.
+    # The effects of opcodes.
 
     def push(self, value: Any) -> None:
         self._stack.append(value)
@@ -128,7 +129,7 @@ class PlainPickle:
 
     def join(self, size: int) -> None:
         if len(self._stack) < size:
-            raise LookupError("a tuple has more items than there are")
+            raise LookupError("a tuple has more items than the stack")
         self._stack[-size:] = [tuple(self._stack[-size:])]
 
     def append(self, items: list[Any]) -> None:
@@ -147,7 +148,7 @@ class PlainPickle:
     def _of(self, *kinds: type) -> Any:
         target = self._stack[-1]
         if type(target) not in kinds:
-            raise TypeError(f"items are put into a {type(target).__name__}")
+            raise TypeError(f"items are added to a {type(target).__name__}")
         return target
 
     def remember(self, place: int) -> None:
@@ -163,14 +164,14 @@ class PlainPickle:
 
     def name(self, module: Any, name: Any) -> None:
         if type(module) is not str or type(name) is not str:
-            raise TypeError("a name is none of two texts")
+            raise TypeError("a name does not consist of two strings")
         place = module.replace("numpy.core", "numpy._core").replace("__builtin__", "builtins")
         found = self._names.get((place, name))
         if found is None:
             raise FormatError(
                 f"the record holds a pickle that needs {module:.100}.{name:.100}, which could execute "
-                "anything; give allow_pickle=True if the file comes from someone whom you would let run a "
-                "program here"
+                "any code; pass allow_pickle=True only if you would run a program from the "
+                "source of the file"
             )
         self.push(found)
 
@@ -181,20 +182,20 @@ class PlainPickle:
         self.push(name.call(*arguments))
 
     def build(self) -> None:
-        """Puts the value in the place of what had no state, on the stack and in the memo."""
+        """Replaces a value without state by the complete value, on the stack and in the memo."""
         state, target = self.take(), self.take()
         if type(target) is not Unbuilt:
-            raise TypeError(f"a {type(target).__name__} is given a state")
+            raise TypeError(f"a state is set on a {type(target).__name__}")
         value = target.build(state)
         self._memo.update(dict.fromkeys(target.places, value))
         self.push(value)
 
 
 def checked_key(key: Any) -> Any:
-    """Returns the key of a dict or member of a set, of which Python computes the hash by recursion.
+    """Returns the key of a dict or member of a set after a size check: Python hashes it recursively.
 
     Raises:
-        ValueError: it holds many parts, or the same ones many times over.
+        ValueError: it has too many parts, repeated ones included.
     """
     if type(key) in _SCALARS:
         return key
@@ -249,8 +250,8 @@ def _tuples(size: int) -> _Act:
 _ACTS: Final[dict[int, _Act]] = {
     opcode[0]: act
     for opcode, act in {
-        b"\x80": lambda pickle: pickle.read(1),  # the protocol, whose opcodes tell by themselves
-        b"\x95": lambda pickle: pickle.read(8),  # a frame: a size, of which nothing is allocated
+        b"\x80": lambda pickle: pickle.read(1),  # the protocol; the opcodes suffice without it
+        b"\x95": lambda pickle: pickle.read(8),  # a frame: a size, for which nothing is allocated
         b"N": _constant(None),
         b"\x88": _constant(True),
         b"\x89": _constant(False),

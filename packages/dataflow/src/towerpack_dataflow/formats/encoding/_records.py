@@ -1,4 +1,4 @@
-"""Records of files: a message and the arrays beside it, one after another."""
+"""Records of files: a message followed by its arrays."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ __all__ = ["RECORD_MAGIC", "RECORD_VERSION", "pack_record", "record_version", "u
 
 RECORD_MAGIC: Final = b"TWDP"
 RECORD_VERSION: Final = 2
-"""Of records with a checksum; those without have version 1, in files that have checksums of their own."""
+"""Version of records with a checksum; version 1 has none, for files with their own checksums."""
 
 _HEADER = struct.Struct("<4sHHI")  # magic, version, zero, number of frames
 _CHECKSUM = struct.Struct("<I")  # in version 2, after the header: CRC32 of all other bytes
 _SIZE = struct.Struct("<Q")
-_ALIGNMENT = 16  # the largest of any number; and what memory from malloc begins at
+_ALIGNMENT = 16  # the largest alignment of any number, and that of memory from malloc
 
 
 def pack_record(value: Any, checksum: bool = False) -> bytes:
-    """Encodes a datapoint as the bytes of one record, which say their format and its version.
+    """Encodes a datapoint as the bytes of one record, including format and version.
 
     A record is a header, a checksum, the size of each frame of `pack_message(value)`, and these frames. Each
-    frame begins at a multiple of 16 bytes, so that arrays need no copy of their own when the record is read.
+    frame begins at a multiple of 16 bytes, so that arrays need no copy when the record is read.
 
     Args:
         value: the datapoint.
-        checksum: whether a changed bit is noticed when the record is read; for files without checksums.
+        checksum: whether to add a checksum that detects any changed bit; for files without checksums.
 
     Raises:
-        SendError: something in `value` is neither an array, a number, a string, bytes, None, nor a container
-            of these.
+        SendError: a part of `value` is neither an array, a number, a string, bytes, None, nor a container of
+            these.
 
     Example:
         >>> import numpy as np
@@ -60,13 +60,13 @@ def _checksum(view: memoryview) -> int:
 
 
 def unpack_record(record: Any) -> Any:
-    """Decodes a record; nothing in it is executed, and no memory beyond it allocated.
+    """Decodes a record; executes nothing and allocates no memory beyond it.
 
     Args:
         record: a buffer. Large arrays are views of it: writable if it is, as a `bytearray` is.
 
     Raises:
-        FormatError: the bytes are no record, are damaged, or have another version.
+        FormatError: the bytes are not a record, are damaged, or have another version.
     """
     view = memoryview(record)
     try:
@@ -76,7 +76,7 @@ def unpack_record(record: Any) -> Any:
 
 
 def record_version(record: Any) -> int | None:
-    """Returns the version of a record's format; `None` for bytes that `pack_record` has not made."""
+    """Returns the format version of a record; `None` for bytes not made by `pack_record`."""
     view = memoryview(record)
     if view.nbytes < _HEADER.size or bytes(view[: len(RECORD_MAGIC)]) != RECORD_MAGIC:
         return None
@@ -86,7 +86,7 @@ def record_version(record: Any) -> int | None:
 
 def _frames(view: memoryview) -> list[memoryview]:
     if view.nbytes < _HEADER.size or bytes(view[: len(RECORD_MAGIC)]) != RECORD_MAGIC:
-        raise FormatError(f"the bytes are no record: they do not begin with {RECORD_MAGIC!r}")
+        raise FormatError(f"the bytes are not a record: they do not begin with {RECORD_MAGIC!r}")
     _, version, _, count = _HEADER.unpack_from(view)
     if version not in (1, RECORD_VERSION):
         raise FormatError(
@@ -106,7 +106,7 @@ def _frames(view: memoryview) -> list[memoryview]:
         frames.append(view[at : at + size])
         at += size + len(_padding(size))
     if at != view.nbytes:
-        raise FormatError(f"the record is damaged: it has {view.nbytes} bytes, and its frames end at {at}")
+        raise FormatError(f"the record is damaged: it has {view.nbytes} bytes, but its frames end at {at}")
     return frames
 
 

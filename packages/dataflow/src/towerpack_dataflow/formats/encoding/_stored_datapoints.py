@@ -1,4 +1,4 @@
-"""Datapoints in files of unknown origin: ours, or one of the three encodings that Tensorpack has had."""
+"""Datapoints in files of unknown origin: our encoding, or one of the three encodings of Tensorpack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["decode_stored"]
 
 _ARROW_COUNTS = struct.Struct(
     "<3i"
-)  # of tensors, sparse tensors and arrays: what pyarrow's serialization begins with
+)  # the first bytes of pyarrow's serialization of tensors, sparse tensors and arrays
 _MOST_COUNTED = 2**20
 _ARROW = """pyarrow's serialization, which pyarrow 12 and later cannot read. Rewrite the file \
 with an old one, which takes the values for those of the original's pickle:
@@ -32,21 +32,21 @@ _Unreadable = (ValueError, TypeError, LookupError, OverflowError, MemoryError, R
 
 
 def decode_stored(data: Any, allow_pickle: bool = False) -> Any:
-    """Decodes a datapoint that `pack_record` or a serializer of Tensorpack 0.11 encoded, as its bytes tell.
+    """Decodes a datapoint of `pack_record` or of a serializer of Tensorpack 0.11, identified by its bytes.
 
     Args:
         data: a buffer. Large arrays of a `pack_record` are views of it.
-        allow_pickle: whether a pickle may import and call what it names. Without it, a pickle may hold arrays
-            and Python's builtin types alone. Allow it for files of your own.
+        allow_pickle: whether a pickle may import and call any object by name. Without it, a pickle may
+            contain only arrays and Python's builtin types. Allow it only for trusted files.
 
     Raises:
-        FormatError: the bytes are none of these, are damaged, or hold what is not allowed; or pyarrow's
-            serialization, with the command that rewrites it.
+        FormatError: the bytes have none of these encodings, are damaged, or contain a forbidden object; or
+            they are pyarrow's serialization: the message has a command that rewrites it.
     """
     view = memoryview(data)
     if bytes(view[: len(RECORD_MAGIC)]) == RECORD_MAGIC:
         return unpack_record(view)
-    if view.nbytes > 1 and view[0] == 0x80:  # pickle's mark of its version; to msgpack, a map without members
+    if view.nbytes > 1 and view[0] == 0x80:  # the protocol mark of pickle; in msgpack, an empty map
         return unpickle_arrays(view, allow_pickle)
     if _is_arrow(view):
         raise FormatError(f"the record holds {_ARROW}")
@@ -63,19 +63,19 @@ def decode_stored(data: Any, allow_pickle: bool = False) -> Any:
         raise
     except _Unreadable as error:
         raise FormatError(
-            f"the record holds no datapoint of Towerpack or Tensorpack: as msgpack, it gives {error!r}"
+            f"the record is not a datapoint of Towerpack or Tensorpack: decoding as msgpack raised {error!r}"
         ) from error
 
 
 def _is_arrow(view: memoryview) -> bool:
-    """Says whether the bytes begin with small counts; containers of msgpack begin with a byte above 127."""
+    """Tells whether the bytes begin with small counts; containers of msgpack begin with a byte above 127."""
     if view.nbytes < 4 * _ARROW_COUNTS.size:
         return False
     return all(0 <= count < _MOST_COUNTED for count in _ARROW_COUNTS.unpack_from(view))
 
 
 def _revived(found: dict[Any, Any], allow_pickle: bool) -> Any:
-    """Returns the array, scalar or complex number that msgpack-numpy made such a dict of."""
+    """Returns the array, scalar or complex number encoded by msgpack-numpy as such a dict."""
     if b"nd" in found and {b"type", b"data"} <= found.keys():
         if _text(found.get(b"kind", b"")) == "O":
             return unpickle_arrays(memoryview(found[b"data"]), allow_pickle)

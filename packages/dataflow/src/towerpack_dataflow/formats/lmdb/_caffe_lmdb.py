@@ -1,4 +1,4 @@
-"""`CaffeLMDB`: the images and labels of a data set that Caffe's tools wrote."""
+"""`CaffeLMDB`: the images and labels of a data set in Caffe's format."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _VARINT, _DELIMITED = 0, 2
 
 @final
 class CaffeLMDB(RecordFlow):
-    """Yields `[image, label]` of an LMDB file whose values are Caffe's `Datum`; addressable.
+    """Yields `[image, label]` of an LMDB file with values of Caffe's `Datum`; addressable.
 
-    The image is uint8 of shape (height, width, channels), in the order of channels that the file has (Caffe
-    writes BGR), or float32 where the file holds floats; the label is an int. Neither Caffe nor protobuf is
-    needed. Images that are stored encoded, as JPEG, are refused: decode them by `LMDBDataDecoder`.
+    The image is uint8 of shape (height, width, channels), with the channel order of the file (Caffe writes
+    BGR), or float32 if the file holds floats; the label is an int. Neither Caffe nor protobuf is needed.
+    Encoded images, such as JPEG, are rejected: decode them with `LMDBDataDecoder`.
 
     Source: Y. Jia et al., "Caffe: Convolutional Architecture for Fast Feature Embedding", 2014; `Datum` in
     its `caffe.proto`.
 
     Args:
         lmdb_path: a file, or a folder that contains `data.mdb`.
-        shuffle: whether each epoch has an order of its own; otherwise records come in the order of the keys.
+        shuffle: whether each epoch has a different order; otherwise records are in the order of the keys.
         keys: as in `LMDBData`.
 
     Raises:
-        ArgumentError: `keys` is a string that formats no number.
-        FormatError: the file cannot be read; a pass raises it for a record that is no such `Datum`.
+        ArgumentError: `keys` is a string that does not format numbers.
+        FormatError: the file cannot be read; or, while iterating, a record is not such a `Datum`.
         ImportError: the extra `[lmdb]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
 
     _holds = ()
@@ -62,15 +62,13 @@ def _image_and_label(key: bytes, value: memoryview) -> list[Any]:
     numbers, data, floats = _datum(value)
     if numbers.get(_ENCODED):
         raise FormatError(
-            "the Datum holds an encoded image; read it by LMDBDataDecoder(LMDBData(path), decoder) with a "
-            "decoder of your own"
+            "the Datum holds an encoded image; read it with LMDBDataDecoder(LMDBData(path), decoder) and a "
+            "custom decoder"
         )
     shape = tuple(numbers.get(axis, 0) for axis in (_CHANNELS, _HEIGHT, _WIDTH))
     pixels = np.frombuffer(data, np.uint8) if data or not floats else np.frombuffer(floats, "<f4")
     if pixels.size != int(np.prod(shape, dtype=object)):
-        raise FormatError(
-            f"the Datum says channels, height and width are {shape}, and holds {pixels.size} values"
-        )
+        raise FormatError(f"the Datum has channels, height and width {shape}, but {pixels.size} values")
     image = pixels.reshape(shape).transpose(1, 2, 0)
     label = numbers.get(_LABEL, 0)
     return [
@@ -92,7 +90,7 @@ def _datum(value: memoryview) -> tuple[dict[int, int], memoryview, bytes]:
             elif number == _FLOATS and kind != _VARINT:  # packed or not
                 floats += content
     except WireError as error:
-        raise FormatError(f"the value is no Datum: {error}") from error
+        raise FormatError(f"the value is not a Datum: {error}") from error
     if len(floats) % 4:
-        raise FormatError(f"the floats of the Datum have {len(floats)} bytes, no multiple of 4")
+        raise FormatError(f"the floats of the Datum have {len(floats)} bytes, not a multiple of 4")
     return numbers, data, bytes(floats)

@@ -1,4 +1,4 @@
-"""`LMDBData`: the records of an LMDB file, and `LMDBDataDecoder`, what they mean."""
+"""`LMDBData`: the records of an LMDB file; `LMDBDataDecoder`: decodes them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ __all__ = ["LMDBData", "LMDBDataDecoder"]
 class LMDBData(RecordFlow):
     """Yields `[key, value]`, both bytes, of an LMDB file; addressable.
 
-    Each process and each thread reads by a transaction of its own, which begins when it first reads. Nothing
-    is locked: do not write to the file meanwhile. A file that was replaced or changed since the flow was made
-    is refused when a process opens it.
+    Each process and each thread reads in a separate transaction, which begins at the first read. The file is
+    not locked: do not write to it meanwhile. If the file was replaced or changed since the flow was created,
+        opening it in a
+    process raises an error.
 
     Args:
         lmdb_path: a file, or a folder that contains `data.mdb`.
-        shuffle: whether each epoch has an order of its own; otherwise records come in the order of the keys.
-        keys: a list of keys, or a format string such as `"{:08d}"`, whose numbers begin at 0. Without it, the
-            record `__keys__` lists them, as `LMDBSerializer` and Tensorpack write it; if it is missing, all
-            keys are read, which takes a while.
+        shuffle: whether each epoch has a different order; otherwise records are in the order of the keys.
+        keys: a list of keys, or a format string such as `"{:08d}"` for numbers from 0. By default, the keys
+            are listed in the record `__keys__`, as written by `LMDBSerializer` and Tensorpack; if it is
+            missing, all keys are read, which is slow.
 
     Raises:
-        ArgumentError: `keys` is a string that formats no number.
-        FormatError: the file is none of LMDB's, is truncated, has another version, or lists no keys that can
-            be read.
+        ArgumentError: `keys` is a string that does not format numbers.
+        FormatError: the file is not an LMDB file, is truncated, has another version, or its list of keys is
+            unreadable.
         ImportError: the extra `[lmdb]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
 
     _holds = ()
@@ -53,7 +54,7 @@ class LMDBData(RecordFlow):
 
 @final
 class LMDBDataDecoder(MapData):
-    """Yields what a function makes of each key and value; as addressable as a `MapData`.
+    """Yields the result of a function of each key and value; addressable if `MapData` would be.
 
     Args:
         lmdb_data: a flow of `[key, value]`.
@@ -64,7 +65,7 @@ class LMDBDataDecoder(MapData):
     """
 
     def __init__(self, lmdb_data: Any, decoder: Callable[[bytes, bytes], Any]) -> None:
-        """Puts `decoder` over the records."""
+        """Stores the arguments; reads nothing."""
         if not callable(decoder):
             raise ArgumentTypeError(
                 f"LMDBDataDecoder takes a function of key and value; received {type(decoder).__name__}"
@@ -74,7 +75,7 @@ class LMDBDataDecoder(MapData):
 
 @final
 class _OfPairs:
-    """A function of key and value as one of their list."""
+    """Adapts a function of key and value to a function of their list."""
 
     def __init__(self, decoder: Callable[[bytes, bytes], Any]) -> None:
         self._decoder = decoder

@@ -1,4 +1,4 @@
-"""Opening LMDB files: what is checked first, and what the processes and threads of a program share."""
+"""Opening of LMDB files: initial checks, and sharing among the processes and threads of a program."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _META = struct.Struct("<16x II QQ IHHQQQQQ IHHQQQQQ QQ")
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _PAGE_SIZES = {2**power for power in range(8, 17)}
 
-# LMDB refuses to open a file twice in a process, so all flows over one file share what has opened it, by the
-# file's device and inode. A process that is forked may read on with what it inherits: without a lock file,
-# LMDB is a map that is read.
+# LMDB refuses to open a file twice in a process, so all flows over one file share its environment, keyed by
+# the file's device and inode. A forked process may continue to read with the inherited environment: without a
+# lock file, LMDB only reads a mapped file.
 _environments: WeakValueDictionary[tuple[int, int], Any] = WeakValueDictionary()
 _opening = threading.Lock()
 
 
 class Snapshot(NamedTuple):
-    """What a file holds, by which a copy of a flow notices that the file is another one.
+    """The content of a file, which tells a copy of a flow whether the file has changed.
 
     Attributes:
-        transaction: number of the last one; each change of the file adds one.
+        transaction: number of the last transaction; each change of the file adds one.
         entries: number of records.
     """
 
@@ -43,17 +43,17 @@ class Snapshot(NamedTuple):
 
 
 def data_file(path: str | os.PathLike[str]) -> Path:
-    """Returns the file that holds the records: `path`, or `data.mdb` within it."""
+    """Returns the file with the records: `path`, or `data.mdb` within it."""
     found = Path(local_path(path))
     return found / "data.mdb" if found.is_dir() else found
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Checks that LMDB can read a file, which it maps: a page that is missing would end the process.
+    """Checks that LMDB can read a file, which it maps: a missing page would kill the process.
 
     Raises:
-        FormatError: the file is none of LMDB's, has another version, or is truncated.
-        OSError: the file is missing, or may not be read.
+        FormatError: the file is not an LMDB file, has another version, or is truncated.
+        OSError: the file is missing or not readable.
     """
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -67,7 +67,7 @@ def read_snapshot(path: Path) -> Snapshot:
     entries, last_page, transaction = newer[-4], newer[-2], newer[-1]
     if size < (last_page + 1) * page_size:
         raise FormatError(
-            f"{path}: the file is truncated: it has {size} bytes, and {last_page + 1} pages of {page_size} "
+            f"{path}: the file is truncated: it has {size} bytes, but {last_page + 1} pages of {page_size} "
             "are in use; copy or write it again"
         )
     return Snapshot(transaction, entries)
@@ -81,13 +81,12 @@ def _meta(path: Path, raw: bytes) -> tuple[int, ...]:
     meta: tuple[int, ...] = _META.unpack(raw)
     if meta[0] != _MAGIC:
         raise FormatError(
-            f"{path}: the file is none of LMDB's on a little-endian machine: its number is {meta[0]:#x}, and "
-            f"{_MAGIC:#x} is expected"
+            f"{path}: not a little-endian LMDB file: magic number {meta[0]:#x}, expected {_MAGIC:#x}"
         )
     if meta[1] != _VERSION:
         raise FormatError(
-            f"{path}: the file has version {meta[1]} of LMDB's format, and version {_VERSION} can be read; "
-            "dump and load it with mdb_dump and mdb_load"
+            f"{path}: the file has version {meta[1]} of LMDB's format, but only version {_VERSION} is "
+            "supported; dump and load it with mdb_dump and mdb_load"
         )
     return meta
 
@@ -97,12 +96,12 @@ def reading(what: str) -> Iterator[None]:
     """Raises errors of LMDB in the block as errors of this package or of the system.
 
     Args:
-        what: is read, such as the path.
+        what: the object being read, such as the path.
 
     Raises:
         FormatError: the file is damaged.
         ImportError: the package lmdb is missing.
-        OSError: the system has refused something, such as memory.
+        OSError: the system has denied a resource, such as memory.
     """
     with extra("lmdb", "reading LMDB files"):
         import lmdb
@@ -120,26 +119,26 @@ def writing(beside: str, target: Path) -> Iterator[None]:
     """Raises errors of LMDB in the block as errors of the system.
 
     Args:
-        beside: the file that LMDB writes.
-        target: the name that it is to get.
+        beside: the file written by LMDB.
+        target: its final name.
 
     Raises:
-        OSError: the disk is full, or another cause; it names `target`.
+        OSError: the disk is full, or another error; the message names `target`.
     """
     import lmdb
 
     try:
         yield
     except lmdb.Error as error:
-        code = getattr(error, "code", errno.EIO)  # old releases do not tell
-        if code == errno.EIO:  # also where less was written than asked for
+        code = getattr(error, "code", errno.EIO)  # missing in old releases
+        if code == errno.EIO:  # also after an incomplete write
             code = _refused_write(beside)
         text = os.strerror(code) if code > 0 else f"LMDB cannot write the file: {error}"
         raise OSError(code, text, os.fspath(target)) from error
 
 
 def _refused_write(path: str) -> int:
-    """Returns the number of the error by which the system refuses to make a file longer."""
+    """Returns the error number for a failed extension of a file."""
     try:
         with open(path, "ab") as file:
             file.write(bytes(2**20))
@@ -149,25 +148,25 @@ def _refused_write(path: str) -> int:
 
 
 def open_environment(path: Path, expected: Snapshot | None = None) -> Any:
-    """Opens a file for reading, or returns what has opened it in this process.
+    """Opens a file for reading, or returns its existing environment in this process.
 
     Args:
-        path: of the file itself.
-        expected: what the file held when the flow was made.
+        path: path of the file itself.
+        expected: the content of the file when the flow was created.
 
     Raises:
-        FormatError: the file cannot be read, or is not as expected.
+        FormatError: the file cannot be read, or differs from `expected`.
         ImportError: the package lmdb is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
     with extra("lmdb", "reading LMDB files"):
         import lmdb
     found = read_snapshot(path)
     if expected is not None and found != expected:
         raise FormatError(
-            f"{path}: the file was replaced or changed: the flow was made of {expected.entries} records, "
+            f"{path}: the file was replaced or changed: the flow was created for {expected.entries} records, "
             f"transaction {expected.transaction}; found {found.entries}, transaction {found.transaction}. "
-            "Make the flow again"
+            "Create the flow again"
         )
     status = path.stat()
     with _opening:

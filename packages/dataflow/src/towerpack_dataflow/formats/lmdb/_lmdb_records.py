@@ -1,4 +1,4 @@
-"""The records of an LMDB file as a sequence: which keys, and reading them."""
+"""The records of an LMDB file as a sequence: determines the keys and reads the records."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["KEYS_KEY", "FormattedKeys", "LMDBRecords"]
 _log = logging.getLogger("towerpack_dataflow")
 
 KEYS_KEY = b"__keys__"
-"""The record that says which keys the others have; LMDB has them in the order of their bytes."""
+"""The record with the list of keys; LMDB sorts keys by their bytes."""
 
 
 @final
 class FormattedKeys(Sequence[bytes]):
-    """Keys that are made of numbers, such as `b"00000042"`; they need no memory.
+    """Keys computed from numbers, such as `b"00000042"`; they need no memory.
 
     Args:
         form: a format string with one field, such as `"{:08d}"`.
-        count: how many keys there are.
+        count: number of keys.
     """
 
     def __init__(self, form: str, count: int) -> None:
@@ -53,12 +53,12 @@ class FormattedKeys(Sequence[bytes]):
 
 @final
 class LMDBRecords(Records):
-    """Records of an LMDB file, each decoded anew when it is read.
+    """Records of an LMDB file, decoded at each read.
 
     Args:
         path: a file, or a folder with `data.mdb`.
-        keys: as `LMDBData` takes them.
-        decode: makes the datapoint of a key and a view of a value, which stays as it is.
+        keys: as in `LMDBData`.
+        decode: creates the datapoint from a key and a view of a value, which it must not change.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LMDBRecords(Records):
         keys: Iterable[bytes | str] | str | None,
         decode: Callable[[bytes, memoryview], Any],
     ) -> None:
-        """Reads the keys, and closes the file again."""
+        """Reads the keys and closes the file."""
         self._path = data_file(path)
         self._expected = read_snapshot(self._path)
         self._decode = decode
@@ -84,13 +84,14 @@ class LMDBRecords(Records):
         """Yields records.
 
         Raises:
-            FormatError: there is no record with the key, the decoder finds no datapoint in it, or the file is
+            FormatError: there is no record with the key, the decoder rejects its content, or the file is
                 damaged.
         """
         decode, thread = self._decode, self._thread
         for key in self._keys_of(indices):
             try:
-                # Looked up for each record, as another thread may take over: no two may use a transaction.
+                # Looked up for each record, since another thread may continue: a transaction belongs to one
+                # thread.
                 value = (thread.get if hasattr(thread, "get") else self._opened().get)(key)
                 datapoint = None if value is None else decode(key, value)
             except Exception as error:
@@ -99,7 +100,7 @@ class LMDBRecords(Records):
                 raise FormatError(f"{self._path}, record {key!r}: {error}") from error
             if value is None:
                 raise FormatError(
-                    f"{self._path}, record {key!r}: it is not there; give the keys that the file has"
+                    f"{self._path}, record {key!r}: the record does not exist; pass the keys of the file"
                 )
             yield datapoint
 
@@ -111,7 +112,7 @@ class LMDBRecords(Records):
         return [keys[index] for index in indices]
 
     def _opened(self) -> Any:
-        """Begins the transaction of this thread, which sees the file as it is now."""
+        """Begins a transaction of this thread with the current content of the file."""
         environment = open_environment(self._path, self._expected)
         transaction = self._thread.transaction = environment.begin(buffers=True)
         self._thread.get = transaction.get
@@ -127,7 +128,7 @@ class LMDBRecords(Records):
         return self._scanned() if listed is None else self._listed(listed)
 
     def _listed(self, value: memoryview) -> Sequence[bytes]:
-        """Decodes the keys that the file itself lists."""
+        """Decodes the list of keys in the file."""
         with extra("lmdb", "reading the keys of LMDB files"):
             from ..encoding import decode_stored
         try:
@@ -141,27 +142,27 @@ class LMDBRecords(Records):
         elif isinstance(listed, list) and all(isinstance(key, (bytes, str)) for key in listed):
             return [key.encode() if isinstance(key, str) else key for key in listed]
         raise FormatError(
-            f"{self._path}, record {KEYS_KEY!r}: it holds a {type(listed).__name__} that lists no keys of "
-            f"{self._expected.entries} records; give keys=..."
+            f"{self._path}, record {KEYS_KEY!r}: it holds a {type(listed).__name__}, not a list of keys "
+            f"of {self._expected.entries} records; pass keys=..."
         )
 
     def _scanned(self) -> Sequence[bytes]:
-        _log.info("%s lists no keys; reading all of them: give keys=... to do without", self._path)
+        _log.info("%s has no list of keys; reading all of them: pass keys=... to avoid this", self._path)
         with reading(f"{self._path}, its keys"):
             return [bytes(key) for key in self._opened().cursor().iternext(keys=True, values=False)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy opens the file when it first reads; a long list of keys is packed for workers."""
+        """Leaves out the open file; packs a long list of keys for workers."""
         keys = self._keys if isinstance(self._keys, FormattedKeys) else list_to_pickle(self._keys)
         return {**vars(self), "_thread": None, "_keys": keys}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes over what another one knows of the file."""
+        """Restores the attributes of the pickled object."""
         vars(self).update(state, _thread=threading.local())
 
 
 def _lmdb_error() -> type[Exception]:
-    """Returns the class of LMDB's errors, such as that of a damaged page."""
+    """Returns the base class of LMDB's errors, such as that of a damaged page."""
     import lmdb
 
     found: type[Exception] = lmdb.Error

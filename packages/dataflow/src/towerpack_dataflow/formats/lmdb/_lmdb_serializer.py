@@ -1,4 +1,4 @@
-"""`LMDBSerializer`: a flow as an LMDB file, and back."""
+"""`LMDBSerializer`: writes and reads flows as LMDB files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ._lmdb_records import KEYS_KEY, LMDBRecords
 __all__ = ["LMDBSerializer"]
 
 _FORM = "{:08d}"
-_MAP_BYTES = 2**41  # of addresses, not of memory; the file grows as it is written
+_MAP_BYTES = 2**41  # bytes of addresses, not of memory; the file grows during the write
 
 
 @final
 class LMDBSerializer:
-    """Writes a flow to an LMDB file, and reads it.
+    """Writes a flow to an LMDB file and reads it.
 
-    The datapoints are msgpack with arrays, never pickle: each record says its format and version, and has a
-    checksum, so that a damaged one is refused. Their keys are their numbers, of eight digits, and the record
-    `__keys__` says how many there are.
+    The datapoints are encoded as msgpack with arrays, without pickle: each record contains its format and
+    version and a checksum, so that a damaged one is detected. Their keys are their indices with eight digits,
+    and the record `__keys__` holds their number.
 
     Example:
         >>> import tempfile
@@ -44,20 +44,20 @@ class LMDBSerializer:
 
     @staticmethod
     def save(df: Any, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
-        """Writes one pass of a flow, to a file that is there when all of it is.
+        """Writes one pass of a flow atomically.
 
         Args:
-            df: the flow, or what can stand in its place.
-            path: the file, or a folder that exists, which then contains `data.mdb`. One that exists is
-                replaced; who reads it at that time reads the old one.
-            write_frequency: after how many datapoints to write what was gathered. More need more memory.
+            df: the flow, a list or another iterable.
+            path: the file, or an existing folder, which then contains `data.mdb`. An existing file is
+                replaced; current readers continue to read the old one.
+            write_frequency: number of datapoints to collect before a write. More need more memory.
 
         Raises:
             ArgumentError: `write_frequency` is not an integer from 1 up.
             ImportError: the extra `[lmdb]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint holds something that is neither array, number, string, bytes, None nor a
-                container of these.
+            SendError: a datapoint contains an object other than arrays, numbers, strings, bytes, None and
+                containers of these.
         """
         arguments.count("write_frequency", write_frequency)
         target = Path(path) / "data.mdb" if os.path.isdir(path) else Path(path)
@@ -78,21 +78,22 @@ class LMDBSerializer:
 
     @staticmethod
     def load(path: str | os.PathLike[str], shuffle: bool = True, *, allow_pickle: bool = False) -> DataFlow:
-        """Returns the datapoints of a file that this class or Tensorpack wrote, as an addressable flow.
+        """Returns the datapoints of a file written by this class or Tensorpack as an addressable flow.
 
-        Tensorpack wrote msgpack or pickle; a record tells by its bytes. Of a pickle, arrays and builtin types
-        alone are read, so that nothing in a file is executed.
+        Tensorpack wrote msgpack or pickle; the bytes of a record identify its encoding. From a pickle, only
+        arrays and builtin types are read, so that no code in a file is executed.
 
         Args:
             path: the file, or a folder that contains `data.mdb`.
-            shuffle: whether each epoch has an order of its own.
-            allow_pickle: whether pickles may import and call what they name. Allow it for files of your own.
+            shuffle: whether each epoch has a different order.
+            allow_pickle: whether pickles may import and call any object by name. Allow it only for trusted
+                files.
 
         Raises:
-            FormatError: as `LMDBData` raises it; a pass raises it for a record that cannot be decoded, with
-                the command that rewrites the file where it holds pyarrow's serialization.
+            FormatError: as for `LMDBData`; or, while iterating, a record cannot be decoded. For pyarrow's
+                serialization, the message has a command that rewrites the file.
             ImportError: the extra `[lmdb]` is missing.
-            OSError: the file is missing, or may not be read.
+            OSError: the file is missing or not readable.
         """
         allow_pickle = arguments.flag("allow_pickle", allow_pickle)
         return RecordFlow(LMDBRecords(path, None, _Decoder(allow_pickle)), shuffle)
@@ -100,7 +101,7 @@ class LMDBSerializer:
 
 @final
 class _Decoder:
-    """Decodes datapoints; their arrays may be written to."""
+    """Decodes datapoints with writable arrays."""
 
     def __init__(self, allow_pickle: bool) -> None:
         self._allow_pickle = allow_pickle
@@ -122,11 +123,11 @@ def _packed(pack_record: Any, datapoint: Any, path: Path, number: int) -> bytes:
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[Any]:
-    """Opens a file beside `target`, which takes its place at a clean end."""
+    """Opens a file next to `target` and renames it after a clean end."""
     with extra("lmdb", "writing LMDB files"):
         import lmdb
     with create_path(target) as beside, writing(beside, target):
-        # It is written to the disk once, at the end: until then nothing of it counts.
+        # It is flushed to the disk once, at the end: until then it is not valid.
         environment = lmdb.open(beside, subdir=False, lock=False, map_size=_MAP_BYTES, sync=False)
         try:
             yield environment

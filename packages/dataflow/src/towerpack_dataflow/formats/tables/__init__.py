@@ -1,4 +1,4 @@
-"""Tables with typed columns in files: Parquet and Arrow, row by row."""
+"""Tables with typed columns: Parquet and Arrow, row by row."""
 
 from ._arrow_data import ArrowData
 from ._arrow_serializer import ArrowSerializer, arrow_version

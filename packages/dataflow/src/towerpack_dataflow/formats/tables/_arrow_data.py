@@ -1,4 +1,4 @@
-"""`ArrowData`: the rows of an Arrow IPC file, which is Feather version 2."""
+"""`ArrowData`: the rows of an Arrow IPC file (Feather version 2)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ._chunked_rows import (
 __all__ = ["ArrowData", "opened_arrow"]
 
 _OTHERS: Final = {
-    b"FEA1": "is Feather version 1, without record batches; write it anew by pyarrow.feather.write_feather",
-    b"\xff\xff\xff\xff": "is a stream of Arrow's, without an index; write it anew by pyarrow.ipc.new_file",
+    b"FEA1": "is Feather version 1, without record batches; rewrite it with pyarrow.feather.write_feather",
+    b"\xff\xff\xff\xff": "is an Arrow stream, without an index; rewrite it with pyarrow.ipc.new_file",
 }
 
 
@@ -28,25 +28,26 @@ _OTHERS: Final = {
 class ArrowData(ChunkedFlow):
     """Yields the rows of an Arrow IPC file; addressable.
 
-    A datapoint is as in `ParquetData`. A file on this machine is mapped, and if it is not compressed, only
-    the bytes of a row are read: rows come in any order without `ChunkShuffle`, and processes share the
-    memory. Of other files, a record batch is read as a whole. The number of rows of each is read when the
-    flow is made.
+    A datapoint is as in `ParquetData`. A local file is mapped, and if it is not compressed, only the bytes of
+    a row are read: random access is fast without `ChunkShuffle`, and processes share the memory. From other
+    files, a
+        record batch
+    is read as a whole. The number of rows of each batch is read when the flow is created.
 
     Args:
-        path: of the file; of a file elsewhere, the columns that are wanted are read.
-        columns: which columns; all if not given.
-        shuffle: whether each epoch draws its order among all rows; or a `ChunkShuffle`, for files
-            that are compressed, or elsewhere.
-        keep_batches: how many record batches stay open; as many as the window if not given, else one. In the
-            file's order, none does.
+        path: path of the file; from a remote file, only the selected columns are read.
+        columns: names of the columns; all by default.
+        shuffle: whether each epoch draws its order among all rows; or a `ChunkShuffle`, for compressed or
+            remote files.
+        keep_batches: number of record batches kept open; by default the window, or one without a window. In
+            the file's order, none is kept.
 
     Raises:
         ArgumentError: `keep_batches` is not positive.
         ComponentError: the file has no such column.
-        FormatError: the file is no Arrow IPC file, such as one of Feather version 1, is cut off or damaged.
+        FormatError: the file is not an Arrow IPC file (Feather version 1 is not), or is truncated or damaged.
         ImportError: the extra `[parquet]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
 
     _holds = ()
@@ -59,7 +60,7 @@ class ArrowData(ChunkedFlow):
         shuffle: bool | ChunkShuffle = False,
         keep_batches: int | None = None,
     ) -> None:
-        """Reads the file's own index, and closes it again."""
+        """Reads the index inside the file and closes it."""
         super().__init__(
             lambda keep: _ArrowRows(path, columns, keep), shuffle, ("keep_batches", keep_batches)
         )
@@ -72,7 +73,7 @@ class _ArrowRows(ChunkedRows):
     _kind = "record batch"
 
     def __init__(self, path: URL, columns: Sequence[str] | None, keep: int) -> None:
-        self._valid: set[int] = set()  # batches of the mapped file, whose values cannot lead astray
+        self._valid: set[int] = set()  # validated batches of the mapped file
         super().__init__(path, columns, keep)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class _ArrowRows(ChunkedRows):
         reader = opened_arrow(stored)
         schema = reader.schema
         if schema.names:
-            # A batch tells its rows when it is read, so as little of it is read as can be.
+            # The number of rows is known only after reading a batch, so read as little of it as possible.
             reader = opened_arrow(stored, [_narrowest(schema)])
         return schema, [self._batch(reader, number).num_rows for number in range(reader.num_record_batches)]
 
@@ -102,7 +103,7 @@ class _ArrowRows(ChunkedRows):
         batch = self._batch(self._file()[1], number)
         if number not in self._valid:
             with self._reading(number):
-                # Nothing but this looks at offsets in a damaged file before they are followed.
+                # Only this call checks the offsets of a damaged file before they are used.
                 batch.validate(full=True)
             self._valid.add(number)
         return batch
@@ -114,7 +115,7 @@ class _ArrowRows(ChunkedRows):
 
 @final
 class _Values(Sequence[Any]):
-    """A column of a record batch; a value becomes Python's when it is read."""
+    """A column of a record batch; values are converted to Python on access."""
 
     def __init__(self, column: Any, convert: Callable[[Any], list[Any]]) -> None:
         self._column, self._convert = column, convert
@@ -131,10 +132,10 @@ def opened_arrow(stored: StoredFile, fields: Sequence[int] = ()) -> Any:
 
     Args:
         stored: the file.
-        fields: the places of the columns to read; all if it is empty.
+        fields: positions of the columns to read; all if empty.
 
     Raises:
-        FormatError: it has another format, is cut off or damaged.
+        FormatError: it has another format, or is truncated or damaged.
         ImportError: the extra `[parquet]` is missing.
     """
     with extra("parquet", f"reading {stored.name}"):
@@ -145,19 +146,21 @@ def opened_arrow(stored: StoredFile, fields: Sequence[int] = ()) -> Any:
     try:
         options = ipc.IpcReadOptions(included_fields=list(fields) or None)
         reader = ipc.open_file(arrow_source(stored), options=options)
-        list(reader.schema.names)  # which may be damaged, too
+        list(reader.schema.names)  # the names may be damaged, too
     except ARROW_ERRORS as error:
-        raise FormatError(f"{stored.name} is no Arrow IPC file, or is cut off or damaged: {error}") from error
+        raise FormatError(
+            f"{stored.name} is not an Arrow IPC file, or is truncated or damaged: {error}"
+        ) from error
     return reader
 
 
 def _narrowest(schema: Any) -> int:
-    """Returns the place of the column with the fewest bits in a row."""
+    """Returns the position of the column with the fewest bits per row."""
 
     def bits(place: int) -> float:
         try:
             return float(schema.field(place).type.bit_width)
-        except ValueError:  # its values are of several sizes
+        except ValueError:  # its values have varying sizes
             return float("inf")
 
     return min(range(len(schema.names)), key=bits)

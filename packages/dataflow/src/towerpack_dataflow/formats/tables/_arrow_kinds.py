@@ -1,4 +1,4 @@
-"""The kinds of values in a column: Python's or NumPy's, which Arrow's types do not tell apart."""
+"""The kinds of values in a column: Python's or NumPy's, which Arrow's types do not distinguish."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .._shown_value import shown
 
 __all__ = ["KIND_KEY", "NONE", "arrow_column", "kind_of", "numpy_kind", "stored_dtype", "written_kind"]
 
-KIND_KEY: Final = b"towerpack"  # of a field's metadata: the kind of the column's values
-NONE: Final = ""  # the kind of a column that has None alone
+KIND_KEY: Final = b"towerpack"  # key in a field's metadata for the kind of the column's values
+NONE: Final = ""  # the kind of a column with only None
 
-# Kinds are words of the file format: Python's types; "scalar <f4" and "array <f4" for those of NumPy;
-# "python" for all else that Arrow reads as it was written.
+# Kinds are strings in the file format: Python types; "scalar <f4" and "array <f4" for NumPy; "python" for all
+# other values that Arrow restores unchanged.
 _PLAIN: Final = {bool: "bool", int: "int", float: "float", str: "str", bytes: "bytes"}
 _NESTED: Final = "python"
 _OF_NUMPY: Final = r"(scalar|array) [<>|][biufmM]\d(\[\d{0,9}[A-Za-z]{1,2}\])?"
 _WORDS: Final = re.compile(rf"({'|'.join([*_PLAIN.values(), _NESTED])}|{_OF_NUMPY})?")
-_UNITS: Final = ("ms", "us", "ns")  # of times in Parquet, which has no seconds
+_UNITS: Final = ("ms", "us", "ns")  # units of times in Parquet, which has no seconds
 _WIDEST: Final = 8  # bytes of a number in Arrow
-_MOST_NUMBERS: Final = 2**31 - 1  # in the lists of one array of Arrow's
+_MOST_NUMBERS: Final = 2**31 - 1  # in the lists of one Arrow array
 
 
 def kind_of(value: Any) -> str:
     """Returns the kind of a value.
 
     Raises:
-        TypeError: no column holds such values.
+        TypeError: no column can hold such values.
 
     Example:
         >>> kind_of(1), kind_of(np.float32(1)), kind_of(np.zeros(3, ">i2")), kind_of([1])
@@ -54,16 +54,16 @@ def kind_of(value: Any) -> str:
 
 
 def numpy_kind(kind: str) -> tuple[str, np.dtype[Any]] | None:
-    """Returns "scalar" or "array", and the dtype, of a kind of NumPy's; None for another kind."""
+    """Returns "scalar" or "array", and the dtype, of a NumPy kind; None for another kind."""
     word, _, dtype = kind.partition(" ")
     return (word, np.dtype(dtype)) if dtype else None
 
 
 def written_kind(field: Any) -> str | None:
-    """Returns the kind of the values that were written into a column; None if it does not say so.
+    """Returns the recorded kind of the values of a column; None if it is not recorded.
 
     Raises:
-        FormatError: no release up to this one writes such a kind.
+        FormatError: the kind is unknown to this release.
     """
     kind = (field.metadata or {}).get(KIND_KEY)
     if kind is None:
@@ -73,16 +73,16 @@ def written_kind(field: Any) -> str | None:
         if _WORDS.fullmatch(text):
             numpy_kind(text)
             return text
-    except (ValueError, TypeError):  # from NumPy, about the unit of a time
+    except (ValueError, TypeError):  # from NumPy, for the unit of a time
         pass
     raise FormatError(
-        f"column {field.name!r} has values of the kind {shown(text)}, which this release does not read; "
-        "the file is of a later release, or damaged"
+        f"column {field.name!r} has values of the kind {shown(text)}, unknown to this release; "
+        "the file was written by a later release, or is damaged"
     )
 
 
 def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Returns the dtype in which Arrow holds values of `dtype`."""
+    """Returns the dtype in which Arrow stores values of `dtype`."""
     if dtype.kind not in "mM":
         return dtype.newbyteorder("=")
     unit, count = np.datetime_data(dtype)
@@ -90,15 +90,15 @@ def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def arrow_column(values: Sequence[Any], kind: str, kept: Any) -> Any:
-    """Returns values of one kind, and None, as a column of Arrow's, from which they are read as they are.
+    """Returns values of one kind, and None, as an Arrow column that restores them unchanged.
 
     Args:
-        values: of the column.
-        kind: of the values.
-        kept: Arrow's type of the column where it is known, which matters for the kind "python".
+        values: values of the column.
+        kind: kind of the values.
+        kept: the Arrow type of the column if it is known, which matters for the kind "python".
 
     Raises:
-        ValueError, TypeError, OverflowError, ArrowException: Arrow does not hold one of the values.
+        ValueError, TypeError, OverflowError, ArrowException: Arrow cannot represent a value.
     """
     import pyarrow as pa
 
@@ -119,7 +119,7 @@ def arrow_column(values: Sequence[Any], kind: str, kept: Any) -> Any:
         return _numbers(numbers, missing)
     numbers = np.concatenate(there) if there else np.empty(0, dtype)
     if len(numbers) > _MOST_NUMBERS:
-        raise ValueError(f"{len(values)} arrays have {len(numbers)} numbers; take fewer rows at a time")
+        raise ValueError(f"{len(values)} arrays have {len(numbers)} numbers; use fewer rows at a time")
     ends = np.cumsum([0 if value is None else len(value) for value in values], dtype=np.int32)
     offsets = np.concatenate([np.zeros(1, np.int32), ends])
     return pa.ListArray.from_arrays(offsets, _numbers(numbers.astype(dtype), None), mask=pa.array(missing))
@@ -129,13 +129,13 @@ def _checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
     is_time = dtype.kind in "mM" and np.datetime_data(dtype)[0] != "generic"
     if not is_time and (dtype.kind not in "biuf" or dtype.itemsize > _WIDEST):
         raise TypeError(
-            f"the dtype {dtype} has no type in Arrow; numbers of up to 64 bits, booleans and times have one"
+            f"the dtype {dtype} has no type in Arrow; use numbers of up to 64 bits, booleans or times"
         )
     return dtype
 
 
 def _numbers(numbers: np.ndarray, missing: np.ndarray | None) -> Any:
-    """Returns numbers as a column; NaN and NaT are values, and no nulls."""
+    """Returns numbers as a column; NaN and NaT are values, not nulls."""
     import pyarrow as pa
 
     stored = numbers.astype(stored_dtype(numbers.dtype))
@@ -143,7 +143,7 @@ def _numbers(numbers: np.ndarray, missing: np.ndarray | None) -> Any:
         return pa.array(stored, mask=missing, from_pandas=False)
     unit = np.datetime_data(stored.dtype)[0]
     if not np.array_equal(stored.astype(numbers.dtype).view(np.int64), numbers.view(np.int64)):
-        raise ValueError(f"a time of {numbers.dtype} is out of range in {unit}, as which Arrow holds it")
+        raise ValueError(f"a time of {numbers.dtype} is out of range in {unit}, the unit in Arrow")
     kinds: dict[str, Callable[[str], Any]] = {"M": pa.timestamp, "m": pa.duration}
     return pa.array(stored.view(np.int64), mask=missing).view(kinds[stored.dtype.kind](unit))
 
@@ -165,7 +165,8 @@ def _identical(value: Any, back: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    # UTC is a class of its own in each library, with one name; NaN is not equal to itself, and -0.0 to 0.0.
+    # UTC has a separate class in each library, with one name; NaN is not equal to itself, and -0.0 equals
+    # 0.0.
     return (
         f"{value.isoformat()}, {value.fold}, {value.tzinfo}" if isinstance(value, datetime) else repr(value)
     )

@@ -1,4 +1,4 @@
-"""`ArrowSerializer`: a flow as an Arrow IPC file, and back."""
+"""`ArrowSerializer`: writes and reads flows as Arrow IPC files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ArrowSerializer", "arrow_version"]
 
 @final
 class ArrowSerializer:
-    """Writes a flow of dicts to an Arrow IPC file, which is Feather version 2, and reads it.
+    """Writes a flow of dicts to an Arrow IPC file (Feather version 2) and reads it.
 
     Example:
         >>> import tempfile
@@ -30,19 +30,19 @@ class ArrowSerializer:
     def save(df: Any, path: URL, batch_rows: int = 4096) -> None:
         """Writes one pass of a flow, a record batch at a time.
 
-        `load` gives back values and types, as for `ParquetSerializer.save`. The format has no checksums.
+        `load` restores values and types, as for `ParquetSerializer.save`. The format has no checksums.
 
         Args:
             df: as for `ParquetSerializer.save`.
-            path: of the file. One that exists is replaced.
-            batch_rows: rows of a record batch, which are read at a time.
+            path: path of the file. An existing file is replaced.
+            batch_rows: number of rows in a record batch, the unit of reading.
 
         Raises:
-            ArgumentError: the flow has no datapoints, so that there are no columns.
+            ArgumentError: the flow has no datapoints, so the columns are unknown.
             ImportError: the extra `[parquet]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint is no dict, has other keys than the first, a value of another type than
-                those before it, or one that would not be read as it is. A file that is there stays as it was.
+            SendError: a datapoint is not a dict, has other keys than the first, a value of another type than
+                those before it, or one that cannot be restored exactly. An existing file is unchanged.
         """
         arguments.count("batch_rows", batch_rows)
         with extra("parquet", "writing Arrow files"):
@@ -61,12 +61,12 @@ class ArrowSerializer:
 
 
 def arrow_version(path: URL) -> int | None:
-    """Returns the version of a file's format; `None` if `ArrowSerializer` has not written the file.
+    """Returns the version of a file's format; `None` for a file of another program.
 
     Raises:
-        FormatError: the file is no Arrow IPC file, is cut off or damaged.
+        FormatError: the file is not an Arrow IPC file, is truncated or damaged.
         ImportError: the extra `[parquet]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
     with open_url(path) as stored:
         return version_in(opened_arrow(stored).schema)

@@ -1,4 +1,4 @@
-"""Columns of Arrow's as values of Python and NumPy."""
+"""Conversion of Arrow columns to values of Python and NumPy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _Convert = Callable[[Any], list[Any]]
 
 
 def converter(kind: Any, written: str | None = None) -> _Convert:
-    """Returns a function that makes a list of a column; other processes may have it.
+    """Returns a function that converts a column to a list; it can be pickled.
 
-    A column that a serializer of ours wrote gives the values that were written. Of others, numbers,
-    booleans and times in nanoseconds are NumPy's scalars of the column's type, and lists of these are
-    arrays. All else, and the numbers in structures, has the values of `to_pylist`.
+    A column of one of our serializers yields the written values. From other files, numbers, booleans and
+    times in nanoseconds become NumPy scalars of the column's type, and lists of these become arrays. All
+    other values, and the numbers in structures, are those of `to_pylist`.
 
     Args:
-        kind: the type of Arrow's.
-        written: the kind of the values that were written, if the file says so.
+        kind: the Arrow type.
+        written: the recorded kind of the written values, if any.
     """
     of_numpy = numpy_kind(written or NONE)
     if of_numpy is not None:
@@ -33,7 +33,7 @@ def converter(kind: Any, written: str | None = None) -> _Convert:
         held = kind if word == "scalar" else getattr(kind, "value_type", kind)
         if _has_dtype(held) and _dtype_of(held) == stored_dtype(dtype):
             return partial(_scalars if word == "scalar" else _arrays, dtype)
-    # Another program may have changed the type, and kept what was said of the values.
+    # Another program may have changed the type but kept the recorded kind of the values.
     return _of_others(kind, _is_numpy) if written is None or of_numpy else _python
 
 
@@ -59,7 +59,7 @@ def _is_numpy(kind: Any) -> bool:
 
 
 def _is_in_nanoseconds(kind: Any) -> bool:
-    """Tells whether values are times that Python's own types, which end at microseconds, do not hold."""
+    """Tells whether values are times too fine for Python's types, which end at microseconds."""
     return _is_time(kind) and bool(kind.unit == "ns")
 
 
@@ -95,7 +95,7 @@ def _scalars(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
 
 
 def _arrays(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
-    """Returns a new array for each list, a masked one if a null is in it; None for a null."""
+    """Returns a new array for each list, a masked one if it contains a null; None for a null."""
     numbers = _numbers(column.values, dtype)
     missing = _missing(column.values) if column.values.null_count else None
 
@@ -121,7 +121,7 @@ def _dicts(fields: list[tuple[str, _Convert]], column: Any) -> list[Any]:
 
 
 def _spans(column: Any) -> Iterator[tuple[int, int] | None]:
-    """Yields where each list lies in `column.values`; None for a null."""
+    """Yields the bounds of each list in `column.values`; None for a null."""
     import pyarrow as pa
 
     if pa.types.is_fixed_size_list(column.type):
@@ -142,7 +142,7 @@ def _missing(column: Any) -> np.ndarray:
 
 
 def _numbers(column: Any, dtype: np.dtype[Any] | None) -> np.ndarray:
-    """Returns the numbers of a column, a view of its memory where that is possible; nulls have any number."""
+    """Returns the numbers of a column, a view of its memory if possible; nulls have arbitrary values."""
     import pyarrow as pa
 
     content, begin, count = column.buffers()[1], column.offset, len(column)

@@ -1,4 +1,4 @@
-"""`ChunkShuffle`: a random order that reads a file by large pieces."""
+"""`ChunkShuffle`: a random order that reads a file in large pieces."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["ChunkOrder", "ChunkShuffle"]
 @final
 @dataclass(frozen=True)
 class ChunkShuffle:
-    """Asks for an order in which few chunks of a file are in use at a time, such as row groups of Parquet.
+    """Requests an order with few chunks of a file in use at a time, such as row groups of Parquet.
 
-    The chunks come in a random order, and the rows of `window` chunks that follow each other are mixed. The
-    larger the window, the more the order is like that of a full shuffle, and the more memory it takes.
+    The chunks come in a random order, and the rows of `window` consecutive chunks are mixed. A larger window
+    makes the order more like that of a full shuffle, and takes more memory.
 
     Args:
-        window: how many chunks.
+        window: number of chunks.
 
     Raises:
         ArgumentError: `window` is not positive.
@@ -37,12 +37,12 @@ class ChunkShuffle:
 
 @final
 class ChunkOrder:
-    """The order of one epoch: which row comes at which position, computed a window at a time.
+    """The order of one epoch: maps positions to rows, computed one window at a time.
 
     Args:
-        sizes: rows of each chunk.
-        window: how many chunks are mixed.
-        rng: where the order comes from; the same generator state gives the same order.
+        sizes: number of rows of each chunk.
+        window: number of chunks to mix.
+        rng: source of the order; the same generator state gives the same order.
 
     Example:
         >>> order = ChunkOrder(np.array([2, 2, 2]), 1, np.random.default_rng(0))
@@ -57,7 +57,7 @@ class ChunkOrder:
         self._window = window
         self._seed = int(rng.integers(2**63))
         ends = np.cumsum(sizes[self._chunks])
-        self._ends = np.append(ends[window - 1 : -1 : window], self._begins[-1])  # of windows
+        self._ends = np.append(ends[window - 1 : -1 : window], self._begins[-1])  # ends of windows
         self._rows: tuple[int, list[int]] = (-1, [])
 
     def stretch(self, start: int, stop: int) -> list[int]:
@@ -65,7 +65,7 @@ class ChunkOrder:
         return [self.at(position) for position in range(start, stop)]
 
     def at(self, position: int) -> int:
-        """Returns the row at one position; cheap if positions of successive calls lie near each other."""
+        """Returns the row at one position; cheap if successive positions are close."""
         number = int(np.searchsorted(self._ends, position, "right"))
         if self._rows[0] != number:
             self._rows = number, self._mixed(number)

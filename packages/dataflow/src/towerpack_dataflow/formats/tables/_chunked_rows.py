@@ -1,4 +1,4 @@
-"""`ChunkedFlow`: the rows of a file of tables that are read as wholes, such as row groups."""
+"""`ChunkedFlow`: the rows of a table file that is read in chunks, such as row groups."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["ARROW_ERRORS", "ROWS_AT_A_TIME", "ChunkedFlow", "ChunkedRows", "arro
 
 _Converted = TypeVar("_Converted")
 
-ROWS_AT_A_TIME = 4096  # of a chunk that is read in order, as Python's values; those of Arrow are smaller
+ROWS_AT_A_TIME = 4096  # rows to convert to Python at a time in sequential reads; Arrow's values are smaller
 
 
-# What pyarrow raises, of memory where a damaged file asks for more than any machine has.
+# The errors of pyarrow; MemoryError if a damaged file requests more memory than any machine has.
 ARROW_ERRORS = (
     OSError,
     ValueError,
@@ -43,21 +43,21 @@ ARROW_ERRORS = (
 
 
 class ChunkedRows(OpenedRecords):
-    """Rows of a file, some chunks of which are kept; abstract.
+    """Rows of a file, with some chunks kept in memory; abstract.
 
     Args:
-        path: of the file.
-        columns: which columns; all if not given.
-        keep: how many chunks.
+        path: path of the file.
+        columns: names of the columns; all by default.
+        keep: number of chunks to keep.
 
-    Attributes:
-        sizes: rows of each chunk.
+        Attributes:
+            sizes: number of rows of each chunk.
     """
 
-    _kind: ClassVar[str]  # what a chunk is, for people
+    _kind: ClassVar[str]  # name of a chunk in messages
 
     def __init__(self, path: URL, columns: Sequence[str] | None, keep: int) -> None:
-        """Reads the schema and the sizes of the chunks, and closes the file."""
+        """Reads the schema and the sizes of the chunks and closes the file."""
         super().__init__(path)
         self._keep = keep
         self._chunks: OrderedDict[int, tuple[Sequence[Any], ...]] = OrderedDict()
@@ -76,11 +76,11 @@ class ChunkedRows(OpenedRecords):
 
     @abstractmethod
     def _opened_as(self, stored: StoredFile) -> Any:
-        """Returns what `_batches` reads from."""
+        """Returns the source for `_batches`."""
 
     @abstractmethod
     def _batches(self, number: int) -> Iterator[Any]:
-        """Yields a chunk as record batches, with the wanted columns at least."""
+        """Yields a chunk as record batches, with at least the selected columns."""
 
     def _wanted(self, names: list[str], columns: Sequence[str] | None) -> list[str]:
         wanted = list(names if columns is None else columns)
@@ -89,17 +89,17 @@ class ChunkedRows(OpenedRecords):
                 raise ComponentError(f"{self._name} has no column {name!r}; it has {', '.join(names)}")
             if names.count(name) > 1:
                 raise FormatError(
-                    f"{self._name} has {names.count(name)} columns of the name {name!r}, of which a row can "
-                    "have one: name them otherwise, or name the others in columns"
+                    f"{self._name} has {names.count(name)} columns named {name!r}, but a row can "
+                    "have only one: rename them, or select other columns with columns"
                 )
         return wanted
 
     def _made_for(self, schema: Any) -> list[Callable[[Any], list[Any]]]:
-        """Returns the functions that make lists of the columns."""
+        """Returns the functions that convert the columns to lists."""
         try:
             fields = [schema.field(name) for name in self._columns]
             return [converter(field.type, written_kind(field)) for field in fields]
-        except ARROW_ERRORS as error:  # a FormatError of ours among them
+        except ARROW_ERRORS as error:  # including our FormatError
             raise FormatError(f"{self._name}, {error}") from error
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ class ChunkedRows(OpenedRecords):
         return row
 
     def in_order(self, start: int) -> Iterator[Iterable[dict[str, Any]]]:
-        """Yields the rows from number `start` on, many at a time, none of which is kept."""
+        """Yields the rows from number `start` on, many at a time, without keeping chunks."""
         for number in range(self._chunk_of(start), len(self.sizes)):
             yield from self._converted(number, self._rows, max(start - self._begin(number), 0))
 
@@ -137,14 +137,14 @@ class ChunkedRows(OpenedRecords):
         return chunk
 
     def _loaded(self, number: int) -> tuple[Sequence[Any], ...]:
-        """Returns the columns of a chunk, to be kept."""
+        """Returns the columns of a chunk to keep."""
         parts = zip(*self._converted(number, self._values))
         return tuple([*chain.from_iterable(part)] for part in parts)
 
     def _converted(
         self, number: int, convert: Callable[[Any], _Converted], start: int = 0
     ) -> Iterator[_Converted]:
-        """Yields the batches of a chunk, from row `start` on, as `convert` makes them Python's."""
+        """Yields the batches of a chunk, from row `start` on, converted by `convert`."""
         rows = 0
         stored = self._file()[0]
         with self._reading(number):
@@ -166,12 +166,12 @@ class ChunkedRows(OpenedRecords):
         return map(row_maker(self._columns), *self._values(batch))
 
     def _values(self, batch: Any) -> list[list[Any]]:
-        """Returns the values of each column, as Python's and NumPy's."""
+        """Returns the values of each column, as Python and NumPy objects."""
         return [convert(column) for convert, column in zip(self._converters, batch.columns)]
 
     @contextmanager
     def _reading(self, number: int) -> Iterator[None]:
-        """Names file and chunk where they cannot be read."""
+        """Adds the file and the chunk to errors of reading."""
         try:
             yield
         except DataFlowError:
@@ -188,13 +188,13 @@ class ChunkedRows(OpenedRecords):
 
 
 class ChunkedFlow(RecordFlow):
-    """Yields the rows of a file, each a dict; addressable. A chunk is read as a whole when a row is wanted.
+    """Yields the rows of a file, each a dict; addressable. Reading a row reads its whole chunk.
 
     Args:
-        make: makes the rows, and takes the number of chunks in memory.
+        make: creates the rows; its argument is the number of chunks in memory.
         shuffle: a `ChunkShuffle`, or whether each epoch draws its order among all rows.
-        keep: the name and the value of the argument that says how many chunks stay in memory; None for as
-            many as the window, else one.
+        keep: name and value of the argument for the number of chunks in memory; None for the window, or one
+            without a window.
     """
 
     _lst: ChunkedRows
@@ -207,7 +207,7 @@ class ChunkedFlow(RecordFlow):
         shuffle: bool | ChunkShuffle,
         keep: tuple[str, int | None],
     ) -> None:
-        """Makes the rows."""
+        """Creates the rows."""
         self._window = shuffle.window if isinstance(shuffle, ChunkShuffle) else 0
         kept = max(self._window, 1) if keep[1] is None else arguments.count(keep[0], keep[1])
         super().__init__(make(kept), True if self._window else arguments.flag("shuffle", shuffle))
@@ -216,7 +216,7 @@ class ChunkedFlow(RecordFlow):
         return {**super()._facts(), "window": self._window}
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        # Rows are made so fast that a generator more, around each of them, would be seen.
+        # Rows are made so fast that another generator around each of them would be noticeable.
         return super()._one_by_one(epoch, start) if self._shuffle else chain.from_iterable(self._lists(start))
 
     def _lists(self, start: int) -> Iterator[Iterable[Any]]:
@@ -236,7 +236,7 @@ class ChunkedFlow(RecordFlow):
 
 
 def arrow_source(stored: StoredFile) -> Any:
-    """Returns a file as pyarrow reads it: one on this machine from its mapped memory."""
+    """Returns a file object for pyarrow; a local file is mapped."""
     import pyarrow as pa
 
     if is_local(stored.name):

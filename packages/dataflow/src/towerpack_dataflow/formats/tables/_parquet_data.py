@@ -15,29 +15,29 @@ __all__ = ["ParquetData", "opened_parquet"]
 
 @final
 class ParquetData(ChunkedFlow):
-    """Yields the rows of a Parquet file; addressable. A row group is read as a whole when a row is wanted.
+    """Yields the rows of a Parquet file; addressable. Reading a row reads its whole row group.
 
-    A datapoint is a dict of the columns. Of a file that `ParquetSerializer` wrote, it has the values that
-    were written, with their types. Of another file, the type of a column decides, and is the same in each
-    row: numbers and booleans are NumPy's scalars, times in nanoseconds `numpy.datetime64` (in UTC where the
-    column has a time zone) and `numpy.timedelta64`, and a list of these is an array, a masked one if it has a
-    null within. Strings, bytes, other times, structures and the rest are Python's values. A null is None.
+    A datapoint is a dict of the columns. For a file of `ParquetSerializer`, it has the written values with
+    their types. For another file, the type of a column decides, and is the same in each row: numbers and
+    booleans are NumPy scalars, times in nanoseconds `numpy.datetime64` (in UTC if the column has a time zone)
+    and `numpy.timedelta64`, and a list of these is an array, a masked one if it contains a null. Strings,
+    bytes, other times, structures and the rest are Python values. A null is None.
 
     Args:
-        path: of the file; of a file elsewhere, the columns that are wanted are read.
-        columns: which columns; all if not given.
+        path: path of the file; from a remote file, only the selected columns are read.
+        columns: names of the columns; all by default.
         shuffle: a `ChunkShuffle`, for an order that reads each row group once; or whether each epoch draws
-            its order among all rows, which is slow unless the file fits into the groups that are kept.
-        keep_groups: how many row groups stay in memory; as many as the window if not given, else one. In the
-            file's order, none does.
+            its order among all rows, which is slow unless the file fits into the row groups in memory.
+        keep_groups: number of row groups in memory; by default the window, or one without a window. In the
+            file's order, none is kept.
 
     Raises:
         ArgumentError: `keep_groups` is not positive.
         ComponentError: the file has no such column.
-        FormatError: the file is no Parquet file, is cut off or damaged, or has several columns of one name;
-            a pass raises it for a row group with wrong checksums.
+        FormatError: the file is not a Parquet file, is truncated or damaged, or has several columns of one
+            name; or, while iterating, a row group has wrong checksums.
         ImportError: the extra `[parquet]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
 
     _holds = ()
@@ -50,7 +50,7 @@ class ParquetData(ChunkedFlow):
         shuffle: bool | ChunkShuffle = False,
         keep_groups: int | None = None,
     ) -> None:
-        """Reads the file's own index, and closes it again."""
+        """Reads the index inside the file and closes it."""
         super().__init__(
             lambda keep: _ParquetRows(path, columns, keep), shuffle, ("keep_groups", keep_groups)
         )
@@ -79,14 +79,16 @@ def opened_parquet(stored: StoredFile) -> Any:
     """Opens a Parquet file.
 
     Raises:
-        FormatError: it has another format, is cut off or damaged.
+        FormatError: it has another format, or is truncated or damaged.
         ImportError: the extra `[parquet]` is missing.
     """
     with extra("parquet", f"reading {stored.name}"):
         from pyarrow import parquet
     try:
         file = parquet.ParquetFile(arrow_source(stored), page_checksum_verification=True)
-        list(file.schema_arrow.names)  # which may be damaged, too
+        list(file.schema_arrow.names)  # the names may be damaged, too
     except ARROW_ERRORS as error:
-        raise FormatError(f"{stored.name} is no Parquet file, or is cut off or damaged: {error}") from error
+        raise FormatError(
+            f"{stored.name} is not a Parquet file, or is truncated or damaged: {error}"
+        ) from error
     return file

@@ -1,4 +1,4 @@
-"""`ParquetSerializer`: a flow as a Parquet file, and back."""
+"""`ParquetSerializer`: writes and reads flows as Parquet files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ParquetSerializer", "parquet_version"]
 
 @final
 class ParquetSerializer:
-    """Writes a flow of dicts to a Parquet file, and reads it.
+    """Writes a flow of dicts to a Parquet file and reads it.
 
     Example:
         >>> import tempfile
@@ -30,23 +30,23 @@ class ParquetSerializer:
     def save(df: Any, path: URL, group_rows: int = 4096) -> None:
         """Writes one pass of a flow, a row group at a time.
 
-        A column has values of one type, and None. `load` gives back values and types: numbers of Python or of
-        NumPy of any dtype up to 64 bits, booleans, times, strings, bytes, arrays of one axis, and lists and
-        dicts of Python's values. Pages have checksums.
+        A column has values of one type, and None. `load` restores values and types: Python numbers, NumPy
+        numbers of any dtype up to 64 bits, booleans, times, strings, bytes, arrays of one axis, and lists and
+        dicts of Python values. Pages have checksums.
 
         Args:
-            df: the flow, a list or another iterable; datapoints are dicts. The columns are in the order
-                of the first.
-            path: of the file. One that exists is replaced.
-            group_rows: rows of a row group, which are read at a time.
+            df: the flow, a list or another iterable; datapoints are dicts. The columns are in the order of
+                the first.
+            path: path of the file. An existing file is replaced.
+            group_rows: number of rows in a row group, the unit of reading.
 
         Raises:
-            ArgumentError: the flow has no datapoints, so that there are no columns.
+            ArgumentError: the flow has no datapoints, so the columns are unknown.
             ImportError: the extra `[parquet]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint is no dict, has other keys than the first, a value of another type than
-                those before it, or one that would not be read as it is: a tuple, a masked array, an integer
-                of more than 64 bits. A file that is there stays as it was.
+            SendError: a datapoint is not a dict, has other keys than the first, a value of another type than
+                those before it, or one that cannot be restored exactly: a tuple, a masked array, an integer
+                of more than 64 bits. An existing file is unchanged.
         """
         arguments.count("group_rows", group_rows)
         with extra("parquet", "writing Parquet files"):
@@ -69,12 +69,12 @@ class ParquetSerializer:
 
 
 def parquet_version(path: URL) -> int | None:
-    """Returns the version of a file's format; `None` if `ParquetSerializer` has not written the file.
+    """Returns the version of a file's format; `None` for a file of another program.
 
     Raises:
-        FormatError: the file is no Parquet file, is cut off or damaged.
+        FormatError: the file is not a Parquet file, is truncated or damaged.
         ImportError: the extra `[parquet]` is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
     with open_url(path) as stored:
         return version_in(opened_parquet(stored).schema_arrow)

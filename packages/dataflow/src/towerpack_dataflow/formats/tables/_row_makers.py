@@ -1,4 +1,4 @@
-"""How values become a dict of a row, as fast as Python can."""
+"""Fast conversion of values to the dict of a row."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, Final
 
 __all__ = ["row_maker"]
 
-# A dict that is written out takes a third of the time of `dict(zip(...))`, and for it the number of columns
-# has to be known. Tables with more columns take so long for their values that it is not seen.
+# A dict display takes a third of the time of `dict(zip(...))`, and needs a known number of columns. For
+# tables with more columns, the cost of their values hides the difference.
 _MAKERS: Final[Mapping[int, Callable[..., Callable[..., dict[str, Any]]]]] = {
     1: lambda a: lambda p: {a: p},
     2: lambda a, b: lambda p, q: {a: p, b: q},
@@ -24,13 +24,13 @@ _MAKERS: Final[Mapping[int, Callable[..., Callable[..., dict[str, Any]]]]] = {
 
 
 def row_maker(names: Sequence[str]) -> Callable[..., dict[str, Any]]:
-    """Returns a function that makes a dict of the values of a row.
+    """Returns a function that creates a dict from the values of a row.
 
     Args:
-        names: of the columns, in the order of the values.
+        names: names of the columns, in the order of the values.
 
     Returns:
-        The function, which takes as many values as there are names.
+        The function, which takes one value per name.
 
     Example:
         >>> row_maker(["x", "y"])(1, 2)

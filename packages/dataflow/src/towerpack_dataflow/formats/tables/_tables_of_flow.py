@@ -1,4 +1,4 @@
-"""A flow of dicts as tables of Arrow's, a stretch of datapoints at a time."""
+"""Conversion of a flow of dicts to Arrow tables, in blocks of datapoints."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["refusing", "tables_of", "version_in"]
 
 _VERSION: Final = "1"
 _WRITTEN: Final = "towerpack"
-_IN_MEMORY: Final = 2**26  # bytes of tables that wait for the types of their columns
+_IN_MEMORY: Final = 2**26  # bytes of tables waiting for the types of their columns
 
 
 def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
-    """Yields one pass of a flow as tables with one schema, which says that a file of them is ours.
+    """Yields one pass of a flow as tables with one schema, which marks a file of them as ours.
 
-    Tables wait, in memory and then in a temporary file, until each column has a value that says its type.
+    Tables wait, in memory and then in a temporary file, until the type of each column is known from a value.
 
     Args:
         df: the flow, a list or another iterable; datapoints are dicts.
-        rows: of a table; the last one may have fewer.
-        path: of the file to be written, for the bar that shows progress.
-        kind: of the file, such as "Parquet", for messages.
+        rows: number of rows of a table; the last one may have fewer.
+        path: path of the target file, for the progress bar.
+        kind: kind of the file, such as "Parquet", for messages.
 
     Raises:
-        ArgumentError: the flow has no datapoints, so that there are no columns.
-        SendError: a datapoint is no dict, has other keys than the first, or a value that the file would not
-            give back in value and type, or that is of another type than those before it.
+        ArgumentError: the flow has no datapoints, so the columns are unknown.
+        SendError: a datapoint is not a dict, has other keys than the first, or a value that the file cannot
+            restore in value and type, or of another type than those before it.
     """
     datapoints = iter(with_progress(as_dataflow(df), f"writing {os.path.basename(path)}"))
     begin, columns = 0, _Columns(kind)
@@ -52,13 +52,13 @@ def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
             else:
                 waiting.put(table)
         if not begin:
-            raise ArgumentError(f"{kind} needs a datapoint, for the columns; received none")
+            raise ArgumentError(f"{kind} needs a datapoint to determine the columns; received none")
         yield from waiting.tables(columns.schema())
 
 
 @contextmanager
 def refusing(kind: str) -> Iterator[None]:
-    """Raises Arrow's errors in the block as `SendError`, with the kind of file that is written."""
+    """Raises Arrow's errors in the block as `SendError`, with the kind of the file."""
     import pyarrow as pa
 
     try:
@@ -68,14 +68,14 @@ def refusing(kind: str) -> Iterator[None]:
 
 
 def version_in(schema: Any) -> int | None:
-    """Returns the version of a file's format, by its schema; `None` for a file of others."""
+    """Returns the format version of a file by its schema; `None` for a file of another program."""
     version = (schema.metadata or {}).get(_WRITTEN.encode())
     return int(version) if version is not None and version.isdigit() else None
 
 
 @final
 class _Columns:
-    """The kinds and types of the columns, as far as datapoints have told them."""
+    """The kinds and types of the columns known so far."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -83,7 +83,7 @@ class _Columns:
         self._types: dict[str, Any] = {}
 
     def table(self, rows: Sequence[Any], begin: int) -> Any:
-        """Returns rows as a table; number `begin` is that of the first."""
+        """Returns rows as a table; `begin` is the number of the first row."""
         import pyarrow as pa
 
         if not begin:
@@ -92,7 +92,7 @@ class _Columns:
         for number, row in enumerate(rows, begin):
             if not isinstance(row, dict) or row.keys() != names:
                 raise SendError(
-                    f"datapoint {number} is to be a dict with the keys {[*names]}; received {shown(row, 100)}"
+                    f"datapoint {number} must be a dict with the keys {[*names]}; received {shown(row, 100)}"
                 )
         return pa.table({name: self._column(name, [row[name] for row in rows], begin) for name in names})
 
@@ -114,12 +114,12 @@ class _Columns:
 
         if not isinstance(first, dict) or not first:
             raise SendError(
-                f"datapoint 0 is to be a dict with a key for each column; received {shown(first, 100)}"
+                f"datapoint 0 must be a dict with a key for each column; received {shown(first, 100)}"
             )
         for name in first:
             if type(name) is not str or not _is_unicode(name):
                 raise SendError(
-                    f"datapoint 0 has the key {shown(name, 100)}; {self._file} takes text as keys"
+                    f"datapoint 0 has the key {shown(name, 100)}; {self._file} accepts only strings as keys"
                 )
         self._kinds = dict.fromkeys(first, NONE)
         self._types = dict.fromkeys(first, pa.null())
@@ -135,7 +135,7 @@ class _Columns:
         return column
 
     def _kind(self, name: str, values: list[Any], begin: int) -> str:
-        """Returns the one kind of a column's values."""
+        """Returns the kind of a column's values."""
         kind, types = self._kinds[name], set(map(type, values))
         if len(types) == 1 and types <= {bool, int, float, str, bytes} and kind in (NONE, kind_of(values[0])):
             return kind_of(values[0])
@@ -148,14 +148,14 @@ class _Columns:
                 ) from error
             if found not in (NONE, kind) and kind != NONE:
                 raise SendError(
-                    f"datapoint {number}, component {name!r}: {self._file} has one type in a column, here "
-                    f"{kind} by the values before; received {shown(value)} of the type {found}"
+                    f"datapoint {number}, component {name!r}: {self._file} has one type per column, here "
+                    f"{kind} from earlier values; received {shown(value)} of the type {found}"
                 )
             kind = kind if found == NONE else found
         return kind
 
     def _refused(self, name: str, values: list[Any], begin: int, kind: str, error: Exception) -> SendError:
-        """Returns the error that names the first value which does not go with those before it."""
+        """Returns the error that names the first value that does not match those before it."""
         known = self._types[name]
         for number, value in enumerate(values, begin):
             try:
@@ -174,7 +174,7 @@ class _Columns:
 
 @final
 class _Waiting:
-    """Tables in a file, which wait for the types of all columns."""
+    """Tables in a file, waiting for the types of all columns."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._sizes: list[int] = []
@@ -192,7 +192,7 @@ class _Waiting:
         self._sizes.append(content.size)
 
     def tables(self, schema: Any) -> Iterator[Any]:
-        """Yields the tables with the types of a schema; none waits any more."""
+        """Yields the tables with the types of a schema, and removes them."""
         import pyarrow as pa
 
         if self._sizes:
@@ -203,13 +203,13 @@ class _Waiting:
 
 
 def _retyped(table: Any, schema: Any) -> Any:
-    """Returns a table with the types of a schema, which differ where the table has no values."""
+    """Returns a table with the types of a schema, which differ for columns without values."""
     import pyarrow as pa
 
     def column(had: Any, kind: Any) -> Any:
         if had.type == kind:
             return had
-        # `cast` of pyarrow 26 damages lists of nulls, whose offsets then exceed their values.
+        # `cast` of pyarrow 26 damages lists of nulls: their offsets then exceed their values.
         return pa.array(had.to_pylist(), kind)
 
     return pa.table([*map(column, table.columns, schema.types)], schema)
@@ -222,12 +222,12 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def _is_unicode(text: str) -> bool:
-    """Tells whether UTF-8 holds a text, which has no lone surrogate then."""
+    """Tells whether UTF-8 can encode a text, which must have no lone surrogate."""
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _has_null(kind: Any) -> bool:
-    """Tells whether a type, or one within it, is that of no value."""
+    """Tells whether a type, or one within it, is the null type."""
     import pyarrow as pa
 
     if pa.types.is_null(kind):
@@ -236,7 +236,7 @@ def _has_null(kind: Any) -> bool:
 
 
 def _merged(kind: Any, other: Any) -> Any:
-    """Returns the type that two columns have in common, where one of them may lack a value.
+    """Returns the common type of two columns, of which one may have no values.
 
     Raises:
         TypeError: the columns have two types.
@@ -252,4 +252,4 @@ def _merged(kind: Any, other: Any) -> Any:
     if pa.types.is_struct(kind) and pa.types.is_struct(other) and kind.names == other.names:
         parts = zip(kind.names, kind, other)
         return pa.struct([(name, _merged(one.type, two.type)) for name, one, two in parts])
-    raise TypeError(f"the values before are of the type {kind}, and these of the type {other}")
+    raise TypeError(f"earlier values have the type {kind}, these have the type {other}")

@@ -1,4 +1,4 @@
-"""Tar files of samples, as WebDataset has them: read in any order, by an index."""
+"""Tar files of samples in the format of WebDataset, read in any order by an index."""
 
 from ._tar_data import TarData
 from ._write_tar import index_tar, write_tar, write_tar_shards

@@ -15,35 +15,36 @@ from ._tar_members import Place, key_of
 
 __all__ = ["TarData"]
 
-_GAP = 2**16  # bytes between two members that are read with them
+_GAP = 2**16  # largest gap between two members to read through
 
 
 @final
 class TarData(RecordFlow):
-    """Yields the samples of a tar file as WebDataset has them; addressable.
+    """Yields the samples of a tar file in the format of WebDataset; addressable.
 
-    A sample is the members that follow each other with one key: the name up to the first dot of its last
-    part. The places of members are read from the index of the file, `<path>.index` (`write_tar` and
-    `index_tar` make it), or else from the file itself, once, when the flow is made. Several files are a
-    `ConcatData`; several archives in one file (`cat a.tar b.tar`) are read in their order.
+    A sample is the consecutive members with the same key: the name up to the first dot of its last part. The
+    positions of members are read from the index of the file, `<path>.index` (written by `write_tar` and
+    `index_tar`), or from the file itself, once, when the flow is created. For several files use a
+    `ConcatData`; several archives in one file (`cat a.tar b.tar`) are read in order.
 
-    Links, hard and symbolic ones, are the members that they lead to. Members that belong to no sample are
-    left out: files without a dot in the last part of their names, those below a folder such as `__index__`,
-    folders, links to folders, devices and pipes. WebDataset does so, too; it also leaves out links, and
-    makes extensions lower-case, which is not done here.
+    Hard and symbolic links yield the members they refer to. Members without a sample are left out: files
+    without a dot in the last part of their names, those below a folder such as `__index__`, folders, links to
+    folders, devices and pipes. WebDataset does so, too; it also leaves out links, and converts extensions to
+    lower case, unlike this class.
 
     Args:
-        path: of the file, which is not compressed; also one in an object store, which is read by ranges.
-        decoder: makes the datapoint of a sample: a dict of bytes by the rest of each name after the key, as
-            `{"__key__": "train/0001", "jpg": b"…", "cls": b"7"}`. Without one, a datapoint is this dict.
-        shuffle: whether each epoch has another order.
-        cache: a `UrlCache` for a file elsewhere.
+        path: path of the file, which must not be compressed; also in an object store, where ranges are read.
+        decoder: creates the datapoint from a sample: a dict of bytes keyed by the rest of each name after the
+            key, such as `{"__key__": "train/0001", "jpg": b"…", "cls": b"7"}`. By default, a datapoint is
+            this dict.
+        shuffle: whether each epoch has a different order.
+        cache: a `UrlCache` for a remote file.
 
     Raises:
         ArgumentTypeError: `decoder` cannot be called.
-        FormatError: the file is no tar file, is cut off or compressed, or the index is damaged; a part of a
-            sample is a sparse file, or a link to a file that is not in the archive.
-        OSError: the file is missing, or may not be read.
+        FormatError: the file is not a tar file, is truncated or compressed, or the index is damaged; a part
+            of a sample is a sparse file, or a link to a file outside the archive.
+        OSError: the file is missing or not readable.
 
     Example:
         >>> import tempfile
@@ -106,8 +107,8 @@ class _TarSamples(OpenedRecords):
             header = place.begin - place.head
             if zlib.crc32(content[:header]) != place.check:
                 raise FormatError(
-                    f"{self._name}, sample {index}: {name!r} is not where the index says: the file is "
-                    f"damaged, or its index is of another file; write the index again"
+                    f"{self._name}, sample {index}: {name!r} is not at its position in the index: the file "
+                    f"is damaged, or its index belongs to another file; write the index again"
                 )
             sample[extension] = bytes(content[header:])
         file.check()
@@ -118,7 +119,7 @@ class _TarSamples(OpenedRecords):
 
 
 def _contents(file: StoredFile, places: list[Place]) -> Iterator[memoryview]:
-    """Yields header and bytes of members; those that follow each other are read at once."""
+    """Yields header and bytes of members; reads consecutive ones at once."""
     for low, high in _ranges(places):
         begin = places[low].head
         block = file.read(begin, _end(places[high - 1]) - begin)
@@ -129,7 +130,7 @@ def _contents(file: StoredFile, places: list[Place]) -> Iterator[memoryview]:
 def _ranges(places: list[Place]) -> Iterator[tuple[int, int]]:
     low = 0
     for number in range(1, len(places)):
-        # The file that a link leads to may lie anywhere.
+        # The target of a link may be anywhere.
         if not 0 <= places[number].head - _end(places[number - 1]) <= _GAP:
             yield low, number
             low = number
@@ -143,5 +144,5 @@ def _end(place: Place) -> int:
 def _split(name: str) -> tuple[str, str]:
     found = key_of(name)
     if found is None:
-        raise FormatError(f"the index has {name!r}, which is no part of a sample; write the index again")
+        raise FormatError(f"the index has {name!r}, which is not part of a sample; write the index again")
     return found

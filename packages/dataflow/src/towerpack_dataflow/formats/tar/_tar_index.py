@@ -1,4 +1,4 @@
-"""Where the members of a tar file lie: found once, and kept in a file in the same folder."""
+"""Positions of the members of a tar file, found once and stored in a file in the same folder."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _COLUMNS = 4
 @final
 @dataclass(frozen=True)
 class TarIndex:
-    """The parts of samples in a tar file, in their order.
+    """The parts of samples in a tar file, in order.
 
     Args:
-        names: of the members.
-        places: a row for each, as `Place` has it.
+        names: names of the members.
+        places: one row per member, with the fields of `Place`.
         samples: the first member of each sample, and the number of members.
     """
 
@@ -39,9 +39,9 @@ class TarIndex:
     samples: npt.NDArray[np.int64]
 
     def fits(self, file: StoredFile) -> bool:
-        """Returns whether the last member's header is where it should be.
+        """Returns whether the last member's header is at its expected position.
 
-        A tar file is filled up to a multiple of 10 KiB, so another one often has the same size.
+        A tar file is padded to a multiple of 10 KiB, so different files often have the same size.
         """
         if not self.names:
             return True
@@ -53,7 +53,7 @@ def scan(file: StoredFile) -> TarIndex:
     """Finds the members of a tar file that are parts of samples, and groups them.
 
     Raises:
-        FormatError: the file is no tar file, is cut off or compressed, or has a member that cannot be read.
+        FormatError: the file is not a tar file, is truncated or compressed, or has an unreadable member.
     """
     members = sample_members(file)
     groups = [(member.archive, (key_of(member.name) or ("",))[0]) for member in members]
@@ -63,10 +63,10 @@ def scan(file: StoredFile) -> TarIndex:
 
 
 def store_index(file: StoredFile, index: TarIndex) -> None:
-    """Writes `<file>.index`, as a whole or not at all.
+    """Writes `<file>.index` atomically.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the index cannot be written.
     """
     head = {"format": _FORMAT, "version": INDEX_VERSION, "size": file.size, "of": file.version}
     names = "\0".join(index.names).encode("utf-8", "surrogateescape")
@@ -81,15 +81,15 @@ def store_index(file: StoredFile, index: TarIndex) -> None:
 
 
 def load_index(file: StoredFile, url: str, cache: UrlCache | None) -> TarIndex:
-    """Returns the members of a file: from its index, else from the file itself.
+    """Returns the members of a file: from its index, or else from the file itself.
 
     Args:
         file: the tar file.
-        url: of it, with credentials.
-        cache: for an index elsewhere.
+        url: URL of the file, with credentials.
+        cache: cache for a remote index.
 
     Raises:
-        FormatError: the index is damaged; or the file is, and it has no index.
+        FormatError: the index is damaged; or the file is damaged and has no index.
         StorageError: the index cannot be reached.
     """
     found = read_index_beside(file, url, lambda stored: _parsed(stored, file), "index_tar(path)", cache)
@@ -101,8 +101,8 @@ def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
     try:
         head = json.loads(bytes(array_of(stored.name, members["head"])))
         if head["format"] != _FORMAT:
-            raise FormatError(f"{stored.name} is no index of a tar file; remove it")
-        # A copy elsewhere has a version of its own; there, size and headers must do.
+            raise FormatError(f"{stored.name} is not an index of a tar file; remove it")
+        # A remote copy has another version; in that case size and headers are compared.
         same = head["size"] == file.size and (head["of"] == file.version or not is_local(file.name))
         if head["version"] != INDEX_VERSION or not same:
             return None
@@ -123,11 +123,11 @@ def _parsed(stored: StoredFile, file: StoredFile) -> TarIndex | None:
 
 def _check_places(name: str, names: list[str], places: Any, size: int) -> None:
     if places.dtype != np.int64 or places.shape != (len(names), _COLUMNS):
-        raise FormatError(f"{name} is damaged: it has {len(names)} names, and places of shape {places.shape}")
+        raise FormatError(f"{name} is damaged: it has {len(names)} names, but places of shape {places.shape}")
     heads, begins, sizes, _ = places.T
-    # Each number is within the file before numbers are added, so that no sum overflows.
+    # Check each number against the file size before adding numbers, so that no sum overflows.
     if ((places[:, :3] < 0) | (places[:, :3] > size)).any() or (begins + sizes > size).any():
-        raise FormatError(f"{name} is damaged: it has members outside of the {size} bytes of the file")
+        raise FormatError(f"{name} is damaged: it has members outside the {size} bytes of the file")
     if (heads >= begins).any():
         raise FormatError(f"{name} is damaged: it has members without headers")
 

@@ -1,4 +1,4 @@
-"""The members of a tar file that are parts of samples, links and those of later archives included."""
+"""The members of a tar file that are parts of samples, including links and members of later archives."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _log = logging.getLogger("towerpack_dataflow")
 
 _BUFFER = 2**20
 _LONGEST_HEADER = 2**20
-_MOST_DIGITS = 1000  # in a row, in a header; tarfile takes quadratic time for them
+_MOST_DIGITS = 1000  # consecutive digits in a header; tarfile takes quadratic time for them
 _AS_ZEROS = bytes(ord("0") if chr(byte).isdecimal() else byte for byte in range(128)) + bytes(range(128, 256))
-# As WebDataset has it, but that names may have line ends.
+# As in WebDataset, except that names may contain line ends.
 _KEY_AND_EXTENSION = re.compile(r"((?:.*/)?[^.]+)\.([^/]*)", re.DOTALL)
 _METADATA = re.compile(r"__[^/]*__(/|\Z)")
-# Folders, devices and pipes; of GNU tar: names of volumes, and lists of folders.
+# Folders, devices and pipes; for GNU tar: names of volumes, and lists of folders.
 _WITHOUT_BYTES: Final = {tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE, b"V", b"D"}
 
 
 class Place(NamedTuple):
-    """Where a member lies: its header's begin, its bytes' begin, their number, the CRC32 of the header."""
+    """The position of a member: start of the header, start and number of its bytes, CRC32 of the header."""
 
     head: int
     begin: int
@@ -43,9 +43,9 @@ class SampleMember(NamedTuple):
     """A part of a sample.
 
     Attributes:
-        name: of the member.
-        place: of its bytes; for a link, those of the file that it leads to.
-        archive: the number of its archive in a file of several.
+        name: name of the member.
+        place: position of its bytes; for a link, of the file it refers to.
+        archive: number of its archive in a file of several.
     """
 
     name: str
@@ -58,12 +58,12 @@ class _Member(NamedTuple):
     name: str
     place: Place
     archive: int
-    kind: str  # "file", "link", "hard link", "folder" or the reason why it is not read
-    target: str  # of a link, from the root of the archive
+    kind: str  # "file", "link", "hard link", "folder" or the reason why it cannot be read
+    target: str  # target of a link, from the root of the archive
 
 
 def key_of(name: str) -> tuple[str, str] | None:
-    """Returns the key of a member's sample, and the member's name in it; `None` for a member of no sample.
+    """Returns the key of a member's sample, and the member's name in it; `None` outside all samples.
 
     As in WebDataset, a file without a dot in the last part of its name belongs to no sample, nor does one
     in a folder such as `__index__`, or with such a name.
@@ -79,22 +79,22 @@ def key_of(name: str) -> tuple[str, str] | None:
 
 
 def sample_members(file: StoredFile) -> list[SampleMember]:
-    """Returns the parts of samples in a tar file, in their order.
+    """Returns the parts of samples in a tar file, in order.
 
     Links are followed to members of the file. Folders, links to folders, devices and pipes have no bytes, and
-    are left out. Archives that follow each other in one file are read as one.
+    are left out. Consecutive archives in one file are read as one.
 
     Raises:
-        FormatError: the file is no tar file, is cut off or compressed; a part of a sample is a sparse file,
-            or a link to something else than a member.
+        FormatError: the file is not a tar file, is truncated or compressed; a part of a sample is a sparse
+            file, or a link to something other than a member.
     """
     try:
         members = list(_members(file))
     except (tarfile.TarError, ValueError, EOFError, OverflowError, RecursionError, MemoryError) as error:
         if isinstance(error, DataFlowError):
             raise
-        hint = "compressed: decompress it first" if _is_compressed(file) else "cut off or damaged"
-        raise FormatError(f"{file.name} is no tar file, or is {hint} ({error})") from error
+        hint = "compressed: decompress it first" if _is_compressed(file) else "truncated or damaged"
+        raise FormatError(f"{file.name} is not a tar file, or is {hint} ({error})") from error
     links = _Links(file, members)
     found = []
     for number, member in enumerate(members):
@@ -107,7 +107,7 @@ def sample_members(file: StoredFile) -> list[SampleMember]:
 
 
 def _members(file: StoredFile) -> Iterator[_Member]:
-    # Large reads where the file lies elsewhere; a mapped one is only looked at where headers are.
+    # Large reads for a remote file; a mapped file is accessed only at headers.
     stream = _Headers(StoredStream(file), _BUFFER)
     begin: int | None = 0
     archive = 0
@@ -116,7 +116,7 @@ def _members(file: StoredFile) -> Iterator[_Member]:
         end = begin
         with tarfile.open(fileobj=stream.of_one_member(), mode="r:") as tar:
             while (found := tar.next()) is not None:
-                tar.members = []  # type: ignore[attr-defined]  # It would keep all of them.
+                tar.members = []  # type: ignore[attr-defined]  # It would keep all members.
                 if found.size < 0 or found.offset < end:
                     raise tarfile.ReadError(f"member {found.name!r} ends before it begins")
                 end = found.offset_data
@@ -136,13 +136,13 @@ def _member(file: StoredFile, stream: _Headers, found: tarfile.TarInfo, archive:
     elif found.type in _WITHOUT_BYTES:
         kind = "folder"
     elif found.issparse():
-        kind = "is a sparse file, which is not read: write the archive again without tar's option --sparse"
+        kind = "is a sparse file: write the archive again without tar's option --sparse"
     elif not found.isreg():
-        kind = f"is of the type {found.type!r}, which is not read"
+        kind = f"has the type {found.type!r}, which is not supported"
     elif begin + found.size > file.size:
         raise FormatError(
-            f"{file.name}, member {found.name!r}, needs {found.size} bytes from byte {begin} on, and the "
-            f"file has {file.size}: it is cut off"
+            f"{file.name}, member {found.name!r}, needs {found.size} bytes from byte {begin} on, but the "
+            f"file has {file.size}: it is truncated"
         )
     stream.of_one_member().seek(found.offset)
     check = zlib.crc32(stream.read(begin - found.offset))
@@ -152,13 +152,13 @@ def _member(file: StoredFile, stream: _Headers, found: tarfile.TarInfo, archive:
 
 
 def _next_archive(file: StoredFile, end: int) -> int | None:
-    """Returns where another archive begins behind the end of one; `None` if nothing but zeros follows.
+    """Returns the start of another archive after the end of one; `None` if only zeros follow.
 
     Raises:
-        FormatError: something else follows the last member, as `tarfile` takes a damaged header for the end.
+        FormatError: other bytes follow the last member, since `tarfile` treats a damaged header as the end.
     """
     if end >= file.size:
-        _log.warning("%s has no end mark after its last member; it may have been cut off there", file.name)
+        _log.warning("%s has no end mark after its last member; it may have been truncated there", file.name)
     for at in range(end, file.size, _BUFFER):
         block = bytes(file.read(at, min(_BUFFER, file.size - at)))
         zeros = len(block) - len(block.lstrip(b"\0"))
@@ -167,7 +167,7 @@ def _next_archive(file: StoredFile, end: int) -> int | None:
             if begin == end:
                 raise FormatError(
                     f"{file.name}: the bytes after the last member, at byte {end}, are neither a member nor "
-                    f"the end: the file is cut off or damaged; copy or write it again"
+                    f"the end: the file is truncated or damaged; copy or write it again"
                 )
             return begin
     return None
@@ -175,13 +175,13 @@ def _next_archive(file: StoredFile, end: int) -> int | None:
 
 @final
 class _Links:
-    """Finds the members that links lead to."""
+    """Finds the target members of links."""
 
     def __init__(self, file: StoredFile, members: list[_Member]) -> None:
         self._file, self._members = file, members
         self._numbers: dict[str, list[int]] = {}
         self._folders: set[str] = set()
-        self._next: dict[int, int | None] = {}  # the member that a link leads to, by their numbers
+        self._next: dict[int, int | None] = {}  # the target member of a link, by number
         if any(member.target for member in members):
             for number, member in enumerate(members):
                 name = posixpath.normpath(member.name)
@@ -189,10 +189,10 @@ class _Links:
                 self._folders.update(_parents(name))
 
     def followed(self, number: int) -> _Member | None:
-        """Returns the file that a member is, or leads to; `None` if that is a folder.
+        """Returns the file of a member, after following links; `None` if that is a folder.
 
         Raises:
-            FormatError: it leads to no member, in a circle, or to one that is not read.
+            FormatError: a link refers to no member, to itself, or to an unsupported one.
         """
         passed: list[int] = []
         while (member := self._members[number]).kind in {"link", "hard link"}:
@@ -210,13 +210,13 @@ class _Links:
                 )
             number = found
         for each in passed:
-            self._next[each] = number  # so that long chains are followed once
+            self._next[each] = number  # follows long chains only once
         if member.kind not in {"file", "folder"}:
             raise FormatError(f"{self._file.name}, member {member.name!r}, {member.kind}")
         return member if member.kind == "file" else None
 
     def _target(self, number: int, link: _Member) -> int | None:
-        """Returns the number of the member of a name: of several ones, that which tar would write."""
+        """Returns the number of the member with a name: of several, the one that tar would extract."""
         numbers = self._numbers.get(link.target, [])
         if link.kind == "hard link":
             numbers = [each for each in numbers if each < number] or numbers[:1]
@@ -231,12 +231,12 @@ def _parents(name: str) -> Iterator[str]:
 
 @final
 class _Headers(io.BufferedReader):
-    """Reads headers, of which none may be of any size: it could fill the memory."""
+    """Reads headers of limited size: an unlimited header could fill the memory."""
 
     _left = 0
 
     def of_one_member(self) -> _Headers:
-        """Allows to read the headers of another member."""
+        """Allows reading the headers of another member."""
         self._left = _LONGEST_HEADER
         return self
 
@@ -244,7 +244,7 @@ class _Headers(io.BufferedReader):
         """Reads a part of a header.
 
         Raises:
-            ReadError: there is too much of it.
+            ReadError: the header is too large.
         """
         if size is None or not 0 <= size <= self._left:
             raise tarfile.ReadError(f"a header is larger than {_LONGEST_HEADER} bytes")

@@ -1,4 +1,4 @@
-"""Writing tar files of samples, with their index."""
+"""Writes tar files of samples with their index."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ._tar_members import key_of
 __all__ = ["index_tar", "write_tar", "write_tar_shards"]
 
 _KEY = "__key__"
-_HEAD = 1024  # bytes that a member takes beside its own, at most: its header, and what fills its last block
+_HEAD = 1024  # largest overhead of a member in bytes: its header, and the padding of its last block
 
 
 def write_tar(samples: Iterable[Mapping[str, Any]], path: URL) -> None:
-    """Writes a tar file of samples and its index, each of which is there as a whole or not at all.
+    """Writes a tar file of samples and its index, both atomically.
 
     Args:
-        samples: dicts of bytes (or text) by the ends of the members' names, such as `"jpg"`, and the key,
-            text, as `"__key__"`.
-        path: of the file. One that exists is replaced.
+        samples: dicts of bytes (or text) by the extensions of the members' names, such as `"jpg"`, and the
+            key, a string, as `"__key__"`.
+        path: path of the file. An existing file is replaced.
 
     Raises:
-        ArgumentError: a sample has no key or that of the one before, has values that are no bytes, or would
-            be read with another key or other extensions.
+        ArgumentError: a sample has no key or the key of the previous one, has values other than bytes or
+            text, or would be read with another key or other extensions.
         OSError: the file cannot be written.
     """
     before = None
@@ -43,7 +43,7 @@ def write_tar(samples: Iterable[Mapping[str, Any]], path: URL) -> None:
             key, members = _checked(sample, number)
             if key == before:
                 raise ArgumentError(
-                    f"sample {number} has the key of the one before, {key!r}; samples are told by it"
+                    f"sample {number} has the same key as the previous one, {key!r}; keys separate samples"
                 )
             before = key
             for extension, content in members.items():
@@ -58,15 +58,15 @@ def write_tar_shards(samples: Iterable[Mapping[str, Any]], pattern: str, max_byt
 
     Args:
         samples: as in `write_tar`.
-        pattern: names of the files, with the place of their number: `"train-{:05d}.tar"`.
-        max_bytes: of a file, unless a single sample is larger.
+        pattern: names of the files, with a field for their number: `"train-{:05d}.tar"`.
+        max_bytes: size limit of a file, unless a single sample is larger.
 
     Returns:
         the paths of the files.
 
     Raises:
-        ArgumentError: as `write_tar` does; or `pattern` has no place for a number.
-        OSError: a file cannot be written; those before it are whole.
+        ArgumentError: as for `write_tar`; or `pattern` has no field for a number.
+        OSError: a file cannot be written; earlier files are complete.
     """
     arguments.count("max_bytes", max_bytes)
     try:
@@ -74,7 +74,7 @@ def write_tar_shards(samples: Iterable[Mapping[str, Any]], pattern: str, max_byt
     except (LookupError, ValueError, TypeError, AttributeError):
         same = True
     if same:
-        raise ArgumentError(f"pattern={pattern!r}: expected a place for a number, such as train-{{:05d}}.tar")
+        raise ArgumentError(f"pattern={pattern!r}: expected a field for a number, such as train-{{:05d}}.tar")
     paths: list[str] = []
     shard: list[Mapping[str, Any]] = []
     size = 0
@@ -91,15 +91,15 @@ def write_tar_shards(samples: Iterable[Mapping[str, Any]], pattern: str, max_byt
 
 
 def index_tar(path: URL) -> int:
-    """Writes the index of a tar file, `<path>.index`, so that flows over the file are made at once.
+    """Writes the index of a tar file, `<path>.index`, so that flows over the file are created at once.
 
-    The index says its format and version, and which file it is of, so that a flow notices a replaced one.
+    The index records its format and version, and identifies the file, so that a flow detects a replaced one.
 
     Returns:
         the number of samples.
 
     Raises:
-        FormatError: the file is no tar file, is cut off or compressed.
+        FormatError: the file is not a tar file, is truncated or compressed.
         OSError: the file cannot be read, or the index cannot be written.
     """
     with open_url(path) as file:
@@ -118,7 +118,7 @@ def _checked(sample: Mapping[str, Any], number: int) -> tuple[str, dict[str, byt
     key = sample.get(_KEY) if isinstance(sample, Mapping) else None
     if not isinstance(key, str) or key_of(f"{key}.x") != (key, "x") or not _is_name(key):
         raise ArgumentError(
-            f"sample {number} is to be a dict with a key, {_KEY!r}, text without a dot in its last part, "
+            f"sample {number} must be a dict with a key, {_KEY!r}, text without a dot in its last part, "
             f"not of the form '__…__' and without NUL; received {sample!r:.80}"
         )
     members = {}
@@ -140,14 +140,14 @@ def _bytes_of(content: Any, name: str) -> bytes:
         try:
             return content.encode()
         except UnicodeEncodeError as error:
-            raise ArgumentError(f"{name} is text that UTF-8 does not have ({error}); give bytes") from error
+            raise ArgumentError(f"{name} is text that UTF-8 cannot encode ({error}); pass bytes") from error
     if not isinstance(content, (bytes, bytearray, memoryview)):
-        raise ArgumentError(f"{name} is to be bytes or text; received {type(content).__name__}")
+        raise ArgumentError(f"{name} must be bytes or text; received {type(content).__name__}")
     return bytes(content)
 
 
 def _is_name(text: str) -> bool:
-    """Returns whether a tar file keeps a text: bytes that are no UTF-8 are, as Python has names of files."""
+    """Returns whether a tar file can store a name; Python's escapes for bytes outside UTF-8 are allowed."""
     try:
         return (
             "\0" not in text

@@ -1,4 +1,4 @@
-"""Tables in text files: CSV, lines of JSON, SVMLight; row by row."""
+"""Tables in text files: CSV, JSON Lines, SVMLight; row by row."""
 
 from ._csv_data import CSVData, index_csv
 from ._csv_serializer import CSVSerializer

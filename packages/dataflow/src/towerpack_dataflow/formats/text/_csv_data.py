@@ -1,4 +1,4 @@
-"""`CSVData`: the rows of a table in text."""
+"""`CSVData`: the rows of a text table."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ __all__ = ["CSVData", "index_csv"]
 class CSVData(RecordFlow):
     """Yields the rows of a table with a header; addressable.
 
-    Where each row begins is read from the index `<path>.index`, if `index_csv` has written one; else the
-    file is read for it when the flow is made. A datapoint is a dict of the columns. As in RFC 4180, a field
-    in double quotes may hold commas, line ends and doubled quotes. Lines end with a newline, a return, or
-    both; blank lines, and a mark of byte order at the beginning, are left out.
+    The start of each row is read from the index `<path>.index`, if written by `index_csv`; otherwise the file
+    is scanned when the flow is created. A datapoint is a dict of the columns. As in RFC 4180, a field in
+    double quotes may contain commas, line ends and doubled quotes. Lines end with a newline, a return, or
+    both; blank lines, and a byte order mark at the beginning, are ignored.
 
     Args:
-        path: of the file; its first line has the names of the columns. Of a file compressed by gzip, bzip2 or
-            xz, or in an encoding such as UTF-16, a decoded copy is kept in the cache of `local_path`.
-        columns: which columns, and the function that makes a value of each text, such as
-            `{"x": float, "label": int}`; if not given, all, as text.
+        path: path of the file; its first line has the names of the columns. For a file compressed with gzip,
+            bzip2 or xz, or in an encoding such as UTF-16, a decoded copy is stored in the cache of
+            `local_path`.
+        columns: the columns, each with a function that converts its text, such as `{"x": float, "label":
+            int}`; by default, all, as text.
         shuffle: whether each epoch draws its order.
         delimiter: one character between fields.
-        encoding: of the text, such as "cp1252".
-        typed: whether a field without quotes that Python would write so is a number, `True`, `False`, or, if
-            it is empty, None. That is how `CSVSerializer` writes values.
+        encoding: encoding of the text, such as "cp1252".
+        typed: whether a field without quotes in Python's notation is a number, `True` or `False`, or, if it
+            is empty, None. `CSVSerializer` writes values in this form.
 
     Raises:
-        ArgumentError: `delimiter` is not one character, `columns` is no dict of functions, or is given with
-            `typed`, or there is no such encoding.
+        ArgumentError: `delimiter` is not one character, `columns` is not a dict of functions, or is combined
+            with `typed`, or the encoding is unknown.
         ComponentError: the table has no such column.
-        FormatError: the file has no header, ends inside of quotes, or is compressed and damaged, or the index
-            is damaged; a pass raises it for a row that has more or fewer fields than the header, or a field
-            that its function refuses.
-        OSError: the file is missing, or may not be read.
+        FormatError: the file has no header, ends inside quotes, or is compressed and damaged, or the index is
+            damaged; or, while iterating, a row has more or fewer fields than the header, or a function
+            rejects a field.
+        OSError: the file is missing or not readable.
 
     Example:
         >>> import tempfile
@@ -65,32 +66,32 @@ class CSVData(RecordFlow):
         encoding: str = "utf-8",
         typed: bool = False,
     ) -> None:
-        """Reads the header, and finds the rows."""
+        """Reads the header and locates the rows."""
         _check_delimiter(delimiter)
         if arguments.flag("typed", typed) and columns is not None:
-            raise ArgumentError("columns makes values of text, and typed reads values: give one of them")
+            raise ArgumentError("columns converts text, and typed reads values: pass only one of them")
         records = TextRecords(path, str, ROWS, encoding, skip=1)
         records.decode = _Row(records.name, _header(records, delimiter), columns, delimiter, typed)
         super().__init__(records, shuffle)
 
 
 def index_csv(path: URL, encoding: str = "utf-8") -> int:
-    """Writes the index of a table, `<path>.index`, so that flows over the file are made at once.
+    """Writes the index of a table, `<path>.index`, so that flows over the file are created at once.
 
-    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
-    if the file has been replaced since.
+    The index records its format and version, and size, time and last bytes of the file, so that a flow
+    detects a replaced file.
 
     Args:
-        path: of the file.
-        encoding: of the text.
+        path: path of the file.
+        encoding: encoding of the text.
 
     Returns:
         the number of rows, without the header.
 
     Raises:
         ArgumentError: the file is compressed, or in an encoding such as UTF-16, so that a copy of it is read;
-            or there is no such encoding.
-        FormatError: the file ends inside of quotes.
+            or the encoding is unknown.
+        FormatError: the file ends inside quotes.
         OSError: the file cannot be read, or the index cannot be written.
     """
     return max(index_text(path, ROWS, encoding) - 1, 0)
@@ -98,7 +99,7 @@ def index_csv(path: URL, encoding: str = "utf-8") -> int:
 
 @final
 class _Row:
-    """Makes the datapoint of a record's text."""
+    """Creates the datapoint from a record's text."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class _Row:
         values = self._fields(text, self._delimiter)
         if len(values) != len(self._header):
             raise FormatError(
-                f"the row has {len(values)} fields, and the header {len(self._header)}: {text:.60}"
+                f"the row has {len(values)} fields, but the header has {len(self._header)}: {text:.60}"
             )
         if self._made is None:
             return dict(zip(self._header, values))
@@ -141,12 +142,12 @@ def _value(name: str, text: str, make: Callable[[str], Any]) -> Any:
 
 def _check_delimiter(delimiter: str) -> None:
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n':
-        raise ArgumentError(f"delimiter is one character, and no quote or line end; received {delimiter!r}")
+        raise ArgumentError(f"delimiter is one character, not a quote or line end; received {delimiter!r}")
 
 
 def _header(records: TextRecords, delimiter: str) -> list[str]:
     """Returns the names of the columns."""
     names = fields(records.skipped[0], delimiter) if records.skipped else []
     if not names or len(set(names)) < len(names):
-        raise FormatError(f"{records.name}: its first line is to have a name for each column; found {names}")
+        raise FormatError(f"{records.name}: its first line must have a name for each column; found {names}")
     return names

@@ -1,4 +1,4 @@
-"""The fields of a row of a table in text, in quotes or not, and their values."""
+"""The fields of a row of a text table, quoted or not, and their values."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ..._errors import FormatError
 
 __all__ = ["field_of", "fields", "typed_fields"]
 
-_BEGINNINGS = frozenset("-0123456789inTF")  # of numbers, booleans, inf and nan
+_BEGINNINGS = frozenset("-0123456789inTF")  # first characters of numbers, booleans, inf and nan
 _DIGITS = re.compile("-?[0-9]+")
 _SPECIAL = re.compile('[",\r\n\ufeff]')
 
 
 def fields(text: str, delimiter: str) -> list[str]:
-    """Returns the texts of the fields of a row, as Python's `csv` reads them; of any length.
+    """Returns the texts of the fields of a row, with the rules of Python's `csv`, but of any length.
 
     Args:
-        text: of the row, without the end of the line.
+        text: text of the row, without the end of the line.
         delimiter: one character.
 
     Raises:
-        FormatError: a quote belongs to no field, or a line ends outside of quotes.
+        FormatError: a quote is unbalanced, or a line ends outside quotes.
 
     Example:
         >>> fields('a,"b, ""c"" ",', ",")
@@ -36,7 +36,7 @@ def fields(text: str, delimiter: str) -> list[str]:
 
 
 def typed_fields(text: str, delimiter: str) -> list[Any]:
-    """Returns the values of the fields of a row, as `field_of` wrote them.
+    """Returns the values of the fields of a row written with `field_of`.
 
     Raises:
         FormatError: as for `fields`.
@@ -55,11 +55,11 @@ def _is_simple(text: str) -> bool:
 
 
 def field_of(value: Any) -> str:
-    """Returns the text of a value in a row; text is in quotes where it would be something else without.
+    """Returns the text of a value in a row; quotes text that would otherwise be read as another value.
 
     Raises:
-        TypeError: a row holds no such value.
-        ValueError: the value is text that UTF-8 has not, or an integer of too many digits for Python.
+        TypeError: a row cannot hold such a value.
+        ValueError: the value is text that UTF-8 cannot encode, or an integer with too many digits for Python.
     """
     if value is None:
         return ""
@@ -74,7 +74,7 @@ def field_of(value: Any) -> str:
 
 
 def _value_of(text: str) -> Any:
-    """Returns the value of a text without quotes: the one that Python writes so, else the text itself."""
+    """Returns the value of a text without quotes: the Python value with this text, else the text itself."""
     if not text:
         return None
     if text[0] not in _BEGINNINGS:
@@ -92,7 +92,7 @@ def _value_of(text: str) -> Any:
 @cache
 def _pattern(delimiter: str) -> re.Pattern[str]:
     one = re.escape(delimiter)
-    # Text may follow the closing quote, as for Python's csv; a quote there, or within a field, is a letter.
+    # Text may follow the closing quote, as in Python's csv; a quote there, or within a field, is a literal.
     return re.compile(
         rf'(?:"([^"]*(?:""[^"]*)*)"([^{one}\r\n]*)|((?:[^{one}"\r\n][^{one}\r\n]*)?))({one}|\Z)'
     )
@@ -105,9 +105,7 @@ def _split(text: str, delimiter: str) -> Sequence[tuple[str, bool]]:
         match = found.match(text, at)
         if match is None:
             raise FormatError(
-                f"a quote in it belongs to no field in quotes, so that its end is unclear: {text:.60}"
-                if '"' in text
-                else f"a line ends within it: {text:.60!r}"
+                f"unbalanced quote: {text:.60}" if '"' in text else f"a line ends within it: {text:.60!r}"
             )
         at = match.end()
         quoted = match[1] is not None

@@ -1,4 +1,4 @@
-"""`CSVSerializer`: a flow as a table in text, and back."""
+"""`CSVSerializer`: writes and reads flows as text tables."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["CSVSerializer"]
 
 @final
 class CSVSerializer:
-    """Writes a flow of numbers, text, booleans and None as a table, and reads the same values.
+    """Writes a flow of numbers, text, booleans and None as a table and reads the same values.
 
-    Text that looks like another value stands in quotes, so that `load` tells `1` from `"1"`, and None, an
-    empty field, from `""`. Other programs read such a file as any other table.
+    Text that looks like another value is quoted, so that `load` distinguishes `1` from `"1"`, and None, an
+    empty field, from `""`. Other programs read such a file like any other table.
 
     Example:
         >>> import tempfile
@@ -36,21 +36,22 @@ class CSVSerializer:
 
     @staticmethod
     def save(df: Any, path: URL, columns: Sequence[str], *, plain: bool = False) -> None:
-        """Writes one pass of a flow, a row for each datapoint.
+        """Writes one pass of a flow, one row per datapoint.
 
         Args:
-            df: the flow, a list or another iterable; datapoints are lists or tuples, or dicts of the
-                columns. `load` gives dicts.
-            path: of the file. One that exists is replaced.
-            columns: the names, for the header.
-            plain: whether NumPy's scalars are written, too, as the numbers of Python as which they are read.
+            df: the flow, a list or another iterable; datapoints are lists or tuples, or dicts of the columns.
+                `load` yields dicts.
+            path: path of the file. An existing file is replaced.
+            columns: names of the columns, for the header.
+            plain: whether NumPy scalars are also accepted, and written as the Python numbers they are read
+                as.
 
         Raises:
-            ArgumentError: a datapoint has other components than there are columns, or the names are not some
-                texts, all different.
+            ArgumentError: the number of components differs from the number of columns, or the names are not
+                distinct strings.
             OSError: the file cannot be written.
-            SendError: a component is neither number, text, boolean nor None, or has no text in UTF-8. A file
-                that is there stays as it was.
+            SendError: a component is neither a number, text, a boolean nor None, or UTF-8 cannot encode it.
+                An existing file is unchanged.
         """
         names = _checked_names(columns)
         plain = arguments.flag("plain", plain)
@@ -63,7 +64,7 @@ class CSVSerializer:
                 try:
                     row = ",".join([_field(name, value, plain) for name, value in zip(names, values)])
                     if not row:
-                        raise SendError(f"component {names[0]!r}: None alone would be a blank line")
+                        raise SendError(f"component {names[0]!r}: a single None would be a blank line")
                 except SendError as error:
                     raise SendError(f"{os.fspath(path)}, datapoint {number}, {error}") from error
                 file.write(row.encode() + b"\n")
@@ -78,12 +79,12 @@ def _checked_names(columns: Sequence[str]) -> list[str]:
     names = list(columns)
     if not names or len(set(names)) < len(names) or not all(type(name) is str for name in names):
         raise ArgumentError(
-            f"columns is a list of different texts, for the header; received {shown(names, 100)}"
+            f"columns is a list of distinct strings for the header; received {shown(names, 100)}"
         )
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
-        raise ArgumentError(f"columns has a name that is no text in UTF-8: {error}") from error
+        raise ArgumentError(f"columns has a name that UTF-8 cannot encode: {error}") from error
     return names
 
 
@@ -91,7 +92,7 @@ def _components(datapoint: Any, names: list[str], number: int) -> list[Any]:
     if isinstance(datapoint, dict) and datapoint.keys() == set(names):
         return [datapoint[name] for name in names]
     if not isinstance(datapoint, (list, tuple)) or len(datapoint) != len(names):
-        raise ArgumentError(f"datapoint {number} is to have {names}; received {shown(datapoint, 100)}")
+        raise ArgumentError(f"datapoint {number} must have {names}; received {shown(datapoint, 100)}")
     return list(datapoint)
 
 

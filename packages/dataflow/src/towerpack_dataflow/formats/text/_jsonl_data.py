@@ -1,4 +1,4 @@
-"""`JSONLData` and `JSONLSerializer`: a line of JSON for each datapoint."""
+"""`JSONLData` and `JSONLSerializer`: one line of JSON per datapoint."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = ["JSONLData", "JSONLSerializer", "index_jsonl"]
 
 @final
 class JSONLData(RecordFlow):
-    """Yields the lines of a file of JSON; addressable.
+    """Yields the lines of a JSON Lines file; addressable.
 
-    Where each line begins is read from the index `<path>.index`, if `index_jsonl` has written one; else the
-    file is read for it when the flow is made. Blank lines, and a mark of byte order at the beginning, are
-    left out.
+    The start of each line is read from the index `<path>.index`, if written by `index_jsonl`; otherwise the
+    file is scanned when the flow is created. Blank lines, and a byte order mark at the beginning, are
+    ignored.
 
     Args:
-        path: of the file; each line is an object, which is a datapoint that is a dict, or an array, which is
-            one that is a list. Of a file compressed by gzip, bzip2 or xz, or in an encoding such as UTF-16, a
-            decoded copy is kept in the cache of `local_path`.
+        path: path of the file; each line is an object, which becomes a dict, or an array, which becomes a
+            list. For a file compressed with gzip, bzip2 or xz, or in an encoding such as UTF-16, a decoded
+            copy is stored in the cache of `local_path`.
         shuffle: whether each epoch draws its order.
-        encoding: of the text, such as "cp1252".
+        encoding: encoding of the text, such as "cp1252".
 
     Raises:
-        ArgumentError: there is no such encoding.
-        OSError: the file is missing, or may not be read.
-        FormatError: the index is damaged, or the file is compressed and damaged; a pass raises it for a line
-            that is neither, or has an object with two values of one name.
+        ArgumentError: the encoding is unknown.
+        OSError: the file is missing or not readable.
+        FormatError: the index is damaged, or the file is compressed and damaged; or, while iterating, a line
+            is neither an object nor an array, or has an object with two values of one name.
 
     Example:
         >>> import tempfile
@@ -53,29 +53,29 @@ class JSONLData(RecordFlow):
     _steady = True
 
     def __init__(self, path: URL, shuffle: bool = False, encoding: str = "utf-8") -> None:
-        """Finds the lines."""
+        """Locates the lines."""
         super().__init__(TextRecords(path, _parsed, LINES, encoding), shuffle)
 
 
 @final
 class JSONLSerializer:
-    """Writes a flow as lines of JSON, and reads the same values; others are refused."""
+    """Writes a flow as JSON Lines and reads the same values; rejects values that would change."""
 
     @staticmethod
     def save(df: Any, path: URL, *, plain: bool = False) -> None:
-        """Writes one pass of a flow, a line for each datapoint.
+        """Writes one pass of a flow, one line per datapoint.
 
         Args:
-            df: the flow, a list or another iterable; datapoints are lists, or dicts with texts as keys,
-                of numbers, text, booleans, None, and lists and dicts of these.
-            path: of the file. One that exists is replaced.
-            plain: whether NumPy's arrays and scalars are written, too, as the lists and numbers of Python as
-                which they are read, and tuples as lists.
+            df: the flow, a list or another iterable; datapoints are lists, or dicts with strings as keys, of
+                numbers, text, booleans, None, and lists and dicts of these.
+            path: path of the file. An existing file is replaced.
+            plain: whether NumPy arrays and scalars are also accepted, and written as the Python lists and
+                numbers they are read as, and tuples as lists.
 
         Raises:
             OSError: the file cannot be written.
-            SendError: a datapoint holds a value that JSON lacks, such as bytes or a number that is not
-                finite, or one that would be read as another value. A file that is there stays as it was.
+            SendError: a datapoint contains a value that JSON lacks, such as bytes or a number that is not
+                finite, or one that would be read as another value. An existing file is unchanged.
         """
         plain = arguments.flag("plain", plain)
         with create_file(path) as file:
@@ -97,21 +97,21 @@ class JSONLSerializer:
 
 
 def index_jsonl(path: URL, encoding: str = "utf-8") -> int:
-    """Writes the index of a file of JSON, `<path>.index`, so that flows over the file are made at once.
+    """Writes the index of a JSON Lines file, `<path>.index`, so that flows over the file are created at once.
 
-    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
-    if the file has been replaced since.
+    The index records its format and version, and size, time and last bytes of the file, so that a flow
+    detects a replaced file.
 
     Args:
-        path: of the file.
-        encoding: of the text.
+        path: path of the file.
+        encoding: encoding of the text.
 
     Returns:
         the number of lines, without blank ones.
 
     Raises:
         ArgumentError: the file is compressed, or in an encoding such as UTF-16, so that a copy of it is read;
-            or there is no such encoding.
+            or the encoding is unknown.
         OSError: the file cannot be read, or the index cannot be written.
 
     Example:
@@ -135,7 +135,7 @@ def _line(datapoint: Any, plain: bool) -> bytes:
 
 
 def _component(datapoint: Any, plain: bool) -> str:
-    """Returns the name of the component that JSON does not hold, and its value, for a message."""
+    """Returns the name and value of the component that JSON cannot hold, for a message."""
     parts: Iterator[tuple[Any, Any]] = iter(())
     if isinstance(datapoint, (list, tuple)):
         parts = enumerate(datapoint)
@@ -153,12 +153,10 @@ def _parsed(line: str) -> Any:
     try:
         value = _DECODER.decode(line)
     except (ValueError, RecursionError) as error:
-        hint = (
-            "; its lines end with a return alone, and with a newline they can be read" if "\r" in line else ""
-        )
-        raise FormatError(f"the line is no JSON: {error}{hint}") from error
+        hint = "; its lines end with a return; use newlines instead" if "\r" in line else ""
+        raise FormatError(f"the line is not JSON: {error}{hint}") from error
     if not isinstance(value, (dict, list)):
-        raise FormatError(f"the line is neither an object nor an array of JSON: {line:.60}")
+        raise FormatError(f"the line is neither a JSON object nor a JSON array: {line:.60}")
     return value
 
 
@@ -167,7 +165,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"an object has two values of the name {shown(twice)}")
+        raise ValueError(f"an object has two values named {shown(twice)}")
     return found
 
 

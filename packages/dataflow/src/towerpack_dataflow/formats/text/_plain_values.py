@@ -1,4 +1,4 @@
-"""Values of text formats, which have no dtypes: those that come back as they are, and conversions."""
+"""Values of text formats, which have no dtypes: values restored unchanged, and conversions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CONVERT: Final = "plain=True writes it as plain values"
 
 
 def checked_value(value: Any, plain: bool) -> Any:
-    """Returns a value that JSON holds.
+    """Returns a value that JSON can hold.
 
     Args:
-        value: any.
-        plain: whether to convert values that are read as others: NumPy's scalars and arrays to Python's
-            numbers and lists, tuples to lists.
+        value: any value.
+        plain: whether to convert values that are read as others: NumPy scalars and arrays to Python numbers
+            and lists, tuples to lists.
 
     Raises:
         TypeError: JSON has no such value, or it would be read as another one.
@@ -44,14 +44,14 @@ def checked_value(value: Any, plain: bool) -> Any:
         if not plain:
             raise TypeError(f"a {kind.__name__} would be read as plain values; {_CONVERT}")
         return checked_value(_converted(value), plain)
-    raise TypeError(f"a {kind.__name__} has no place in it")
+    raise TypeError(f"a {kind.__name__} cannot be part of it")
 
 
 def plain_scalar(value: Any) -> Any:
-    """Returns a scalar of NumPy's as a number or text of Python's, and another value as it is.
+    """Returns a NumPy scalar as a Python number or string, and any other value unchanged.
 
     Raises:
-        TypeError: Python has no such number.
+        TypeError: Python has no equivalent number.
     """
     return _converted(value) if isinstance(value, np.generic) else value
 

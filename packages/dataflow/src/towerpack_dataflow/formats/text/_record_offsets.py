@@ -1,4 +1,4 @@
-"""Where the records of a text file begin: at lines, or at rows, in which quotes hold lines together."""
+"""Start offsets of the records of a text file: lines, or rows in which quotes join lines."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class TextKind:
     """The kind of the records of a text file.
 
     Attributes:
-        index: of such a file. Its name changes with the definition of a record.
-        ends: the bytes of which each ends a record.
-        quoted: whether quotes hold lines together.
+        index: kind of the index of such a file. Its name changes with the definition of a record.
+        ends: bytes that end a record.
+        quoted: whether quotes join lines.
     """
 
     index: IndexKind
@@ -43,28 +43,28 @@ ROWS = TextKind(IndexKind(b"rows 2", 1, "index_csv(path)"), b"\r\n", quoted=True
 
 
 def record_offsets(file: StoredFile, kind: TextKind, name: str) -> npt.NDArray[np.int64]:
-    """Returns where each record begins, and the size of the file. A record has the blank lines behind it.
+    """Returns the start of each record and the size of the file. A record includes the blank lines after it.
 
     Args:
-        file: the text, in an encoding in which line ends and quotes are bytes of ASCII.
-        kind: of its records.
-        name: of the file, for messages.
+        file: the text, in an encoding with line ends and quotes as ASCII bytes.
+        kind: kind of its records.
+        name: name of the file, for messages.
 
     Raises:
-        FormatError: the last record ends inside of quotes.
+        FormatError: the last record ends inside quotes.
     """
     found: list[npt.NDArray[np.int64]] = []
-    blank = [np.array([True])]  # perhaps
+    blank = [np.array([True])]  # unknown
     within = 0
     for begin in range(0, file.size, _BLOCK):
-        # A byte more: it tells whether a newline follows a return, and what the next record begins with.
+        # One byte more shows whether a newline follows a return, and the first byte of the next record.
         values = np.frombuffer(file.read(begin, min(_BLOCK + 1, file.size - begin)), np.uint8)
         ends, within = _ends(values[:_BLOCK], values, within, kind)
         found.append(ends + begin)
         blank.append(np.isin(values[ends[ends < len(values)]], _SPACES))
     ends = np.concatenate([np.zeros(1, np.int64), *found])
     if within:
-        raise FormatError(f"{name}: its last record, {len(ends) - 1}, ends inside of quotes: it is cut off")
+        raise FormatError(f"{name}: its last record, {len(ends) - 1}, ends inside quotes: it is truncated")
     if ends[-1] != file.size:
         ends = np.append(ends, np.int64(file.size))
     return _without_blank(file, ends, np.concatenate(blank), kind)
@@ -73,7 +73,7 @@ def record_offsets(file: StoredFile, kind: TextKind, name: str) -> npt.NDArray[n
 def _ends(
     block: np.ndarray, values: np.ndarray, within: int, kind: TextKind
 ) -> tuple[npt.NDArray[np.int64], int]:
-    """Returns where records of a block end, and whether the block ends inside of quotes."""
+    """Returns the ends of records in a block, and whether the block ends inside quotes."""
     is_end = block == _NEWLINE
     if kind.quoted:
         returns = np.flatnonzero(block == _RETURN)
@@ -83,7 +83,7 @@ def _ends(
     ends = np.flatnonzero(is_end)
     if kind.quoted:
         quotes = np.flatnonzero(block == _QUOTE)
-        # A line end is that of a record if an even number of quotes came before it in the file.
+        # A line end also ends a record if an even number of quotes precedes it in the file.
         ends = ends[(np.searchsorted(quotes, ends) + within) % 2 == 0]
         within = (within + len(quotes)) % 2
     return ends + 1, within
@@ -92,7 +92,7 @@ def _ends(
 def _without_blank(
     file: StoredFile, offsets: npt.NDArray[np.int64], begins_blank: np.ndarray, kind: TextKind
 ) -> npt.NDArray[np.int64]:
-    """Leaves out the offsets of blank lines, which become a part of the record before them."""
+    """Removes the offsets of blank lines, which become a part of the previous record."""
     count = len(offsets) - 1
     candidates = np.flatnonzero(begins_blank[:count]).tolist()
     blank = np.zeros(count, bool)

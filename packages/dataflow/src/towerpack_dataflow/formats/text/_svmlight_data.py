@@ -21,26 +21,26 @@ _log = logging.getLogger("towerpack_dataflow")
 
 @final
 class SVMLightData(RecordFlow):
-    """Yields rows of features in the format of SVMlight; addressable. The file is kept in memory, sparse.
+    """Yields rows of features in the format of SVMlight; addressable. The file is held in memory, sparse.
 
-    A datapoint is `[features, label]`: float64 of the number of features, and a float.
+    A datapoint is `[features, label]`: a float64 array of length `n_features`, and a float.
 
-    A file does not say how many features there are, nor whether it counts them from 0 or 1. Give
-    `n_features`, so that a row means the same in each of several files, such as those for training and
-    for tests.
+    A file contains neither the number of features nor its first index, 0 or 1. Set `n_features`, so that rows
+    of several files, such as those for training and for tests, have the same features.
 
     Args:
-        path: of the file.
+        path: path of the file.
         shuffle: whether each epoch draws its order.
-        n_features: how many; if not given, as many as the largest index in the file says, which is logged.
-        zero_based: whether the first feature has the index 0. The tools of SVMlight and LIBSVM begin at 1.
+        n_features: number of features; by default, derived from the largest index in the file, which is
+            logged.
+        zero_based: whether the first feature has the index 0. The tools of SVMlight and LIBSVM start at 1.
 
     Raises:
         ArgumentError: `n_features` is not positive.
-        FormatError: the file is damaged or of another format, or has an index that `n_features` and
-            `zero_based` do not admit.
+        FormatError: the file is damaged or of another format, or has an index outside the range of
+            `n_features` and `zero_based`.
         ImportError: scikit-learn is missing.
-        OSError: the file is missing, or may not be read.
+        OSError: the file is missing or not readable.
     """
 
     _holds = ()
@@ -61,10 +61,10 @@ class _SparseRows(Records):
         with extra("datasets", f"reading {path}"):
             from sklearn.datasets import load_svmlight_file
         try:
-            # Read as it stands: the library guesses where indices begin, and subtracts 1 of a 0, too.
+            # Read unchanged: the library guesses the first index, and subtracts 1 even from a 0.
             features, labels = load_svmlight_file(path, zero_based=True)
         except (ValueError, IndexError, TypeError, OverflowError) as error:
-            raise FormatError(f"{path} is no SVMlight file, or is damaged: {error}") from error
+            raise FormatError(f"{path} is not an SVMlight file, or is damaged: {error}") from error
         features.indices -= 0 if zero_based else 1
         self._width = _checked_width(path, features.indices, width, zero_based)
         self._begins, self._columns, self._values = features.indptr, features.indices, features.data
@@ -85,21 +85,21 @@ class _SparseRows(Records):
 
 
 def _checked_width(path: str, columns: np.ndarray, width: int | None, zero_based: bool) -> int:
-    """Returns the number of features, in which all columns lie."""
+    """Returns the number of features after checking all columns."""
     if columns.size and columns.min() < 0:
-        raise FormatError(f"{path} has the index 0: it counts features from 0; give zero_based=True")
+        raise FormatError(f"{path} has the index 0: it counts features from 0; pass zero_based=True")
     found = int(columns.max()) + 1 if columns.size else 0
     if width is None:
         _log.warning(
-            "%s has %d features, as its largest index says; give n_features, so that rows of other files "
-            "have as many",
+            "%s has %d features, by its largest index; pass n_features, so that rows of other files "
+            "have the same number",
             path,
             found,
         )
         return found
     if found > width:
         raise FormatError(
-            f"{path} has the index {found - zero_based}, and the last one of n_features={width} is "
+            f"{path} has the index {found - zero_based}, but the last one for n_features={width} is "
             f"{width - zero_based}"
         )
     return width

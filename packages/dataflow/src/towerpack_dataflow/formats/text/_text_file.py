@@ -1,4 +1,4 @@
-"""The bytes of a text file, decompressed, in an encoding in which line ends and quotes are those of ASCII."""
+"""The decompressed bytes of a text file, in an encoding with line ends and quotes as in ASCII."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ENDS_EARLY = (EOFError, OSError, zlib.error, lzma.LZMAError, ValueError)
 
 
 def byte_encoding(encoding: str) -> str | None:
-    """Returns the name of an encoding if bytes up to 127 always are letters of ASCII in it; else None.
+    """Returns the name of an encoding in which bytes up to 127 always are ASCII characters; else None.
 
     In such an encoding, records are found without decoding the file: UTF-8, Latin-1, the code pages of
-    Windows. UTF-16 is another one.
+    Windows. UTF-16 is not one of them.
 
     Raises:
-        ArgumentError: Python has no such encoding of text.
+        ArgumentError: the text encoding is unknown to Python.
 
     Example:
         >>> byte_encoding("latin1"), byte_encoding("utf-8-sig"), byte_encoding("utf-16")
@@ -35,32 +35,32 @@ def byte_encoding(encoding: str) -> str | None:
     """
     try:
         name = codecs.lookup(encoding).name
-        "".encode(name)  # which is refused by codecs of bytes
+        "".encode(name)  # rejected by codecs of bytes
     except (LookupError, TypeError, ValueError):
         raise ArgumentError(
-            f"encoding is an encoding of text that Python has, such as 'cp1252'; received {encoding!r}"
+            f"encoding is a text encoding of Python, such as 'cp1252'; received {encoding!r}"
         ) from None
     if name == "utf-8-sig":
-        return "utf-8"  # whose mark at the beginning is left out in any case
+        return "utf-8"  # the byte order mark is ignored in any case
     try:
         same = all(bytes([code]).decode(name, "replace") == chr(code) for code in range(128))
-    except UnicodeError:  # such as idna, which replaces nothing
+    except UnicodeError:  # such as idna, which has no replacement character
         same = False
     return name if same else None
 
 
 def open_text(url: URL, encoding: str, reader: str, opened: Callable[[URL], StoredFile]) -> StoredFile:
-    """Opens a text file, or a copy in the cache where it is compressed or needs to be decoded as a whole.
+    """Opens a text file, or a copy in the cache if it is compressed or must be decoded as a whole.
 
     Args:
-        url: of the file; `.gz`, `.bz2` and `.xz` are told by the first bytes.
-        encoding: of the text. A copy of a file without a `byte_encoding` is in UTF-8.
-        reader: a name of the one that reads, to whom a copy belongs if its server tells no versions apart.
+        url: URL of the file; `.gz`, `.bz2` and `.xz` are identified by the first bytes.
+        encoding: encoding of the text. A copy of a file without a `byte_encoding` is in UTF-8.
+        reader: a name of the reader, which owns a copy if the server does not distinguish versions.
         opened: opens the file itself.
 
     Raises:
-        FormatError: the compressed bytes are cut off or damaged, or the text is not in this encoding.
-        StorageError: the copy is larger than the cache may become.
+        FormatError: the compressed bytes are truncated or damaged, or the text does not have this encoding.
+        StorageError: the copy exceeds the limit of the cache.
         OSError: the file cannot be read, or the copy cannot be written.
     """
     file = opened(url)
@@ -76,16 +76,16 @@ def open_text(url: URL, encoding: str, reader: str, opened: Callable[[URL], Stor
 
 
 def refuse_copy(url: URL, encoding: str) -> None:
-    """Checks that a file is read as it is, so that an index of it serves.
+    """Checks that a file is read directly, so that an index of it is useful.
 
     Raises:
-        ArgumentError: it is compressed, or in an encoding such as UTF-16.
+        ArgumentError: the file is compressed, or in an encoding such as UTF-16.
     """
     with open_url(url) as file:
         if _decompressor(file) or not byte_encoding(encoding):
             raise ArgumentError(
                 f"{file.name} is compressed or in {encoding}, so that a copy in the cache is read, and an "
-                "index of it would serve nothing; decompress it, or write it in UTF-8"
+                "index of it would be useless; decompress it, or write it in UTF-8"
             )
 
 
@@ -115,7 +115,7 @@ def _chunks(file: StoredFile, decompress: Callable[[Any], Any] | None, encoding:
                 if decompress is None:
                     raise
                 raise FormatError(
-                    f"{file.name}: its compressed bytes are cut off or damaged: {error}"
+                    f"{file.name}: its compressed bytes are truncated or damaged: {error}"
                 ) from error
             yield text.encode() if decoder else chunk
             if not chunk:

@@ -1,4 +1,4 @@
-"""The records of a text file: a line each, or several lines that quotes hold together."""
+"""The records of a text file: one line each, or several lines joined by quotes."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ from ._text_file import byte_encoding, open_text, refuse_copy
 
 __all__ = ["LINES", "ROWS", "TextRecords", "index_text"]
 
-_TOGETHER: Final = 2**20  # bytes of records that are read at a time, in order
-_OTHER_FILE: Final = "it does not {} with a line: the index is of another file; write it again"
+_TOGETHER: Final = 2**20  # bytes of records to read at a time in sequential reads
+_OTHER_FILE: Final = "it does not {} with a line: the index belongs to another file; write it again"
 
 
 @final
 class TextRecords(OpenedRecords):
-    """Reads records of a text file, by where each of them begins: from its index, else from the file itself.
+    """Reads records of a text file by their offsets, from its index or from a scan of the file.
 
     Args:
-        path: of the file. If it is compressed, or in an encoding such as UTF-16, a copy in the cache is read.
-        decode: makes a datapoint of a record's text, without the end of the line.
+        path: path of the file. If it is compressed, or in an encoding such as UTF-16, a copy in the cache is
+            read.
+        decode: creates a datapoint from a record's text, without the end of the line.
         kind: `LINES` or `ROWS`.
-        encoding: of the text.
-        skip: how many records at the beginning are left out, such as the names of columns.
+        encoding: encoding of the text.
+        skip: number of records to skip at the beginning, such as the names of columns.
 
     Attributes:
-        name: of the file, without credentials.
+        name: name of the file, without credentials.
         decode: as above.
-        skipped: the texts of the records at the beginning.
+        skipped: texts of the skipped records.
 
     Raises:
-        ArgumentError: there is no such encoding.
-        FormatError: the last record ends inside of quotes, or the index is damaged.
-        OSError: the file is missing, or may not be read.
+        ArgumentError: the encoding is unknown.
+        FormatError: the last record ends inside quotes, or the index is damaged.
+        OSError: the file is missing or not readable.
     """
 
     def __init__(
         self, path: URL, decode: Callable[[str], Any], kind: TextKind, encoding: str = "utf-8", skip: int = 0
     ) -> None:
-        """Reads the index, or the file once."""
+        """Reads the index, or scans the file once."""
         super().__init__(path)
         self.name = self._name
         self.decode, self._kind, self._encoding = decode, kind, encoding
@@ -67,7 +68,7 @@ class TextRecords(OpenedRecords):
         return len(self._offsets) - 1 - self._skip
 
     def rest(self, start: int) -> Iterator[Any]:
-        """Yields the records from number `start` on, many of which are read at a time."""
+        """Yields the records from number `start` on; reads many at a time."""
         first, end = start + self._skip, len(self._offsets) - 1
         while first < end:
             last = int(np.searchsorted(self._offsets, self._offsets[first] + _TOGETHER, "right")) - 1
@@ -87,9 +88,9 @@ class TextRecords(OpenedRecords):
                 raise self._blamed(number, error) from error
 
     def _texts(self, file: StoredFile, first: int, last: int) -> Iterator[str]:
-        """Yields the texts of records that follow one another in the file."""
+        """Yields the texts of consecutive records in the file."""
         ends = self._offsets[first : last + 1].tolist()
-        begin = max(ends[0] - 1, 0)  # with the end of the line before
+        begin = max(ends[0] - 1, 0)  # with the end of the previous line
         content = bytes(file.read(begin, ends[-1] - begin))
         edge = content[: ends[0] - begin]
         for number, (low, high) in enumerate(pairwise(ends), first):
@@ -129,8 +130,8 @@ def index_text(path: URL, kind: TextKind, encoding: str) -> int:
     """Writes the index of a text file, `<path>.index`; returns the number of its records.
 
     Raises:
-        ArgumentError: there is no such encoding, or a copy of the file is read, to which no index belongs.
-        FormatError: the last record ends inside of quotes.
+        ArgumentError: the encoding is unknown, or a copy of the file is read, which has no index.
+        FormatError: the last record ends inside quotes.
         OSError: the file cannot be read, or the index cannot be written.
     """
     refuse_copy(path, encoding)

@@ -1,4 +1,4 @@
-"""`tf.train.Example`, the usual content of TFRecord files, to and from dicts of arrays."""
+"""`tf.train.Example`, the usual content of TFRecord files, converted to and from dicts of arrays."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .._wire_format import WireError, fields, length_delimited, packed_varints, 
 
 __all__ = ["decode_example", "decode_sequence_example", "encode_example"]
 
-# Source: tensorflow/core/example/{example,feature}.proto. An Example is Features {1: a map}, whose entries
-# are a key and a Feature; a Feature is one of three lists, whose only field is number 1.
+# Source: tensorflow/core/example/{example,feature}.proto. An Example is Features {1: a map}; its entries are
+# a key and a Feature; a Feature is one of three lists, each with the single field number 1.
 _BYTES, _FLOATS, _INTEGERS = 1, 2, 3
 _VARINT, _DELIMITED = 0, 2
 _TEXT = (str, bytes, bytearray)
@@ -24,14 +24,14 @@ def decode_example(record: Any) -> dict[str, np.ndarray]:
     """Decodes a serialized `tf.train.Example`.
 
     Args:
-        record: its bytes, or a view of them.
+        record: bytes of the example, or a view of them.
 
     Returns:
-        an array of one axis for each feature, which may be written to: int64, float32, or objects, each
-        of which is bytes. A feature without any list is an empty float32 array.
+        a writable array of one axis for each feature: int64, float32, or objects of type bytes. A feature
+        without a list is an empty float32 array.
 
     Raises:
-        FormatError: the bytes are no `Example`.
+        FormatError: the bytes are not an `Example`.
 
     Example:
         >>> decode_example(encode_example({"name": "seven", "size": [28, 28]}))
@@ -40,21 +40,21 @@ def decode_example(record: Any) -> dict[str, np.ndarray]:
     try:
         return {name: _feature(content) for name, content in _entries(memoryview(record), 1)}
     except (WireError, UnicodeDecodeError) as error:
-        raise FormatError(f"the record is no tf.train.Example: {error}") from error
+        raise FormatError(f"the record is not a tf.train.Example: {error}") from error
 
 
 def decode_sequence_example(record: Any) -> tuple[dict[str, np.ndarray], dict[str, list[np.ndarray]]]:
     """Decodes a serialized `tf.train.SequenceExample`.
 
     Args:
-        record: its bytes, or a view of them.
+        record: bytes of the example, or a view of them.
 
     Returns:
-        the features of its context, as `decode_example` gives them; and by name its lists of features, such
-        as the frames of a video: an array for each member, which may differ in length.
+        the features of its context, as from `decode_example`; and by name its lists of features, such as the
+        frames of a video: one array per member, of varying length.
 
     Raises:
-        FormatError: the bytes are no `SequenceExample`.
+        FormatError: the bytes are not a `SequenceExample`.
 
     Example:
         >>> decode_sequence_example(bytes.fromhex("0a0b0a090a016312041a020a00"))
@@ -65,17 +65,17 @@ def decode_sequence_example(record: Any) -> tuple[dict[str, np.ndarray], dict[st
         context = {name: _feature(content) for name, content in _entries(view, 1)}
         lists = {name: list(map(_feature, _members(content, 1))) for name, content in _entries(view, 2)}
     except (WireError, UnicodeDecodeError) as error:
-        raise FormatError(f"the record is no tf.train.SequenceExample: {error}") from error
+        raise FormatError(f"the record is not a tf.train.SequenceExample: {error}") from error
     return context, lists
 
 
 def _members(message: memoryview, wanted: int) -> Iterator[memoryview]:
-    """Yields the messages in a field that is repeated."""
+    """Yields the messages in a repeated field."""
     return (content for number, kind, content in fields(message) if (number, kind) == (wanted, _DELIMITED))
 
 
 def _entries(message: memoryview, wanted: int) -> Iterator[tuple[str, memoryview]]:
-    """Yields names and values of the map in a field, whose only field is number 1."""
+    """Yields names and values of the map in a field; the map has only the field number 1."""
     for content in _members(message, wanted):
         for entry in _members(content, 1):
             name, value = "", memoryview(b"")
@@ -104,11 +104,11 @@ def _bytes_list(content: memoryview) -> np.ndarray:
 
 
 def _float_list(content: memoryview) -> np.ndarray:
-    # Packed, or one by one, as old writers did; both are the bytes of the floats.
+    # Packed, or one by one, as from old writers; both are the bytes of the floats.
     parts = [value for number, kind, value in fields(content) if number == 1 and kind != _VARINT]
     raw = bytearray().join(parts)
     if len(raw) % 4:
-        raise WireError(f"floats have {len(raw)} bytes, no multiple of 4")
+        raise WireError(f"floats have {len(raw)} bytes, not a multiple of 4")
     floats: np.ndarray = np.frombuffer(raw, "<f4").astype(np.float32, copy=False)
     return floats
 
@@ -127,16 +127,16 @@ _LISTS = {_BYTES: _bytes_list, _FLOATS: _float_list, _INTEGERS: _integer_list}
 
 
 def encode_example(features: Mapping[str, Any]) -> bytes:
-    """Encodes arrays as a serialized `tf.train.Example`, which TensorFlow's parsers read.
+    """Encodes arrays as a serialized `tf.train.Example`, readable by TensorFlow's parsers.
 
     Args:
         features: by name, an array of any shape, a list, or a single value. Integers and booleans become an
-            `Int64List`; floats a `FloatList`, which has 32 bits; strings and bytes a `BytesList`. Shapes are
-            not stored: give them as features of their own.
+            `Int64List`; floats a `FloatList` with 32 bits; strings and bytes a `BytesList`. Shapes are not
+            stored: add them as separate features.
 
     Raises:
-        ArgumentError: a name is no text; a feature is none of these, is a masked array, or has a number that
-            64 bits, or a float's 32, cannot hold.
+        ArgumentError: a name is not a string; a feature has another type, is a masked array, or has a number
+            beyond 64 bits, or 32 for a float.
     """
     if not isinstance(features, Mapping):
         raise ArgumentError(
@@ -173,21 +173,21 @@ def _encoded_feature(name: str, value: Any) -> bytes:
 
 
 def _as_array(name: str, value: Any) -> np.ndarray:
-    """Returns the values of a feature; text and bytes as objects, as an array would lose zeros at the end."""
+    """Returns the values of a feature; text and bytes as objects: an array would drop trailing zeros."""
     leaves = list(_leaves(value))
     if any(isinstance(leaf, _TEXT) for leaf in leaves):
         return np.fromiter(leaves, object, len(leaves))
     for leaf in leaves:
         if isinstance(leaf, (np.ma.MaskedArray, memoryview)):
             raise ArgumentError(
-                f"feature {name!r} holds a {type(leaf).__name__}, which an Example cannot store; give its "
+                f"feature {name!r} holds a {type(leaf).__name__}, which an Example cannot store; pass its "
                 "data, and a mask as another feature"
             )
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ArgumentError(
-            f"feature {name!r} holds lists of unequal lengths; give one flat list ({error})"
+            f"feature {name!r} holds lists of unequal lengths; pass one flat list ({error})"
         ) from error
     if array.dtype.kind == "f":
         _check_integers(name, [np.asarray(leaf) for leaf in leaves])
@@ -195,7 +195,7 @@ def _as_array(name: str, value: Any) -> np.ndarray:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Yields what lists and tuples hold at any depth."""
+    """Yields the members of nested lists and tuples."""
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item)
@@ -204,12 +204,12 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _check_integers(name: str, leaves: list[np.ndarray]) -> None:
-    """Refuses integers that change where NumPy makes floats of them, beside floats or above 64 bits."""
+    """Rejects integers that NumPy would change by conversion to floats, among floats or beyond 64 bits."""
     integers = [leaf for leaf in leaves if leaf.dtype.kind in "biu"]
     exact = all(leaf.astype("<f4").astype(object).tolist() == leaf.tolist() for leaf in integers)
     if not exact or (integers and len(integers) == len(leaves)):
         raise ArgumentError(
-            f"feature {name!r} holds integers that neither an Int64List nor floats of 32 bits can hold; give "
+            f"feature {name!r} holds integers that neither an Int64List nor floats of 32 bits can hold; pass "
             "integers and floats as two features"
         )
 
@@ -233,5 +233,5 @@ def _packed_floats(name: str, values: np.ndarray) -> bytes:
 
 def _packed_integers(name: str, values: np.ndarray) -> bytes:
     if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
-        raise ArgumentError(f"feature {name!r} has a number above {2**63 - 1}; an Int64List holds none")
+        raise ArgumentError(f"feature {name!r} has a number above {2**63 - 1}; an Int64List cannot hold it")
     return b"".join(map(varint, values.tolist()))

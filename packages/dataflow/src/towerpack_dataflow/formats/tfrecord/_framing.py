@@ -1,4 +1,4 @@
-"""How a TFRecord file holds its records: length and bytes, each with a checksum.
+"""The framing of records in a TFRecord file: length and bytes, each with a checksum.
 
 Source: tensorflow.org/tutorials/load_data/tfrecord. For each record: its length, 8 bytes; the masked CRC32C
 of these; the record; its masked CRC32C. All little-endian.
@@ -20,7 +20,7 @@ from .._offset_index import IndexKind
 __all__ = ["FRAME_BYTES", "INDEX", "checked_record", "checksum_function", "framed", "scan"]
 
 FRAME_BYTES = 16
-"""What a record takes beside its own bytes."""
+"""Overhead of a record in bytes."""
 
 INDEX = IndexKind(b"tfrecord", FRAME_BYTES, "index_tfrecord(path)")
 
@@ -44,31 +44,31 @@ def checksum_function() -> Callable[[Any], int]:
 
 
 def _masked(crc: int) -> int:
-    """Returns a checksum as it is stored: rotated and added to, since a checksum of checksums is weak."""
+    """Returns a checksum in its stored form: rotated with an offset; a checksum of checksums is weak."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
 def framed(record: Any, crc32c: Callable[[Any], int]) -> bytes:
-    """Returns a record as the file holds it."""
+    """Returns a record with its frame."""
     length = _LENGTH.pack(len(record))
     return b"".join((length, _CRC.pack(_masked(crc32c(length))), record, _CRC.pack(_masked(crc32c(record)))))
 
 
 def checked_record(frame: memoryview, crc32c: Callable[[Any], int]) -> memoryview:
-    """Returns the record in a frame, which must be exactly as long as the frame says.
+    """Returns the record in a frame after checking its length and checksums.
 
     Raises:
-        FormatError: a length or a checksum is another one.
+        FormatError: a length or a checksum differs.
     """
     end = len(frame) - 4
     if end < 12:
         raise FormatError(f"a record has at least {FRAME_BYTES} bytes; found {len(frame)}")
-    # Written out, because each record pays for it.
+    # Inlined, because it runs for each record.
     length, masked = _HEADER.unpack_from(frame)
     crc = crc32c(frame[:8])
     if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked or length != end - 12:
         raise FormatError(
-            f"its length is damaged: it says {length} bytes, and {end - 12} lie up to the next record; write "
+            f"its length is damaged: it is {length} bytes, but {end - 12} lie before the next record; write "
             "the file again, or its index if the file was replaced"
         )
     record = frame[12:end]
@@ -76,14 +76,14 @@ def checked_record(frame: memoryview, crc32c: Callable[[Any], int]) -> memoryvie
     (masked,) = _CRC.unpack_from(frame, end)
     if ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF != masked:
         raise FormatError(
-            f"its bytes are damaged: their checksum is {_masked(crc):#010x}, and {masked:#010x} is stored; "
+            f"its bytes are damaged: their checksum is {_masked(crc):#010x}, but {masked:#010x} is stored; "
             "copy or write the file again"
         )
     return record
 
 
 def scan(file: StoredFile, crc32c: Callable[[Any], int]) -> np.ndarray:
-    """Finds where each record begins, by the lengths alone; the last number is the size of the file.
+    """Returns the start of each record, found by the lengths, and as last number the size of the file.
 
     Raises:
         FormatError: a length is damaged, or the file ends within a record.
@@ -99,7 +99,7 @@ def _ends(file: StoredFile, crc32c: Callable[[Any], int]) -> Iterator[int]:
     first, block = 0, memoryview(b"")
     while begin < size:
         at = begin - first
-        if at + 12 > len(block):  # so a file elsewhere is read by large blocks
+        if at + 12 > len(block):  # so a remote file is read in large blocks
             first, block, at = begin, file.read(begin, min(_BLOCK, size - begin)), 0
             if len(block) < 12:
                 _raise_truncated(file, number, begin, 12)
@@ -116,17 +116,17 @@ def _ends(file: StoredFile, crc32c: Callable[[Any], int]) -> Iterator[int]:
 def _raise_damaged(file: StoredFile, number: int, begin: int, mark: bytes) -> NoReturn:
     if number == 0 and mark in _COMPRESSED:
         raise FormatError(
-            f"{file.name}: the file seems compressed as a whole ({_COMPRESSED[mark]}), so that no record can "
-            "be read by itself; decompress it first"
+            f"{file.name}: the file seems compressed as a whole ({_COMPRESSED[mark]}), so that no record "
+            "can be read independently; decompress it first"
         )
     raise FormatError(
-        f"{file.name}, record {number}, at byte {begin}: the checksum of its length is wrong; the file is no "
-        "TFRecord file, or is damaged: copy or write it again"
+        f"{file.name}, record {number}, at byte {begin}: the checksum of its length is wrong; the file is "
+        "not a TFRecord file, or is damaged: copy or write it again"
     )
 
 
 def _raise_truncated(file: StoredFile, number: int, begin: int, needed: int) -> NoReturn:
     raise FormatError(
-        f"{file.name}, record {number}, at byte {begin}: the record needs {needed} bytes, and the file ends "
+        f"{file.name}, record {number}, at byte {begin}: the record needs {needed} bytes, but the file ends "
         f"after {file.size - begin} of them: it is truncated, or still being written"
     )

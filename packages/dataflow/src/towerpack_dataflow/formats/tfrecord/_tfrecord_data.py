@@ -16,30 +16,31 @@ from ._framing import INDEX, checked_record, checksum_function, scan
 
 __all__ = ["TFRecordData", "TFRecords"]
 
-_BLOCK = 2**22  # bytes to read at a time where records come in their order
+_BLOCK = 2**22  # bytes to read at a time in sequential reads
 
 
 @final
 class TFRecordData(RecordFlow):
     """Yields the records of a TFRecord file, each verified by its checksums; addressable, without TensorFlow.
 
-    Where records begin is read from the index file beside it (`index_tfrecord` and `write_tfrecord` make
-    it), or else from the file itself, once, when the flow is made. Several files are a `ConcatData` of flows.
+    The start of each record is read from the index file next to it (written by `index_tfrecord` and
+    `write_tfrecord`), or from the file itself, once, when the flow is created. For several files use a
+    `ConcatData` of flows.
 
     Args:
-        path: of the file, or its URL, as `open_url` takes it. It is not compressed as a whole.
-        decoder: makes the datapoint of a record, given a read-only view of its bytes: such as
-            `decode_example`. A datapoint that holds the view keeps the file mapped. Without a decoder, a
-            datapoint is `[record]`, bytes.
-        shuffle: whether each epoch has an order of its own.
+        path: path of the file, or its URL, as in `open_url`. It must not be compressed as a whole.
+        decoder: creates the datapoint from a read-only view of the bytes of a record, such as
+            `decode_example`. A datapoint that holds the view keeps the file mapped. By default, a datapoint
+            is `[record]`, bytes.
+        shuffle: whether each epoch has a different order.
 
     Raises:
         ArgumentTypeError: `decoder` cannot be called.
-        FormatError: the file is no TFRecord file, is truncated or compressed, or the index is damaged; a pass
-            raises it for a damaged record.
+        FormatError: the file is not a TFRecord file, is truncated or compressed, or the index is damaged; or,
+            while iterating, a record is damaged.
         ImportError: the extra `[tfrecord]` is missing.
-        OSError: the file is missing, or may not be read.
-        StorageError: the file lies elsewhere, and cannot be reached.
+        OSError: the file is missing or not readable.
+        StorageError: the file is remote and cannot be reached.
 
     Example:
         >>> import tempfile
@@ -72,15 +73,15 @@ class TFRecordData(RecordFlow):
 
 @final
 class TFRecords(OpenedRecords):
-    """Records of a file, each verified and decoded anew when it is read.
+    """Records of a file, verified and decoded at each read.
 
     Args:
-        path: of the file.
-        decode: makes a datapoint of a view of a record.
+        path: path of the file.
+        decode: creates a datapoint from a view of a record.
     """
 
     def __init__(self, path: URL, decode: Callable[[memoryview], Any]) -> None:
-        """Reads the index, and closes the file again."""
+        """Reads the index and closes the file."""
         super().__init__(path)
         self._decode = decode
         self._crc32c: Any = checksum_function()
@@ -98,7 +99,7 @@ class TFRecords(OpenedRecords):
         """Yields records.
 
         Raises:
-            FormatError: a record is damaged, or the decoder raises it.
+            FormatError: a record is damaged, or the decoder rejects it.
         """
         file, places = self._file(), np.asarray(indices)
         begins, ends = self._offsets[places].tolist(), self._offsets[places + 1].tolist()
@@ -111,7 +112,7 @@ class TFRecords(OpenedRecords):
             yield datapoint
 
     def rest(self, start: int) -> Iterator[Any]:
-        """Yields the records from number `start` on, read by large blocks."""
+        """Yields the records from number `start` on, read in large blocks."""
         file, offsets = self._file(), self._offsets
         while start < len(self):
             begin = int(offsets[start])
@@ -135,11 +136,11 @@ class TFRecords(OpenedRecords):
         return open_same(self._path, self._version)
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy opens the file when it first reads."""
+        """Leaves out the open file; a copy opens it at the first read."""
         return {**super().__getstate__(), "_crc32c": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Takes over what another one knows of the file."""
+        """Restores the attributes of the pickled object."""
         vars(self).update(state, _crc32c=checksum_function())
 
 

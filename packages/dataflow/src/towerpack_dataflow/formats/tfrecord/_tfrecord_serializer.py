@@ -1,4 +1,4 @@
-"""`TFRecordSerializer`: a flow as a TFRecord file, and back."""
+"""`TFRecordSerializer`: writes and reads flows as TFRecord files."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["TFRecordSerializer"]
 
 @final
 class TFRecordSerializer:
-    """Writes a flow to a TFRecord file, and reads it.
+    """Writes a flow to a TFRecord file and reads it.
 
-    The records are datapoints of any kind as msgpack with arrays, never pickle; each says its format and
-    version. For records that TensorFlow can decode, see `encode_example` and `write_tfrecord`.
+    The records are datapoints of any kind as msgpack with arrays, without pickle; each contains its format
+    and version. For records that TensorFlow can decode, see `encode_example` and `write_tfrecord`.
 
     Example:
         >>> import tempfile
@@ -36,17 +36,17 @@ class TFRecordSerializer:
 
     @staticmethod
     def save(df: Any, path: str | os.PathLike[str]) -> None:
-        """Writes one pass of a flow, with an index beside the file.
+        """Writes one pass of a flow, with an index file next to it.
 
         Args:
-            df: the flow, or what can stand in its place.
-            path: of the file. One that exists is replaced.
+            df: the flow, a list or another iterable.
+            path: path of the file. An existing file is replaced.
 
         Raises:
             ImportError: the extra `[tfrecord]` is missing.
             OSError: the file cannot be written.
-            SendError: a datapoint holds something that is neither array, number, string, bytes, None nor a
-                container of these.
+            SendError: a datapoint contains an object other than arrays, numbers, strings, bytes, None and
+                containers of these.
         """
         datapoints = with_progress(as_dataflow(df), f"encoding {os.path.basename(path)}")
         write_tfrecord(_records(datapoints, path), path)
@@ -55,18 +55,18 @@ class TFRecordSerializer:
     def load(
         path: str | os.PathLike[str], size: int | None = None, *, allow_pickle: bool = False
     ) -> DataFlow:
-        """Returns the datapoints of a file that this class or Tensorpack wrote, as an addressable flow.
+        """Returns the datapoints of a file written by this class or Tensorpack as an addressable flow.
 
         Args:
-            path: of the file.
-            size: the length of a pass, if it shall be another one than that of the file.
-            allow_pickle: whether pickles may import and call what they name. Allow it for files of your own;
-                without it, arrays and Python's builtin types are read.
+            path: path of the file.
+            size: length of a pass, if it differs from that of the file.
+            allow_pickle: whether pickles may import and call any object by name. Allow it only for trusted
+                files; without it, arrays and Python's builtin types are read.
 
         Raises:
-            FormatError: as `TFRecordData` raises it; a pass raises it for a record that cannot be decoded.
+            FormatError: as for `TFRecordData`; or, while iterating, a record cannot be decoded.
             ImportError: the extra `[tfrecord]` is missing.
-            OSError: the file is missing, or may not be read.
+            OSError: the file is missing or not readable.
         """
         flow = TFRecordData(path, _Decoder(arguments.flag("allow_pickle", allow_pickle)))
         return flow if size is None else FixedSizeData(flow, size)
@@ -74,7 +74,7 @@ class TFRecordSerializer:
 
 @final
 class _Decoder:
-    """Decodes datapoints; their arrays may be written to."""
+    """Decodes datapoints with writable arrays."""
 
     def __init__(self, allow_pickle: bool) -> None:
         self._allow_pickle = allow_pickle

@@ -1,4 +1,4 @@
-"""Writing TFRecord files, with the index beside them."""
+"""Writes TFRecord files with an index file next to them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["index_tfrecord", "write_tfrecord"]
 
 
 def write_tfrecord(records: Iterable[bytes], path: str | os.PathLike[str]) -> None:
-    """Writes a TFRecord file and its index, each of which is there as a whole or not at all.
+    """Writes a TFRecord file and its index, both atomically.
 
     Args:
-        records: the bytes of each record, such as `encode_example` makes them.
-        path: of the file. One that exists is replaced; who reads it at that time reads the old one.
+        records: bytes of each record, such as results of `encode_example`.
+        path: path of the file. An existing file is replaced; current readers continue to read the old one.
 
     Raises:
         ArgumentTypeError: a record is not bytes.
@@ -36,7 +36,7 @@ def write_tfrecord(records: Iterable[bytes], path: str | os.PathLike[str]) -> No
             if not isinstance(record, (bytes, bytearray)):
                 raise ArgumentTypeError(
                     f"records are bytes; received {type(record).__name__} for record {number}. "
-                    "encode_example makes them of arrays, TFRecordSerializer.save of datapoints"
+                    "Encode arrays with encode_example, or write datapoints with TFRecordSerializer.save"
                 )
             file.write(framed(record, crc32c))
             ends.append(ends[-1] + len(record) + FRAME_BYTES)
@@ -45,16 +45,16 @@ def write_tfrecord(records: Iterable[bytes], path: str | os.PathLike[str]) -> No
 
 
 def index_tfrecord(path: str | os.PathLike[str]) -> int:
-    """Writes the index of a TFRecord file, `<path>.index`, so that flows over the file are made at once.
+    """Writes the index of a TFRecord file, `<path>.index`, so that flows over the file are created at once.
 
-    The index says its format and version, and size, time and last bytes of the file, so that a flow notices
-    if the file has been replaced since.
+    The index records its format and version, and size, time and last bytes of the file, so that a flow
+    detects a replaced file.
 
     Returns:
         the number of records.
 
     Raises:
-        FormatError: the file is no TFRecord file, is truncated, or is compressed as a whole.
+        FormatError: the file is not a TFRecord file, is truncated, or is compressed as a whole.
         ImportError: the extra `[tfrecord]` is missing.
         OSError: the file cannot be read, or the index cannot be written.
     """

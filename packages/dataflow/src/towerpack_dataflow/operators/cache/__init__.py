@@ -1,4 +1,4 @@
-"""Datapoints that are made once and kept, in memory or on a disk."""
+"""Caches of datapoints, in memory or on a disk."""
 
 from ._cache_data import CacheData
 from ._disk_cache import DiskCache

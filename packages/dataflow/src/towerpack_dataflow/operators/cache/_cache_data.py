@@ -1,4 +1,4 @@
-"""`CacheData`: makes each datapoint once, and gives it again in later passes."""
+"""`CacheData`: makes each datapoint once and yields it again in later passes."""
 
 from __future__ import annotations
 
@@ -24,27 +24,26 @@ _CHUNK = 256
 
 @final
 class CacheData(ProxyDataFlow):
-    """Gives the datapoints of one pass of the flow below in all of its passes, and makes each of them once.
+    """Yields the datapoints of one pass of the flow below in all passes, and makes each of them once.
 
-    These are the datapoints of pass 0 of `ds` with seed 0, or with the seed that was given to `ds` by its own
-    `seed()`: what they are depends on no other seed, so a cache on a disk serves any run. What is kept is
-    kept by its number. A pass that was left early, or broken off by an error, thus leaves a part that later
-    passes use and complete; no pass is ever shorter for it.
+    These are the datapoints of pass 0 of `ds` with seed 0, or with the seed given to `ds.seed()`: they depend
+    on no other seed, so a cache on a disk serves any run. Datapoints are stored by index. After a pass that
+    ended early or with an error, later passes use and complete the stored part; no pass is shorter for it.
 
-    Put `CacheData` above workers, not below: each worker would have a cache of its own. What shall differ
-    from pass to pass, such as an augmentation, belongs above, too.
+    Put `CacheData` above workers, not below: each worker would have a separate cache. Operators with a
+    different result in each pass, such as augmentation, belong above it, too.
 
     Args:
-        ds: the flow below, which is not live.
-        shuffle: whether each pass but the first has an order of its own. Over a stream, its end must be known
-            for that, so a run that is resumed later makes all datapoints first.
-        storage: a `MemoryCache` or `DiskCache`, of this flow alone; memory without limit if not given.
+        ds: the flow below; it must not be live.
+        shuffle: whether each pass except the first has a different order. Over a stream, this requires its
+            end, so a resumed run first makes all datapoints.
+        storage: a `MemoryCache` or `DiskCache` for this flow alone; unlimited memory by default.
 
     Raises:
-        ArgumentError: `ds` is live, so that no pass is like another one, or is repeated endlessly.
-        ArgumentTypeError: `shuffle` is not a boolean, or `storage` is no storage.
-        CacheError: a stream is to be shuffled, and `storage` has no room for all of it; or a directory holds
-            the cache of another flow. Raised while iterating.
+        ArgumentError: `ds` is live, so that passes differ, or is repeated endlessly.
+        ArgumentTypeError: `shuffle` is not a boolean, or `storage` is not a storage.
+        CacheError: a stream is shuffled, and `storage` has no room for all of it; or a directory holds the
+            cache of another flow. Raised while iterating.
 
     Example:
         >>> from towerpack_dataflow import MapData
@@ -58,16 +57,16 @@ class CacheData(ProxyDataFlow):
     _holds = ("ds",)
 
     def __init__(self, ds: Any, shuffle: bool = False, storage: CacheStorage | None = None) -> None:
-        """Makes nothing yet."""
+        """Stores the arguments; makes nothing."""
         super().__init__(ds)
         if self.ds.live:
             raise ArgumentError(
-                f"{self.ds._name()} is live: what it has given cannot be had again, so there is no pass to "
+                f"{self.ds._name()} is live: its datapoints cannot be read again, so there is no pass to "
                 "cache"
             )
         if self.ds.endless:
             raise ArgumentError(
-                f"{self.ds._name()} has no end, and one pass of it would be kept; put CacheData below the "
+                f"{self.ds._name()} has no end, but the cache holds a whole pass; put CacheData below the "
                 "repetition, or FixedSizeData(flow, size) between"
             )
         self._shuffle = arguments.flag("shuffle", shuffle)
@@ -90,7 +89,7 @@ class CacheData(ProxyDataFlow):
         return self._one(below, self._number_below(epoch, index))
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint of the cached pass, which was made as if `ds` stood at the top of a tree."""
+        """Returns the datapoint of the cached pass, made with `ds` as the root of a tree."""
         return [Origin(self.ds, self._number_below(epoch, index), Epoch(0, self._source_seed()))]
 
     def _number_below(self, epoch: Epoch, index: int) -> int:
@@ -103,7 +102,7 @@ class CacheData(ProxyDataFlow):
         return self._shuffle and (int(epoch), epoch.outer_epoch) != (0, 0)
 
     def _source(self) -> Epoch:
-        """Opens the storage; returns the pass of the flow below that is cached."""
+        """Opens the storage; returns the cached pass of the flow below."""
         seed = self._source_seed()
         self._storage.open({"seed": seed, "flow": Tree.of(self.ds).facts})
         self._opened = Epoch(0, seed)
@@ -129,12 +128,12 @@ class CacheData(ProxyDataFlow):
                 storage.put(index, datapoint)
             index += 1
             yield datapoint
-            del datapoint  # its memory is for the next one
+            del datapoint  # frees its memory for the next one
         if index > start or not start:
             storage.finish(index)
 
     def _made(self, below: Epoch, start: int) -> Iterator[Any]:
-        """Makes the datapoints of the flow below from a number on."""
+        """Makes the datapoints of the flow below from an index on."""
         sure = self.ds.addressable
         for datapoint in self.ds._datapoints(below, start):
             if sure and not self.ds.addressable:
@@ -152,7 +151,7 @@ class CacheData(ProxyDataFlow):
         self._storage.finish(length)
 
     def _whole_length(self, below: Epoch) -> int:
-        """Returns the length of the cached pass; makes all of it if that is the only way to know."""
+        """Returns the length of the cached pass; makes all of it if necessary."""
         if self.ds.addressable:
             return len(self.ds)
         if self._storage.length() is None:
@@ -162,7 +161,7 @@ class CacheData(ProxyDataFlow):
         return length
 
     def _fill(self, below: Epoch) -> None:
-        """Makes what is missing, in order."""
+        """Makes the missing datapoints, in order."""
         for _ in self._in_order(below, 0):
             pass
 
@@ -177,7 +176,7 @@ class CacheData(ProxyDataFlow):
         if not self.ds.addressable:
             raise CacheError(
                 f"datapoint {index} of {self.ds._name()} is not in {self._storage!r}, and a stream cannot "
-                "make it by itself; take a larger max_bytes, or shuffle=False"
+                "make it directly; set a larger max_bytes, or shuffle=False"
             )
         datapoint = self.ds._datapoint(below, index)
         if datapoint is DROPPED:
@@ -186,7 +185,7 @@ class CacheData(ProxyDataFlow):
         return datapoint
 
     def _order(self, epoch: Epoch, length: int) -> Permutation:
-        """Returns the order of an epoch, which is kept for the next datapoint."""
+        """Returns the order of an epoch, cached for the next datapoint."""
         key = (epoch.identity, length)
         last = self._last_order
         if last is None or last[0] != key:
@@ -195,10 +194,10 @@ class CacheData(ProxyDataFlow):
 
     def _dropped(self) -> NotAddressableError:
         return NotAddressableError(
-            f"{self.ds._name()} dropped a datapoint, and nothing had said that it drops any, so what is "
-            "kept by number would be wrong; say so with MapData(..., drops=True), or filter with FilterData"
+            f"{self.ds._name()} dropped a datapoint without a declaration, so indices in the cache would be "
+            "wrong; declare it with MapData(..., drops=True), or filter with FilterData"
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy opens its storage and computes its order by itself."""
+        """Leaves out the open storage and the order; a copy opens and computes them again."""
         return {**super().__getstate__(), "_opened": None, "_last_order": None}

@@ -1,4 +1,4 @@
-"""The files of a `DiskCache`: records one after another, and an index that is there when all of them are."""
+"""The files of a `DiskCache`: consecutive records, and an index once all are written."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _log = logging.getLogger("towerpack_dataflow")
 
 _FORMAT, _VERSION = "towerpack-cache", 1
 _NAMES = ("data", "index", "index.new")
-_RECORD = b"\x80\x05"  # how each record begins: a pickle of protocol 5
+_RECORD = b"\x80\x05"  # the first bytes of each record: a pickle of protocol 5
 
 MARK = b"towerpack-cache\n"
-"""The content of the file `lock`, by which a directory is known to be that of a cache."""
+"""The content of the file `lock`, which identifies the directory of a cache."""
 
 ROW = np.dtype([("offset", "<i8"), ("size", "<i8"), ("crc32", "<u4")])
-"""Where a record lies, and its checksum; a size below 0 stands for a datapoint that is not stored."""
+"""Offset, size and checksum of a record; a negative size marks a datapoint that is not stored."""
 
 
 class Index(NamedTuple):
-    """What an index file holds.
+    """The content of an index file.
 
     Attributes:
-        identity: which pass of which flow the datapoints are of.
+        identity: identifies the flow and the pass of the datapoints.
         rows: one for each datapoint of that pass.
     """
 
@@ -42,11 +42,11 @@ class Index(NamedTuple):
 
 
 def read_index(path: Path) -> Index | None:
-    """Reads an index; returns `None` if there is none, or a broken one, which is logged.
+    """Reads an index; returns `None` if it is missing or damaged, and logs damage.
 
     Raises:
         CacheError: the index has a version that this release does not read.
-        OSError: the file is there and cannot be read.
+        OSError: the file exists but cannot be read.
     """
     try:
         header, _, table = path.read_bytes().partition(b"\n")
@@ -63,19 +63,19 @@ def read_index(path: Path) -> Index | None:
     if found != (_FORMAT, _VERSION):
         raise CacheError(
             f"{path} has format {found[0]!r}, version {found[1]!r}; this release reads {_FORMAT!r}, version "
-            f"{_VERSION}. Take another directory, or remove this one"
+            f"{_VERSION}. Use another directory, or remove this one"
         )
     if not whole:
-        _log.warning("%s is damaged; the cache is made again", path)
+        _log.warning("%s is damaged; rebuilding the cache", path)
         return None
     return Index(identity, rows)
 
 
 def check_directory(directory: Path) -> None:
-    """Checks that the files which a cache replaces were made by a cache.
+    """Checks that files to be replaced were made by a cache.
 
     Raises:
-        CacheError: one was not, or is a symbolic link; nothing is changed.
+        CacheError: one was made by another program, or is a symbolic link; nothing is changed.
         OSError: a file cannot be read.
     """
     there = [name for name in ("lock", *_NAMES) if os.path.lexists(directory / name)]
@@ -84,8 +84,8 @@ def check_directory(directory: Path) -> None:
     foreign = [name for name in there if (directory / name).is_symlink() or not made]
     if foreign and (lock != b"" or there != ["lock"]):
         raise CacheError(
-            f"{directory} is to be the directory of a cache, and has {foreign[0]!r}, which no cache has "
-            "made; nothing was changed. Take another directory"
+            f"{directory} is not the directory of a cache: it contains {foreign[0]!r}, which no cache has "
+            "made; nothing was changed. Use another directory"
         )
 
 
@@ -98,7 +98,7 @@ def _has_records(path: Path) -> bool:
 
 
 def write_index(path: Path, index: Index) -> None:
-    """Writes an index, which is there as a whole or not at all.
+    """Writes an index atomically.
 
     Raises:
         OSError: it cannot be written.

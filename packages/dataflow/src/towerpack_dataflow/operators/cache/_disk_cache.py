@@ -1,4 +1,4 @@
-"""`DiskCache`: datapoints kept on a disk, for later passes and later runs."""
+"""`DiskCache`: stores datapoints on a disk, for later passes and later runs."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ _FIRST_ROWS = 1024
 
 @final
 class DiskCache:
-    """Keeps the datapoints of a `CacheData` in a directory, for later passes and later runs.
+    """Stores the datapoints of a `CacheData` in a directory, for later passes and later runs.
 
-    The first process that comes writes; others read when it is done, and make what they need until then. A
-    run that ends before a pass is finished leaves nothing that counts: the next one begins again. A record
-    whose checksum is wrong is made again.
+    The first process writes; other processes read once it has finished, and make their own datapoints until
+    then. A run that ends before a pass is complete leaves no usable cache: the next run starts over. A record
+    with a wrong checksum is made again.
 
-    A disk that is full, read-only or out of order is a warning: the datapoints that cannot be written are
-    made again in each pass, and later runs begin again. A directory with other files of the same names is
+    A disk that is full, read-only or failing causes a warning: datapoints that cannot be written are made
+    again in each pass, and later runs start over. A directory with foreign files of the same names is
     refused.
 
-    Datapoints are pickled, so use only directories that nobody else can write to. The directory says which
-    flow it is of: kinds, lengths and seed. Functions are not compared; after a change of one, take another
+    Datapoints are pickled, so use only directories that nobody else can write to. The directory records its
+    flow: kinds, lengths and seed. Functions are not compared; after a change of a function, use another
     directory.
 
     Args:
-        directory: where the files lie; made if it is not there.
-        max_bytes: how much to write at most; without limit if not given. Datapoints beyond it are made anew.
+        directory: the directory of the files; created if missing.
+        max_bytes: limit of the size on disk; unlimited by default. Datapoints beyond it are made again.
 
     Raises:
         ArgumentError: `max_bytes` is not an integer above 0.
@@ -63,7 +63,7 @@ class DiskCache:
     """
 
     def __init__(self, directory: str | os.PathLike[str], max_bytes: int | None = None) -> None:
-        """Opens nothing yet."""
+        """Stores the arguments; opens nothing."""
         self.directory = Path(directory)
         self.max_bytes = None if max_bytes is None else arguments.count("max_bytes", max_bytes)
         self._identity: Mapping[str, Any] | None = None
@@ -77,14 +77,14 @@ class DiskCache:
         self._lock = threading.Lock()
 
     def open(self, identity: Mapping[str, Any]) -> None:
-        """Opens a finished cache for reading, or begins one, unless another process does.
+        """Opens a complete cache for reading, or starts one unless another process does.
 
         Raises:
             CacheError: the directory holds the cache of another flow, of another format, or other files.
-            OSError: the directory is no directory.
+            OSError: `directory` is not a directory.
         """
         with self._lock:
-            if self._process != os.getpid():  # forked: what is open belongs to the parent
+            if self._process != os.getpid():  # forked: open files belong to the parent
                 self._data = self._lock_file = self._length = None
                 self._rows, self._process = np.empty(0, ROW), os.getpid()
             identity = json.loads(json.dumps(identity))
@@ -104,24 +104,24 @@ class DiskCache:
         return self._length
 
     def get(self, index: int) -> Any:
-        """Reads a datapoint; returns `MISSING` if it is not there, or damaged."""
+        """Reads a datapoint; returns `MISSING` if it is absent or damaged."""
         if self._data is None or index >= len(self._rows) or self._rows[index]["size"] < 0:
             return MISSING
         offset, size, checksum = self._rows[index].tolist()
         record = os.pread(self._data, size, offset)
         if len(record) != size or zlib.crc32(record) != checksum:
-            _log.warning("%s: datapoint %d is damaged, and made again", self.directory / "data", index)
+            _log.warning("%s: datapoint %d is damaged; making it again", self.directory / "data", index)
             return MISSING
         return pickle.loads(record)
 
     def put(self, index: int, datapoint: Any) -> None:
-        """Writes a datapoint, if this process is the one that writes, and there is room for it."""
+        """Writes a datapoint if this process is the writer and there is room."""
         if not self._writes():
             return
         record = pickle.dumps(datapoint, protocol=5)
         with self._lock:
             self._make_room(index)
-            # From the first one without room on, none is written: a stream is then made anew once, not in
+            # Once the limit is reached, nothing more is written: a stream is then made again once, not in
             # many parts.
             self._full = self._full or self._end + len(record) > (self.max_bytes or sys.maxsize)
             if self._full:
@@ -144,7 +144,7 @@ class DiskCache:
             written += os.pwrite(self._data, record[written:], self._end + written)
 
     def finish(self, count: int) -> None:
-        """Writes the index if all datapoints were seen, by which other runs know that the cache is whole."""
+        """Writes the index if the pass is complete; other runs then use the cache."""
         with self._lock:
             self._length = count
             rows = self._rows[:count]
@@ -160,19 +160,19 @@ class DiskCache:
                 self._unlock()
 
     def _give_up(self, error: OSError) -> None:
-        """Says once why the cache is not written; later runs find no index, and begin again."""
+        """Logs once why the cache is not written; later runs find no index and start over."""
         self._failed = True
         if not self._warned:
             self._warned = True
             _log.warning(
-                "The cache in %s cannot be written (%s): what is not in it is made again in each pass. Free "
-                "space, fix its permissions, or take another directory.",
+                "The cache in %s cannot be written (%s): missing datapoints are made in each pass. Free "
+                "space, fix its permissions, or use another directory.",
                 self.directory,
                 error.strerror or error,
             )
 
     def _writes(self) -> bool:
-        """Tells whether this process writes, and not one that it was forked from."""
+        """Tells whether this process is the writer, rather than a fork of it."""
         return self._lock_file is not None and self._process == os.getpid()
 
     def _unlock(self) -> None:
@@ -192,9 +192,9 @@ class DiskCache:
             os.close(lock_file)
             if not isinstance(error, BlockingIOError):
                 raise
-            _log.info("%s: another process writes this cache", self.directory)
+            _log.info("%s: another process is writing this cache", self.directory)
             return
-        if self._read_finished():  # by a process that has ended in between
+        if self._read_finished():  # by a process that has just finished
             os.close(lock_file)
             return
         self._lock_file = lock_file
@@ -211,13 +211,13 @@ class DiskCache:
             return False
         if index.identity != self._identity:
             raise CacheError(
-                f"{self.directory} holds the cache of another flow or seed: {index.identity}, and this one "
-                f"is {self._identity}. Take another directory, or remove this one"
+                f"{self.directory} holds the cache of another flow or seed: {index.identity}; this one is "
+                f"{self._identity}. Use another directory, or remove this one"
             )
         try:
             self._data = os.open(self.directory / "data", os.O_RDONLY)
         except FileNotFoundError:
-            _log.warning("%s: the data are gone; the cache is made again", self.directory)
+            _log.warning("%s: the data file is missing; rebuilding the cache", self.directory)
             return False
         self._rows, self._length = index.rows, len(index.rows)
         return True
@@ -241,11 +241,11 @@ class DiskCache:
             self._close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy, such as that of a worker, opens the directory by itself."""
+        """A copy, such as that of a worker, opens the directory again."""
         return {"directory": self.directory, "max_bytes": self.max_bytes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Opens nothing yet."""
+        """Restores the arguments; opens nothing."""
         self.__init__(**state)
 
     def __repr__(self) -> str:

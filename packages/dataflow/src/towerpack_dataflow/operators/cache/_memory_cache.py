@@ -1,4 +1,4 @@
-"""`MemoryCache`: datapoints kept in memory."""
+"""`MemoryCache`: stores datapoints in memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _FIXED = frozenset({int, float, bool, complex, str, bytes, type(None), range, ty
 
 @final
 class MemoryCache:
-    """Keeps the datapoints of a `CacheData` in the memory of this process.
+    """Stores the datapoints of a `CacheData` in the memory of this process.
 
-    Whatever can change is copied when it leaves, so that nothing can change the kept datapoints.
+    Mutable values are copied on their way out, so that no consumer can change the stored datapoints.
 
     Args:
-        max_bytes: how much to keep, counted by the sizes of arrays, strings and bytes; without limit if not
-            given. Datapoints beyond it are made anew in each pass.
+        max_bytes: limit of the memory, counted by the sizes of arrays, strings and bytes; unlimited by
+            default. Datapoints beyond it are made again in each pass.
 
     Raises:
         ArgumentError: `max_bytes` is not an integer above 0.
@@ -49,7 +49,7 @@ class MemoryCache:
         self._length: int | None = None
 
     def open(self, identity: Mapping[str, Any]) -> None:
-        """Forgets the datapoints of another pass."""
+        """Drops the datapoints of another pass."""
         if identity != self._identity:
             self._datapoints, self._bytes, self._length = {}, 0, None
             self._identity = identity
@@ -63,7 +63,7 @@ class MemoryCache:
         return _copied(self._datapoints.get(index, MISSING))
 
     def put(self, index: int, datapoint: Any) -> None:
-        """Keeps a copy of a datapoint, if it is within the limit."""
+        """Stores a copy of a datapoint within the limit."""
         if self.max_bytes is not None:
             self._bytes += datapoint_size(datapoint)
             # From the first one without room on, none is kept: a stream is then made anew once, not in many
@@ -73,7 +73,7 @@ class MemoryCache:
         self._datapoints[index] = snapshot(_copied(datapoint))
 
     def finish(self, count: int) -> None:
-        """Keeps the number of datapoints."""
+        """Stores the number of datapoints."""
         self._length = count
 
     def __repr__(self) -> str:
@@ -100,6 +100,6 @@ def _copied(value: Any) -> Any:
         return {key: _copied(part) for key, part in value.items()}
     if isinstance(value, tuple):
         return assembled(kind, (), [_copied(part) for part in value])
-    with contextlib.suppress(Exception):  # locks, files and connections are what they are
+    with contextlib.suppress(Exception):  # locks, files and connections cannot be copied
         return copy.deepcopy(value)
     return value

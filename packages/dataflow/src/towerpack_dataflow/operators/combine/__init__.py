@@ -1,4 +1,4 @@
-"""Flows over several flows: one after another, side by side, mixed."""
+"""Operators over several flows: concatenate, join, mix."""
 
 from ._concat_data import ConcatData
 from ._join_data import JoinData, ZipData

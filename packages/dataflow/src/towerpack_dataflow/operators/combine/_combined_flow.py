@@ -20,23 +20,22 @@ __all__ = ["CombinedFlow"]
 class CombinedFlow(DataFlow):
     """A flow over several flows; abstract.
 
-    One flow may stand at several places. Each place has random numbers of its own. If the flow is a stream,
-    the places are passes over one object that take turns, so all of them are made from their beginning on to
-    resume.
+    The same flow may appear several times. Each place has separate random numbers. If the flow is a stream,
+    the places are alternating passes over one object, so all of them restart from their beginning to resume.
 
     Args:
-        df_lists: the flows, or what else can be read as a flow.
+        df_lists: the flows, or objects that can be read as flows.
 
     Attributes:
         df_lists: the flows below.
 
     Raises:
-        ArgumentTypeError: `df_lists` is no list or tuple.
-        ArgumentError: there is no flow in it.
+        ArgumentTypeError: `df_lists` is not a list or tuple.
+        ArgumentError: `df_lists` is empty.
     """
 
     def __init__(self, df_lists: Sequence[Any]) -> None:
-        """Reads nothing yet."""
+        """Stores the flows; reads nothing."""
         if not isinstance(df_lists, (list, tuple)):
             raise ArgumentTypeError(
                 f"{type(self).__name__} takes a list of flows; received {type(df_lists).__name__}"
@@ -47,7 +46,7 @@ class CombinedFlow(DataFlow):
 
     @property
     def addressable(self) -> bool:
-        """Whether `datapoint(epoch, index)` works: as in the flows below, if it works in all of them."""
+        """Whether `datapoint(epoch, index)` works: true if it works in all flows below."""
         return all(flow.addressable for flow in self.df_lists)
 
     def _children(self) -> tuple[DataFlow, ...]:
@@ -59,14 +58,14 @@ class CombinedFlow(DataFlow):
         return other
 
     def _passes(self, epoch: Epoch, starts: Sequence[int]) -> list[Iterator[Any]]:
-        """Returns a pass over each flow below, from these datapoints on."""
+        """Returns a pass over each flow below, from these indices on."""
         return [
             flow._datapoints(self._below(epoch, place), start)
             for place, (flow, start) in enumerate(zip(self.df_lists, starts))
         ]
 
     def _takes_turns(self) -> bool:
-        """Tells whether several passes below are over one stream: they depend on the order of their steps."""
+        """Tells whether several passes below share one stream and so depend on the order of their steps."""
         seen: set[int] = set()
         for _, flow in walk(self)[1:]:
             if not flow.addressable:
@@ -81,8 +80,8 @@ class CombinedFlow(DataFlow):
         datapoint = flow._datapoint(self._below(epoch, place), index)
         if datapoint is DROPPED:
             raise NotAddressableError(
-                f"datapoint {index} of {flow._name()} was dropped, and nothing had said that it drops any, "
-                f"so no datapoint of {self._name()} has a fixed index; say so with MapData(..., drops=True)"
+                f"datapoint {index} of {flow._name()} was dropped without a declaration, so no datapoint of "
+                f"{self._name()} has a fixed index; declare it with MapData(..., drops=True)"
             )
         return datapoint
 

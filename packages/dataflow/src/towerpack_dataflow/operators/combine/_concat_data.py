@@ -1,4 +1,4 @@
-"""`ConcatData`: flows one after another."""
+"""`ConcatData`: concatenates flows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["ConcatData"]
 class ConcatData(CombinedFlow):
     """Yields the datapoints of several flows, one flow after another.
 
-    It is addressable if all flows are. Resuming makes nothing of the flows that were read to their end.
+    It is addressable if all flows are. Resuming skips the flows already read to their end.
 
     Args:
-        df_lists: the flows, in their order.
+        df_lists: the flows, in order.
 
     Raises:
-        ArgumentTypeError: `df_lists` is no list or tuple.
-        ArgumentError: there is no flow in it.
+        ArgumentTypeError: `df_lists` is not a list or tuple.
+        ArgumentError: `df_lists` is empty.
 
     Example:
         >>> list(ConcatData([[["a"], ["b"]], [["c"]]]))
@@ -39,7 +39,7 @@ class ConcatData(CombinedFlow):
         """Returns the sum of the lengths.
 
         Raises:
-            UnknownLengthError: the length of a flow is not known.
+            UnknownLengthError: the length of a flow is unknown.
         """
         return sum(len(flow) for flow in self.df_lists)
 
@@ -50,13 +50,13 @@ class ConcatData(CombinedFlow):
         return self._counted(epoch, start, mark)
 
     def _parts(self, epoch: Epoch, first: int, index: int) -> Iterator[Iterator[Any]]:
-        """Yields a pass over each flow from place `first` on; the first of them from datapoint `index` on."""
+        """Yields a pass over each flow from place `first` on; the first one from datapoint `index` on."""
         for place in range(first, len(self.df_lists)):
             yield self.df_lists[place]._datapoints(self._below(epoch, place), index)
             index = 0
 
     def _counted(self, epoch: Epoch, start: int, mark: RepeatMark) -> Iterator[Any]:
-        """Runs a pass over streams, whose ends are known when they are there, and keeps its mark."""
+        """Runs a pass over streams of unknown length, and updates its mark."""
         while mark.number < len(self.df_lists):
             flow = self.df_lists[mark.number]
             epoch.marks[epoch.key] = mark
@@ -73,12 +73,12 @@ class ConcatData(CombinedFlow):
         return self.df_lists[place]._datapoint(self._below(epoch, place), number)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint of the flow whose turn it is."""
+        """Returns the datapoint of the flow at this index."""
         place, number = self._place(index)
         return [Origin(self.df_lists[place], number, self._below(epoch, place))]
 
     def _place(self, index: int) -> tuple[int, int]:
-        """Returns which flow a datapoint comes from, and its number there."""
+        """Returns the place of a datapoint's flow and its index there."""
         place = 0
         while index >= (length := len(self.df_lists[place])):
             index -= length
@@ -86,12 +86,12 @@ class ConcatData(CombinedFlow):
         return place, index
 
     def _starting_point(self, epoch: Epoch, start: int) -> RepeatMark:
-        """Returns the mark to begin with, out of the state or computed; its `number` is the flow's place."""
+        """Returns the mark to begin with, from the state or computed; its `number` is the flow's place."""
         mark = RepeatMark.from_list(epoch.marks.get(epoch.key))
         if mark is None or not mark.belongs_to(epoch.outer_epoch, epoch) or mark.before + mark.index > start:
             mark = RepeatMark(epoch.outer_epoch, int(epoch), 0)
         for flow in self.df_lists[mark.number :]:
-            # A stream's length is what its author says; only that of an addressable flow is sure.
+            # A stream's length is declared by its author; only that of an addressable flow is certain.
             if not flow.addressable or mark.before + len(flow) > start:
                 break
             mark.index = len(flow)

@@ -16,7 +16,7 @@ __all__ = ["JoinData", "ZipData"]
 
 
 class _SideBySide(CombinedFlow):
-    """Puts the datapoints of several flows together that have the same number; abstract.
+    """Combines datapoints of the same index from several flows; abstract.
 
     Args:
         df_lists: the flows.
@@ -26,7 +26,7 @@ class _SideBySide(CombinedFlow):
         """Returns the length of the shortest flow.
 
         Raises:
-            UnknownLengthError: the length of a flow is not known.
+            UnknownLengthError: the length of a flow is unknown.
         """
         lengths = self._lengths()
         if None in lengths:
@@ -51,7 +51,7 @@ class _SideBySide(CombinedFlow):
             raise
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoints of all flows that have this number."""
+        """Returns the datapoints of all flows at this index."""
         return [Origin(flow, index, self._below(epoch, place)) for place, flow in enumerate(self.df_lists)]
 
     def _together(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -69,15 +69,15 @@ class _SideBySide(CombinedFlow):
 class JoinData(_SideBySide):
     """Joins the datapoints of several flows, component by component; ends with the shortest flow.
 
-    Lists and tuples become one list, dicts one dict. The same flow may be in the list several times; each
-    place has an order and random numbers of its own. It is addressable if all flows are.
+    Lists and tuples become one list, dicts one dict. The same flow may appear several times; each place has a
+    separate order and separate random numbers. The flow is addressable if all flows are.
 
     Args:
         df_lists: the flows, in the order of their components.
 
     Raises:
-        ArgumentTypeError: `df_lists` is no list or tuple.
-        ArgumentError: there is no flow in it.
+        ArgumentTypeError: `df_lists` is not a list or tuple.
+        ArgumentError: `df_lists` is empty.
         JoinError: datapoints are not all lists or all dicts, or two dicts have a key in common; raised while
             iterating.
 
@@ -104,17 +104,17 @@ class JoinData(_SideBySide):
 
 @final
 class ZipData(_SideBySide):
-    """Yields lists of whole datapoints, one of each flow; ends with the shortest flow.
+    """Yields lists of whole datapoints, one from each flow; ends with the shortest flow.
 
-    `JoinData` joins their components instead. The same flow may be in the list several times; each place has
-    an order and random numbers of its own. It is addressable if all flows are.
+    `JoinData` joins their components instead. The same flow may appear several times; each place has a
+    separate order and separate random numbers. The flow is addressable if all flows are.
 
     Args:
         df_lists: the flows, in the order of the lists.
 
     Raises:
-        ArgumentTypeError: `df_lists` is no list or tuple.
-        ArgumentError: there is no flow in it.
+        ArgumentTypeError: `df_lists` is not a list or tuple.
+        ArgumentError: `df_lists` is empty.
 
     Example:
         >>> list(ZipData([[["a"], ["b"]], [{"x": 1}, {"x": 2}]]))
@@ -135,7 +135,7 @@ def _joined_dicts(parts: tuple[Any, ...]) -> dict[Any, Any]:
         if doubled := joined.keys() & part.keys():
             raise JoinError(
                 f"cannot join: the keys {sorted(map(repr, doubled))} are in the datapoints of two flows; "
-                "give them other names in a MapData below, or keep the datapoints apart with ZipData"
+                "rename them in a MapData below, or keep the datapoints apart with ZipData"
             )
         joined.update(part)
     return joined

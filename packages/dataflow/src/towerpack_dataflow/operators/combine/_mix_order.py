@@ -1,4 +1,4 @@
-"""Which of several sequences each place of a random interleaving belongs to, in little memory."""
+"""Assigns the places of a random interleaving to sequences, in little memory."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ _BLOCK = 1024
 
 @final
 class MixOrder:
-    """A random interleaving of sequences, of which any stretch can be computed by itself.
+    """A random interleaving of sequences, in which any range can be computed independently.
 
-    All interleavings are equally likely, and each sequence keeps its own order. The places are halved again
-    and
-    again: how many members of each sequence fall into the left half is drawn from the multivariate
-    hypergeometric distribution, down to blocks, in which the members are shuffled. The draws belong to their
-    node of that tree, so reaching a block costs a logarithmic number of draws, and nothing is kept of the
-    others.
+    All interleavings are equally likely, and each sequence keeps its order. The places are halved repeatedly:
+    the number of members of each sequence in the left half is drawn from the multivariate hypergeometric
+    distribution, down to blocks, in which the members are shuffled. Each draw belongs to a node of that tree,
+    so reaching a block costs a logarithmic number of draws, and nothing is stored for the other blocks.
 
     Args:
         sizes: the lengths of the sequences.
-        epoch: where the random numbers come from.
+        epoch: source of the random numbers.
 
     Example:
         >>> order = MixOrder([2, 1], Epoch(0, seed=1))
@@ -36,17 +34,17 @@ class MixOrder:
     """
 
     def __init__(self, sizes: list[int], epoch: Epoch) -> None:
-        """Draws nothing yet."""
+        """Stores the arguments; draws nothing."""
         self._sizes = np.array(sizes, np.int64)
         self._epoch = epoch
         self.blocks = -(-int(self._sizes.sum()) // _BLOCK)
 
     def block_of(self, index: int) -> tuple[int, int]:
-        """Returns the block that a place lies in, and where in it."""
+        """Returns the block of a place, and the offset of the place in it."""
         return divmod(index, _BLOCK)
 
     def block(self, number: int) -> tuple[np.ndarray, list[int]]:
-        """Returns the sequence of each place of a block, and how many members each has given before it."""
+        """Returns the sequence of each place of a block, and each sequence's count before it."""
         inside, before = self._sizes, np.zeros_like(self._sizes)
         low, high, node = 0, self.blocks, 1
         while high - low > 1:

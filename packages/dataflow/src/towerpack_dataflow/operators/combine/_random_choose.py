@@ -1,4 +1,4 @@
-"""`RandomChooseData`: each datapoint comes from a flow drawn at random."""
+"""`RandomChooseData`: draws a flow at random for each datapoint."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _TOLERANCE = 1e-6
 
 @final
 class RandomChooseData(CombinedFlow):
-    """Draws a flow for each datapoint; a pass ends when the flow that was drawn has no more.
+    """Draws a flow for each datapoint; a pass ends when the drawn flow has ended.
 
-    The draws are a function of seed, epoch and index. Resuming draws anew, which costs some nanoseconds a
-    datapoint, and starts each flow where it was: at once if it is addressable.
+    The draws are a function of seed, epoch and index. Resuming repeats the draws, which costs some
+    nanoseconds per datapoint, and starts each flow at its position: at once if it is addressable.
 
     Args:
         df_lists: the flows; or pairs of a flow and its probability, which sum to 1. Without probabilities all
-            flows are alike.
+            flows are equally likely.
 
     Raises:
-        ArgumentTypeError: `df_lists` is no list or tuple.
-        ArgumentError: there is no flow in it, or the probabilities are no numbers from 0 up with the sum 1.
+        ArgumentTypeError: `df_lists` is not a list or tuple.
+        ArgumentError: `df_lists` is empty, or the probabilities are not numbers from 0 up with the sum 1.
 
     Example:
         >>> flow = RandomChooseData([([["a"]] * 100, 0.25), ([["b"]] * 100, 0.75)])
@@ -46,14 +46,14 @@ class RandomChooseData(CombinedFlow):
     _steady = True
 
     def __init__(self, df_lists: Sequence[Any]) -> None:
-        """Reads nothing yet."""
+        """Stores the arguments; reads nothing."""
         pairs = _pairs(df_lists)
         super().__init__(df_lists if pairs is None else [flow for flow, _ in pairs])
         count = len(self.df_lists)
         self._probabilities = [1 / count] * count if pairs is None else _checked([p for _, p in pairs])
 
     def __len__(self) -> int:
-        """Refuses: how many datapoints a pass has depends on what is drawn.
+        """Always raises: the number of datapoints in a pass depends on the draws.
 
         Raises:
             UnknownLengthError: always.
@@ -65,7 +65,7 @@ class RandomChooseData(CombinedFlow):
 
     @property
     def addressable(self) -> bool:
-        """Never: where a pass ends depends on what is drawn."""
+        """Always false: the end of a pass depends on the draws."""
         return False
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -95,7 +95,7 @@ class RandomChooseData(CombinedFlow):
             draws = self._draws(epoch, block)
 
     def _draws(self, epoch: Epoch, block: int) -> np.ndarray:
-        """Returns which flow each datapoint of a block comes from."""
+        """Returns the place of the flow for each datapoint of a block."""
         edges = np.cumsum(self._probabilities)
         # The last edge may lie a rounding error below 1, and a flow with the probability 0 has no room at
         # all.
@@ -107,7 +107,7 @@ class RandomChooseData(CombinedFlow):
 
 
 def _pairs(df_lists: Any) -> list[tuple[Any, float]] | None:
-    """Returns flows with their probabilities, if they are given in pairs."""
+    """Returns the flows with their probabilities if `df_lists` consists of pairs."""
     if not isinstance(df_lists, (list, tuple)) or not df_lists:
         return None
     paired = [_is_pair(one) for one in df_lists]
@@ -132,7 +132,7 @@ def _checked(probabilities: list[float]) -> list[float]:
     total = fsum(probabilities)
     if not all(number >= 0 for number in probabilities) or not abs(total - 1) <= _TOLERANCE:
         raise ArgumentError(
-            f"RandomChooseData takes probabilities from 0 up with the sum 1; received {probabilities}, whose "
-            f"sum is {total:g}"
+            f"RandomChooseData takes probabilities from 0 up with the sum 1; received {probabilities}, with "
+            f"the sum {total:g}"
         )
     return probabilities

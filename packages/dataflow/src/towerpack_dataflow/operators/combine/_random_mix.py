@@ -1,4 +1,4 @@
-"""`RandomMixData`: several flows in one random order."""
+"""`RandomMixData`: mixes several flows in random order."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ._mix_order import MixOrder
 
 __all__ = ["RandomMixData"]
 
-_MOST = 10**9  # NumPy draws no hypergeometric numbers above
+_MOST = 10**9  # NumPy's limit for hypergeometric draws
 
 
 @final
 class RandomMixData(CombinedFlow):
     """Mixes all datapoints of several flows; each flow keeps its own order.
 
-    All ways to interleave the flows are equally likely, so each flow runs out at about the same time. A pass
-    ends when all have ended. It is addressable if all flows are: where datapoint *i* comes from is computed,
-    in little time and memory, for any lengths.
+    All interleavings of the flows are equally likely, so all flows end at about the same time. A pass ends
+    when all have ended. The flow is addressable if all flows are: the source of datapoint *i* is computed in
+    little time and memory, for any lengths.
 
     Args:
         df_lists: the flows; their lengths must be known.
 
     Raises:
-        ArgumentTypeError: `df_lists` is no list or tuple.
-        ArgumentError: there is no flow in it, or the flows have more than 10**9 datapoints together.
-        UnknownLengthError: the length of a flow is not known; it is a `TypeError`.
+        ArgumentTypeError: `df_lists` is not a list or tuple.
+        ArgumentError: `df_lists` is empty, or the flows have more than 10**9 datapoints together.
+        UnknownLengthError: the length of a flow is unknown; it is a `TypeError`.
 
     Example:
         >>> flow = RandomMixData([["a"] * 2, ["b"] * 3])
@@ -46,7 +46,7 @@ class RandomMixData(CombinedFlow):
     _steady = True
 
     def __init__(self, df_lists: Sequence[Any]) -> None:
-        """Asks the flows for their lengths."""
+        """Reads the lengths of the flows."""
         super().__init__(df_lists)
         self._sizes = [len(flow) for flow in self.df_lists]
         self._last_block: tuple[Any, tuple[np.ndarray, list[int]]] | None = None
@@ -70,12 +70,12 @@ class RandomMixData(CombinedFlow):
         return self.df_lists[place]._datapoint(self._below(epoch, place), rank)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint of the flow whose turn it is."""
+        """Returns the datapoint of the flow at this index."""
         place, rank = self._place(epoch, index)
         return [Origin(self.df_lists[place], rank, self._below(epoch, place))]
 
     def _place(self, epoch: Epoch, index: int) -> tuple[int, int]:
-        """Returns which flow a datapoint comes from, and its number there."""
+        """Returns the place of a datapoint's flow and its index there."""
         order = MixOrder(self._sizes, epoch)
         number, offset = order.block_of(index)
         places, ranks = self._block(order, epoch, number)
@@ -92,7 +92,7 @@ class RandomMixData(CombinedFlow):
         passes = self._passes(epoch, [rank + int(more) for rank, more in zip(ranks, given)])
         while True:
             for place in places[offset:].tolist():
-                # A flow that drops what nothing had said it would ends early, and the others go on.
+                # A flow that drops datapoints without a declaration ends early, and the others continue.
                 yield from islice(passes[place], 1)
             number, offset = number + 1, 0
             if number >= order.blocks:
@@ -100,7 +100,7 @@ class RandomMixData(CombinedFlow):
             places, _ = order.block(number)
 
     def _block(self, order: MixOrder, epoch: Epoch, number: int) -> tuple[np.ndarray, list[int]]:
-        """Returns a block, which is kept for the next datapoint."""
+        """Returns a block, cached for the next datapoint."""
         key = (epoch.identity, number)
         last = self._last_block
         if last is None or last[0] != key:
@@ -108,5 +108,5 @@ class RandomMixData(CombinedFlow):
         return last[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """A copy computes its blocks by itself."""
+        """Leaves out the cached block; a copy computes it again."""
         return {**super().__getstate__(), "_last_block": None}

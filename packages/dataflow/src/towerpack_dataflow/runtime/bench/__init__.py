@@ -1,4 +1,4 @@
-"""Measures the speed of flows: where the time goes, and how many workers would help."""
+"""Measures the speed of flows: time per flow, and the benefit of workers."""
 
 from ._bottleneck import Diagnosis, SpeedResult
 from ._data_speed import TestDataSpeed

@@ -13,15 +13,15 @@ __all__ = ["Diagnosis", "SpeedResult"]
 
 @final
 class SpeedResult(NamedTuple):
-    """A measurement by `TestDataSpeed`; as text, a line for people.
+    """A measurement by `TestDataSpeed`; its text is one readable line.
 
     Attributes:
-        datapoints: how many were timed.
-        seconds: how long they took.
-        bytes: their arrays, strings and numbers.
+        datapoints: number of timed datapoints.
+        seconds: their total time.
+        bytes: size of their arrays, strings and numbers.
         memory: bytes of this process and its workers, shared pages counted once; 0 if unknown.
-        processes: how many these are.
-        cpu_seconds: seconds that all of them spent on processors meanwhile; 0 if unknown.
+        processes: number of these processes.
+        cpu_seconds: processor time of all of them meanwhile; 0 if unknown.
 
     Example:
         >>> print(SpeedResult(datapoints=500, seconds=2.0, bytes=3_000_000))
@@ -37,17 +37,17 @@ class SpeedResult(NamedTuple):
 
     @property
     def datapoints_per_second(self) -> float:
-        """How many datapoints were given in a second."""
+        """Datapoints per second."""
         return self.datapoints / self.seconds
 
     @property
     def bytes_per_second(self) -> float:
-        """How many bytes of arrays, strings and numbers were given in a second."""
+        """Bytes of arrays, strings and numbers per second."""
         return self.bytes / self.seconds
 
     @property
     def cpu_ms_per_datapoint(self) -> float:
-        """The milliseconds of processor time that a datapoint takes, in all processes together."""
+        """Milliseconds of processor time per datapoint, over all processes."""
         return 1e3 * self.cpu_seconds / self.datapoints
 
     def __str__(self) -> str:
@@ -66,13 +66,13 @@ class SpeedResult(NamedTuple):
 
 @final
 class Diagnosis(NamedTuple):
-    """A diagnosis by `TestDataSpeed.diagnose()`; as text, a report for people.
+    """A diagnosis by `TestDataSpeed.diagnose()`; its text is a readable report.
 
     Attributes:
-        result: the flow as it is, workers and all.
+        result: the whole flow, workers included.
         stages: each flow of the tree, measured in one process without workers; parents first.
         addressable: whether workers could share the whole flow.
-        consumer: seconds that the consumer needs for a datapoint, as given to `diagnose()`.
+        consumer: seconds per datapoint that the consumer takes, as passed to `diagnose()`.
 
     Example:
         >>> top = Stage("BatchData(8)", 0, 0, 10, busy=0.1, computing=0.1, waiting=0.9)
@@ -89,12 +89,12 @@ class Diagnosis(NamedTuple):
 
     @property
     def bottleneck(self) -> Stage:
-        """The flow that takes the most time, its workers taken into account."""
+        """The flow that takes the most time, with its workers taken into account."""
         return max(self.stages, key=_share)
 
     @property
     def suggestion(self) -> Suggestion:
-        """How many workers to use: for the stages that are in workers already, or else for the whole flow."""
+        """The suggested number of workers: for the stages already in workers, or else for the whole flow."""
         shared = [stage for stage in self.stages if stage.workers] or list(self.stages)
         given = max(self.stages[0].datapoints, 1)
         busy = sum(stage.busy for stage in shared)
@@ -117,7 +117,7 @@ class Diagnosis(NamedTuple):
         lines.append(f"suggestion: {self.suggestion}")
         if not self.addressable and self.suggestion.workers > 1:
             lines.append(
-                "this flow is a stream, which one worker walks at a time: use the others by putting the slow "
+                "this flow is a stream, which one worker reads at a time: to use the others, put the slow "
                 "functions into MultiProcessMapData"
             )
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""`TestDataSpeed`: the speed of a flow, and of each flow that it is built of."""
+"""`TestDataSpeed`: measures the speed of a flow and of each flow below it."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ __all__ = ["TestDataSpeed"]
 class TestDataSpeed(ProxyDataFlow):
     """Measures the flow below, by `start()` or before its first pass; otherwise changes nothing.
 
-    It measures one pass at most, the one that would come next, and leaves the position where it is.
+    It measures at most one pass, the next one, and leaves the position unchanged.
 
     Args:
         ds: the flow below.
-        size: how many datapoints to time.
-        warmup: how many to take before that.
-        seconds: time fewer if that many seconds are over; no limit if not given.
+        size: number of datapoints to time.
+        warmup: number of datapoints to read before that.
+        seconds: time limit; stops early when it is reached; no limit by default.
 
     Raises:
-        ArgumentError: `size` is not an integer above 0, `warmup` not one from 0 up, or `seconds` no number
-            above 0.
+        ArgumentError: `size` is not an integer above 0, `warmup` is not one from 0 up, or `seconds` is not a
+            number above 0.
 
     Example:
         >>> result = TestDataSpeed([[1], [2], [3]], size=2).start()  # doctest: +ELLIPSIS
@@ -51,7 +51,7 @@ class TestDataSpeed(ProxyDataFlow):
     _passes_on = True
 
     def __init__(self, ds: Any, size: int = 5000, warmup: int = 0, seconds: float | None = None) -> None:
-        """Measures nothing yet."""
+        """Stores the arguments; measures nothing."""
         super().__init__(ds)
         self._size = arguments.count("size", size)
         self._warmup = arguments.count("warmup", warmup, least=0)
@@ -61,10 +61,10 @@ class TestDataSpeed(ProxyDataFlow):
         self._done = False
 
     def start(self) -> SpeedResult:
-        """Takes the datapoints, prints a line, and returns the figures.
+        """Reads the datapoints, prints a line, and returns the figures.
 
         Raises:
-            EmptyFlowError: there is nothing to time.
+            EmptyFlowError: there are no datapoints to time.
         """
         with self._explaining():
             return self._measure(self._current().epoch)
@@ -75,14 +75,14 @@ class TestDataSpeed(ProxyDataFlow):
         The second time, everything runs in this process, the work of workers included.
 
         Args:
-            consumer: seconds that the consumer needs for a datapoint, a training step for example. Workers
-                that would only wait for it are not suggested.
+            consumer: seconds per datapoint that the consumer takes, such as a training step. Workers that
+                would only wait for it are not suggested.
 
         Returns:
             The figures, the bottleneck, and the suggested number of workers.
 
         Raises:
-            EmptyFlowError: there is nothing to time.
+            EmptyFlowError: there are no datapoints to time.
         """
         with self._explaining():
             result = self._timed(self._current().epoch)
@@ -95,23 +95,23 @@ class TestDataSpeed(ProxyDataFlow):
         return diagnosis
 
     def timeline(self, path: str) -> TraceSummary:
-        """Takes the datapoints once more, and writes what each process did when; prints a line.
+        """Reads the datapoints once more and writes a timeline of all processes; prints a line.
 
         The file is in the trace event format of Chrome and Perfetto, its times are microseconds of
         `CLOCK_MONOTONIC`, and workers are tracks. A span of a worker is a stretch of datapoints that it
-        produces or maps, with those of each flow in it; a copy to the consumer; or a wait for a task, or for
-        memory. In the consumer's process there are its waits for workers, and the flows that it reads itself.
-        A process has 100,000 spans at most. Measure without: of small datapoints, the trace takes longer
-        than they do.
+        produces or maps, with nested spans of each flow; a copy to the consumer; or a wait for a task, or for
+        memory. The consumer's process has spans for its waits for workers, and for the flows that it reads
+        itself. A process has at most 100,000 spans. Measure speed without a timeline: for small datapoints,
+        tracing takes longer than making them.
 
         Args:
-            path: of the file, written also if the flow fails.
+            path: path of the file, written also if the flow fails.
 
         Returns:
-            What the trace has.
+            A summary of the trace.
 
         Raises:
-            ArgumentError: nothing can be written there.
+            ArgumentError: the path is not writable.
         """
         with self._explaining(), recorded_trace(path) as made, stage_spans(self, process_spans()):
             _taken(islice(self._from_the_start(self._current().epoch), self._size), self._seconds)
@@ -141,13 +141,13 @@ class TestDataSpeed(ProxyDataFlow):
         taken, seconds, size = _taken(islice(datapoints, self._size), self._seconds)
         if not taken:
             others = f", all of them to warm up: warmup={self._warmup}" if warmed_up else ""
-            raise EmptyFlowError(f"nothing to time: {self.ds._name()} gave {warmed_up} datapoints{others}")
+            raise EmptyFlowError(f"nothing to time: {self.ds._name()} yielded {warmed_up} datapoints{others}")
         processes = process_tree()
         computed = max(processor_seconds(processes) - computed, 0.0)
         return SpeedResult(taken, seconds, size, proportional_memory(processes), len(processes), computed)
 
     def _from_the_start(self, epoch: Epoch) -> Iterator[Any]:
-        # With marks of its own: the real pass must not find those of the measured one.
+        # With separate marks: the real pass must not find those of the measured one.
         return self.ds._datapoints(Epoch(epoch, epoch.seed, epoch.path), 0)
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -157,14 +157,14 @@ class TestDataSpeed(ProxyDataFlow):
 
 
 def _taken(datapoints: Iterator[Any], limit: float | None) -> tuple[int, float, int]:
-    """Takes datapoints until the limit is reached; returns their number, the seconds, and their bytes."""
+    """Reads datapoints until the limit is reached; returns their number, the seconds, and their bytes."""
     taken = size = 0
     begin = perf_counter()
     late = begin + (inf if limit is None else limit)
     for datapoint in datapoints:
         taken += 1
         size += datapoint_size(datapoint)
-        del datapoint  # its memory is for the next one
+        del datapoint  # frees its memory for the next one
         if perf_counter() > late:
             break
     return taken, max(perf_counter() - begin, 1e-9), size

@@ -1,4 +1,4 @@
-"""The memory and the processor time that this process and its workers use together."""
+"""Memory and processor time of this process and its workers together."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["process_tree", "processor_seconds", "proportional_memory"]
 
 
 def process_tree() -> list[int]:
-    """Lists this process and all that descend from it; only this one where there is no `/proc`."""
+    """Lists this process and its descendants; only this process on systems without `/proc`."""
     children: dict[int, list[int]] = {}
     for process in filter(str.isdigit, os.listdir("/proc") if os.path.isdir("/proc") else ()):
-        # The name, in parentheses, may hold anything.
+        # The name, in parentheses, may contain any characters.
         fields = _read(f"/proc/{process}/stat").rpartition(")")[2].split()
         if fields and fields[0] != "Z":
             children.setdefault(int(fields[1]), []).append(int(process))
     found = [os.getpid()]
-    for process_id in found:  # and those that are appended meanwhile
+    for process_id in found:  # including those appended meanwhile
         found.extend(children.get(process_id, ()))
     return found
 
 
 def processor_seconds(processes: list[int]) -> float:
-    """Returns the seconds that all threads of these processes have spent on processors; 0 of those ended."""
+    """Returns the processor time of all threads of these processes in seconds; 0 for ended processes."""
     return sum(map(_processor_seconds, processes))
 
 
@@ -37,10 +37,10 @@ def _processor_seconds(process: int) -> float:
 
 
 def proportional_memory(processes: list[int]) -> int:
-    """Returns the bytes of memory that these processes use together; 0 where the system does not say.
+    """Returns the bytes of memory that these processes use together; 0 if the system does not report it.
 
-    "Proportional set size": a page that *n* processes share counts as 1/*n* in each, so that the sum over all
-    of them is what they take from the machine.
+    "Proportional set size": a page shared by *n* processes counts as 1/*n* in each, so that the sum over all
+    of them is their total use of memory.
     """
     return sum(map(_pss, processes))
 
@@ -51,8 +51,8 @@ def _pss(process: int) -> int:
 
 
 def _read(path: str) -> str:
-    """Returns the text of a file; nothing if its process has ended meanwhile, or is another user's."""
-    # Not by pathlib, whose import would be a good part of this package's.
+    """Returns the text of a file; an empty string if its process has ended, or belongs to another user."""
+    # Without pathlib, because importing it would take a good part of this package's import time.
     with suppress(OSError), open(path) as file:
         return file.read()
     return ""

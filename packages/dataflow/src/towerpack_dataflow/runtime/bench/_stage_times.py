@@ -1,4 +1,4 @@
-"""Where the time goes: a timer on every flow of a tree."""
+"""Timers on every flow of a tree."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ class Stage(NamedTuple):
     """The times of one flow of a tree, measured in one process.
 
     Attributes:
-        name: of the flow.
-        depth: how far below the root it is.
-        workers: how many worker processes share its work in the real flow; 0: it runs in the consumer's.
-        datapoints: how many it gave.
+        name: name of the flow.
+        depth: depth below the root.
+        workers: number of worker processes that share its work in the real flow; 0: it runs in the
+            consumer's.
+        datapoints: number of datapoints it yielded.
         busy: seconds spent in the flow itself.
-        computing: of these, seconds on a processor; in the others it waited for files, network or threads.
+        computing: part of `busy` spent on a processor; the rest was spent waiting for files, network or
+            threads.
         waiting: seconds spent in the flows below it.
     """
 
@@ -38,7 +40,7 @@ class Stage(NamedTuple):
 
 @contextmanager
 def stage_timers(flow: DataFlow) -> Iterator[list[StageTimer]]:
-    """Puts a timer on each flow below `flow` while inside; yields the timers, parents first.
+    """Puts a timer on each flow below `flow` inside the block; yields the timers, parents first.
 
     Flows with workers are bypassed: the work of their workers runs here.
     """
@@ -53,14 +55,14 @@ def stage_timers(flow: DataFlow) -> Iterator[list[StageTimer]]:
 
 @contextmanager
 def stage_spans(flow: DataFlow, spans: Spans) -> Iterator[None]:
-    """Adds a span for each call of a flow below `flow` while inside, as far as this process reads them."""
+    """Adds a span for each call of a flow below `flow` inside the block, for flows read by this process."""
     undo: list[Any] = []
 
     def timed(each: DataFlow, over: StageTimer | None) -> StageTimer:
         timer = StageTimer(each, over, spans=spans)
         if not isinstance(each, ParallelFlow):
             undo.extend(put_timers(each, timed, timer))
-        elif each._reads_here:  # what is below is the map that its workers call
+        elif each._reads_here:  # the flow below is the map called by its workers
             undo.extend(put_timers(each.ds, timed, timer))
         return timer
 
@@ -72,7 +74,7 @@ def stage_spans(flow: DataFlow, spans: Spans) -> Iterator[None]:
 
 
 def measured_stages(timers: list[StageTimer]) -> list[Stage]:
-    """Returns the measured times, each flow's own time apart from that of the flows below it."""
+    """Returns the measured times, with each flow's time separate from that of the flows below it."""
     found = []
     for timer in timers:
         below = [other for other in timers if other.parent is timer]

@@ -1,4 +1,4 @@
-"""Workers that are actors on a Ray cluster."""
+"""Workers as actors on a Ray cluster."""
 
 from ._ray_runner import RayRunner
 

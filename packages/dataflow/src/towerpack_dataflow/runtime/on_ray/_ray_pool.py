@@ -1,4 +1,4 @@
-"""The workers of one flow on a Ray cluster, on this process's side."""
+"""The workers of one flow on a Ray cluster, seen from this process."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ __all__ = ["RayOptions", "RayPool", "imported_ray"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_TASKS = 3  # of a pass at a worker: one that it does, and those that wait there while Ray brings results
+_TASKS = 3  # of a pass per worker: one in progress, and the others waiting while Ray delivers results
 
 
 @final
 class RayOptions(NamedTuple):
-    """How a pool works.
+    """The options of a pool.
 
     Attributes:
-        num_workers: how many actors.
-        worker_init_fn: called first in each.
+        num_workers: number of actors.
+        worker_init_fn: called first in each actor.
         stall_warning: seconds without any result after which a warning is logged.
-        actor: options of Ray for each actor.
+        actor: Ray's options for each actor.
     """
 
     num_workers: int
@@ -46,7 +46,7 @@ class RayOptions(NamedTuple):
 
 @final
 class _Worker:
-    """An actor, and the numbers of the passes that it knows; `starting` until the cluster has room for it."""
+    """An actor, and the numbers of its open passes; `starting` until the cluster has room for it."""
 
     def __init__(self, number: int, actor: Any) -> None:
         self.number = number
@@ -57,26 +57,26 @@ class _Worker:
 
 @final
 class _Pass:
-    """An active pass, and its tasks under way: by what stands for their results."""
+    """An active pass and its tasks in progress, keyed by the references to their results."""
 
     def __init__(self, active: ActivePass, workers: int, start: int) -> None:
         self.active = active
-        self.start = start  # of which workers it is
+        self.start = start  # identifies its workers
         self.spec = tuple(active.spec._replace(trace=""))  # that directory is on this machine
-        self.tasks: dict[Any, tuple[_Worker, int, int]] = {}  # and the stretch
+        self.tasks: dict[Any, tuple[_Worker, int, int]] = {}  # with the stretch
         self.loads = [0] * workers
 
 
 @final
 class RayPool:
-    """Has the methods of `WorkerPool` that a flow uses, with actors in place of processes.
+    """Has the methods of `WorkerPool` used by flows, with actors in place of processes.
 
-    A worker that is lost is replaced, and its stretches are handed out again: a stretch is a function of
-    (seed, epoch, index), so that the same datapoints come. Results of a lost worker that had not arrived are
-    never looked at, so each datapoint comes once.
+    A lost worker is replaced, and its stretches are handed out again: a stretch is a function of (seed,
+    epoch, index), so the datapoints are the same. Outstanding results of a lost worker are ignored, so each
+    datapoint comes once.
 
     Args:
-        options: see there.
+        options: see `RayOptions`.
     """
 
     def __init__(self, options: RayOptions) -> None:
@@ -92,14 +92,14 @@ class RayPool:
 
     @property
     def running(self) -> bool:
-        """Whether there are workers, and this process has started them."""
+        """Whether workers exist and were started by this process."""
         return bool(self._workers) and self._owner == os.getpid()
 
     def start(self, handler: TaskHandler) -> None:
-        """Has Ray start the workers, which get `handler`; they begin when the cluster has room for them.
+        """Starts the workers with `handler` through Ray; they begin when the cluster has room for them.
 
         Raises:
-            ClusterError: this process is connected to no cluster, or is a fork of the one that was.
+            ClusterError: this process is not connected to a cluster, or is a fork of a connected one.
             ImportError: the extra `[ray]` is missing.
             SendError: the handler cannot be sent.
         """
@@ -107,7 +107,7 @@ class RayPool:
         if self._owner not in {None, os.getpid()}:
             raise ClusterError(
                 f"process {self._owner} started these workers on Ray, and this one is a fork of it, in which "
-                "Ray does not work; make the flow anew in a process of its own"
+                "Ray does not work; create the flow again in a separate process"
             )
         init = self._options.worker_init_fn
         contents = {**handler.contents(), "worker_init_fn": init}
@@ -128,11 +128,11 @@ class RayPool:
                 _kill(worker.actor)
 
     def chunks(self, this: ActivePass) -> Iterator[Chunk]:
-        """Yields the results of a pass, in the order that its dispatcher keeps.
+        """Yields the results of a pass, in the order of its dispatcher.
 
         Raises:
             ClusterError: Ray was shut down in the meantime.
-            WorkerDiedError: workers were lost again and again at one place, or were ended by `close()`.
+            WorkerDiedError: workers were lost repeatedly at one stretch, or were ended by `close()`.
         """
         ray = _connected_ray()
         running = self._begin(this)
@@ -147,7 +147,7 @@ class RayPool:
                 elif this.dispatcher.waits:
                     self._wait(ray, running)
         finally:
-            # Possibly called by the garbage collector in the middle of anything: the rest is done later.
+            # The garbage collector may call this at any point: the rest is done later.
             this.dispatcher.clear()
             self._left.append(running)
 
@@ -156,7 +156,7 @@ class RayPool:
         return _Pass(this, self._options.num_workers, self._starts)
 
     def _advance(self, ray: Any, this: _Pass) -> None:
-        """Takes the results that are there, and hands out tasks while there is room."""
+        """Accepts the available results, and hands out tasks while there is room."""
         self._check(this)
         while self._left:
             self._forget(ray, self._left.popleft())
@@ -165,7 +165,7 @@ class RayPool:
             tasks = list(this.tasks)
             ready, _ = ray.wait(tasks, num_returns=len(tasks), timeout=0)
             for reference in ready:
-                if reference in this.tasks:  # an earlier one may have shown that the worker is lost
+                if reference in this.tasks:  # an earlier one may have revealed that the worker is lost
                     self._accept(ray, this, reference)
         while (worker := self._least_busy(this)) is not None:
             stretch = this.active.dispatcher.hand_out()
@@ -181,11 +181,11 @@ class RayPool:
         starting = {worker.starting: worker for worker in self._workers if worker.starting is not None}
         if starting:
             for reference in ray.wait(list(starting), num_returns=len(starting), timeout=0)[0]:
-                starting[reference].starting = None  # or lost at once, as its first task will show
+                starting[reference].starting = None  # or lost at once, as its first task will reveal
 
     def _least_busy(self, this: _Pass) -> _Worker | None:
         active = this.active
-        # What an actor is given before the cluster has room for it would wait with it, possibly for ever.
+        # A task given to an actor before the cluster has room for it would wait with it, possibly for ever.
         workers = [worker for worker in self._workers if worker.starting is None]
         if workers and active.pinned is None and not active.spec.addressable:
             active.pinned = workers[active.number % len(workers)].number
@@ -225,11 +225,11 @@ class RayPool:
             this.active.add_result(TaskResult(*part.result), RayMessage(part))
 
     def _replace(self, this: _Pass, worker: _Worker, begin: int, end: int, error: Exception) -> None:
-        """Starts another worker in the place of one that is lost, and takes back what that had to do."""
-        if self._workers[worker.number] is worker:  # another pass may have noticed before
+        """Replaces a lost worker and takes back its tasks."""
+        if self._workers[worker.number] is worker:  # another pass may have replaced it already
             _kill(worker.actor)
             self._workers[worker.number] = self._started(worker.number)
-            text = "worker %d of %d on Ray is lost, and another one does its work again (%s)"
+            text = "worker %d of %d on Ray is lost; another one repeats its work (%s)"
             _log.warning(text, worker.number, len(self._workers), _in_short(error))
         for reference, (other, first, _) in list(this.tasks.items()):
             if other is worker:
@@ -238,7 +238,7 @@ class RayPool:
                 this.active.take_back(first, None)
         if not this.active.may_retry(begin, "retry"):
             raise WorkerDiedError(
-                f"{ATTEMPTS} workers on Ray were lost one after another, each while it was to make "
+                f"{ATTEMPTS} workers on Ray were lost in succession, each while making "
                 f"datapoints {begin} to {end - 1} of epoch {this.active.spec.epoch}; the last: "
                 f"{_in_short(error)}"
             ) from error
@@ -252,8 +252,8 @@ class RayPool:
         )
         if not ready:
             _log.warning(
-                "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d. %d workers on Ray "
-                "have tasks, and %d wait for room in the cluster, of which `ray status` tells",
+                "no result for %.0f s; the consumer waits for datapoint %d of epoch %d. %d workers on Ray "
+                "have tasks, and %d wait for room in the cluster; `ray status` shows its resources",
                 stall,
                 this.active.dispatcher.due,
                 this.active.spec.epoch,
@@ -264,7 +264,7 @@ class RayPool:
     def _forget(self, ray: Any, left: _Pass) -> None:
         for reference in left.tasks:
             with contextlib.suppress(ray.exceptions.RayError, ValueError):
-                ray.cancel(reference)  # those that have not begun
+                ray.cancel(reference)  # those not started
         for worker in self._workers:
             if left.active.number in worker.passes:
                 worker.passes.remove(left.active.number)
@@ -293,8 +293,8 @@ def _connected_ray() -> Any:
     ray = imported_ray()
     if not ray.is_initialized():
         raise ClusterError(
-            "RayRunner starts its workers on the cluster that this process is connected to, and it is "
-            'connected to none; call ray.init() for this machine, or ray.init("auto") for a running cluster'
+            "RayRunner starts its workers on a connected cluster, but this process is not connected to "
+            'one; call ray.init() for this machine, or ray.init("auto") for a running cluster'
         )
     return ray
 
@@ -303,7 +303,7 @@ def _kill(actor: Any) -> None:
     import ray
 
     if ray.is_initialized():
-        with contextlib.suppress(ray.exceptions.RayError, ValueError):  # it may be gone already
+        with contextlib.suppress(ray.exceptions.RayError, ValueError):  # it may have ended already
             ray.kill(actor)
 
 

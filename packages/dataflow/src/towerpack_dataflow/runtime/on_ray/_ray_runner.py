@@ -1,4 +1,4 @@
-"""`RayRunner`: a flow run by actors on a Ray cluster."""
+"""`RayRunner`: runs a flow in actors on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -17,40 +17,39 @@ __all__ = ["RayRunner"]
 
 @final
 class RayRunner(ParallelRunner):
-    """Runs the flow below in actors on a Ray cluster, and gives exactly its datapoints. Extra `[ray]`.
+    """Runs the flow below in actors on a Ray cluster, and yields exactly its datapoints. Extra `[ray]`.
 
-    It is a `MultiProcessRunner` whose workers may be on other machines: each datapoint comes once a pass, in
-    the order and with the random numbers of the flow below alone; states are the same, so that a run may go
-    on with another number of workers, or without Ray. An addressable flow is divided among the workers, a
+    It is a `MultiProcessRunner` with workers that may be on other machines: each datapoint comes once per
+    pass, in the order and with the random numbers of the flow below; states are the same, so that a run may
+    resume with another number of workers, or without Ray. An addressable flow is divided among the workers, a
     stream is read by one.
 
-    When an actor is lost, with its machine or alone, another one is started, and makes again what the first
-    had not delivered; a warning says so. A datapoint at which one actor after another is lost is a
-    `WorkerDiedError`.
+    When an actor is lost, alone or with its machine, another one starts, and repeats its undelivered work; a
+    warning is logged. A datapoint at which several actors in succession are lost is a `WorkerDiedError`.
 
-    The cluster is the one that this process is connected to by `ray.init`. This package has to be installed
-    on its machines, and files that the flow reads have to be there under the same names. The flow itself
-    travels by cloudpickle, and each actor has a copy, so that large data belong into files.
+    The cluster is the one that this process is connected to by `ray.init`. This package must be installed on
+    its machines, and files read by the flow must exist there under the same names. The flow itself is sent by
+    cloudpickle, and each actor has a copy, so large data belong into files.
 
     Args:
         ds: the flow below.
-        num_workers: how many actors; 0 for none, and the same datapoints made in this process.
-        ordered: as in `MultiProcessRunner`: `False` gives datapoints as they are made.
-        prefetch_bytes: bound on the bytes made ahead of the consumer.
+        num_workers: number of actors; 0 for none, with the same datapoints made in this process.
+        ordered: as in `MultiProcessRunner`: `False` yields datapoints as soon as they are made.
+        prefetch_bytes: limit of the bytes made ahead of the consumer.
         worker_init_fn: called in each actor with its number, before `ds` is reset there.
         on_error: as in `MultiProcessRunner`: "raise", "skip" or "retry".
         stall_warning: seconds without any result after which a warning is logged; `None` for no warning.
-        actor_options: options of Ray for each actor, such as `{"num_cpus": 2, "scheduling_strategy":
-            "SPREAD"}`; one processor if not given. Those that the cluster has no room for wait
-            for it, and the others do the work.
+        actor_options: Ray's options for each actor, such as `{"num_cpus": 2, "scheduling_strategy":
+            "SPREAD"}`; one processor by default. Actors without room in the cluster wait for it, and the
+            others do the work.
 
     Raises:
-        ArgumentError: an argument has a value that cannot work.
-        ArgumentTypeError: `actor_options` is no dict.
-        ClusterError: this process is connected to no cluster, while iterating.
+        ArgumentError: an argument has an invalid value.
+        ArgumentTypeError: `actor_options` is not a dict.
+        ClusterError: this process is not connected to a cluster, while iterating.
         ImportError: the extra `[ray]` is missing.
         SendError: the flow cannot be sent to a worker, while iterating; the text names the part.
-        WorkerDiedError: actors were lost again and again at one place, while iterating.
+        WorkerDiedError: actors were lost repeatedly at one stretch, while iterating.
 
     Example:
         >>> RayRunner([1, 2, 3], 4)  # doctest: +SKIP

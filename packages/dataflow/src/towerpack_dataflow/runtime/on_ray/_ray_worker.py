@@ -1,4 +1,4 @@
-"""A worker on a Ray cluster: what runs in the actor's process, and what comes back from there."""
+"""A worker on a Ray cluster: the code in the actor's process, and its results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RayPart(NamedTuple):
 
     Attributes:
         result: a `TaskResult`, as a tuple.
-        pickled: the datapoints; empty if there are none.
+        pickled: the datapoints; empty without datapoints.
         buffers: their large arrays.
     """
 
@@ -35,35 +35,35 @@ class RayPart(NamedTuple):
 
 @final
 class RayMessage:
-    """The datapoints of a part, as they came.
+    """The received datapoints of a part.
 
     Attributes:
         size: their bytes.
     """
 
     def __init__(self, part: RayPart) -> None:
-        """Unpickles nothing yet."""
+        """Stores the part; unpickles nothing."""
         self._part = part
         self.size = len(part.pickled) + sum(buffer.nbytes for buffer in part.buffers)
 
     def open(self, read_only: bool = False) -> list[Any]:
-        """Returns the datapoints; read-only ones lie in Ray's shared memory, others are copies."""
+        """Returns the datapoints; read-only ones are in Ray's shared memory, others are copies."""
         buffers = self._part.buffers if read_only else map(np.array, self._part.buffers)
         return from_table(pickle.loads(self._part.pickled, buffers=buffers)) or []
 
 
 @final
 class RayWorker:
-    """Does tasks, in the order they were given; Ray makes an actor of it.
+    """Runs tasks in the order of submission; Ray turns it into an actor.
 
     Args:
-        number: of the worker.
-        total: how many workers there are.
+        number: number of the worker.
+        total: number of workers.
         payload: the function to call first and the handler, pickled, and their large buffers.
     """
 
     def __init__(self, number: int, total: int, payload: tuple[bytes, list[np.ndarray]]) -> None:
-        """Does nothing before the first task, whose result can say what went wrong."""
+        """Does nothing before the first task, which can then report errors of the setup."""
         self._info = WorkerInfo(number, total)
         self._payload: tuple[bytes, list[np.ndarray]] | None = payload
         self._handler: TaskHandler
@@ -72,16 +72,16 @@ class RayWorker:
     def make(
         self, number: int, spec: tuple[Any, ...] | None, begin: int, end: int
     ) -> list[RayPart] | Failure:
-        """Makes the datapoints of a stretch, or the first of them.
+        """Makes the datapoints of a stretch, or the first ones.
 
         Args:
-            number: of the pass.
+            number: number of the pass.
             spec: a `PassSpec` as a tuple, with the first task of a pass.
             begin: the first datapoint.
             end: the one after the last.
 
         Returns:
-            the parts; or why this worker cannot work at all.
+            the parts; or the error that prevents this worker from working.
         """
         try:
             self._prepare()
@@ -92,7 +92,7 @@ class RayWorker:
             self._open.add(number)
         parts: list[RayPart] = []
         going_on = True
-        while going_on:  # a stream gives what it has in time, and the rest must follow here
+        while going_on:  # a stream returns a part in time, and the rest must follow here
             result, made = self._handler.make(number, begin, end, None)
             self._add(parts, result, made)
             begin, going_on = result.end, result.going_on and TaskResult(*parts[-1].result).failure is None
@@ -100,7 +100,7 @@ class RayWorker:
         return [*parts, last._replace(result=tuple(TaskResult(*last.result)._replace(going_on=False)))]
 
     def close(self, number: int) -> None:
-        """Forgets a pass."""
+        """Drops a pass."""
         if number in self._open:
             self._open.remove(number)
             self._handler.close(number)
@@ -109,7 +109,7 @@ class RayWorker:
         if self._payload is None:
             return
         pickled, buffers = self._payload
-        # Ray's memory is read-only, and a flow may write to what it holds.
+        # Ray's memory is read-only, and a flow may write to its own objects.
         init, handler = pickle.loads(pickled, buffers=map(np.array, buffers))
         set_worker_info(self._info)
         one_thread_for_opencv()
@@ -125,7 +125,7 @@ class RayWorker:
 
         try:
             send(result, made)
-        except Exception:  # whatever the pickling of a user's objects raises
+        except Exception:  # any error from pickling user objects
             if result.begin == result.end:
                 raise
             SingleSends(send, self._handler, None).deliver(result, from_table(made))

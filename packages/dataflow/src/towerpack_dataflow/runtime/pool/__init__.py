@@ -1,4 +1,4 @@
-"""The workers of one flow, and the passes that they work on, on the parent's side."""
+"""The workers of one flow and their passes, on the parent's side."""
 
 from ._active_pass import ActivePass, Chunk, Message, Pool
 from ._dispatcher import Dispatcher, Pace

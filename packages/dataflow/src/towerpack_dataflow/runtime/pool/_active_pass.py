@@ -26,21 +26,21 @@ class Message(Protocol):
 
     @property
     def size(self) -> int:
-        """About how many bytes they have."""
+        """Approximate size in bytes."""
 
     def open(self, read_only: bool = False) -> Any:
-        """Returns a list of the datapoints, once; read-only ones may be views of memory that is shared."""
+        """Returns a list of the datapoints, once; read-only ones may be views of shared memory."""
 
 
 @final
 class Chunk(NamedTuple):
-    """The result of a task, and its datapoints, not unpacked yet; `None` if they come from no worker."""
+    """The result of a task, and its datapoints before unpacking; `None` if no worker made them."""
 
     result: TaskResult
     message: Message | None
 
     def open(self, read_only: bool) -> list[Any]:
-        """Returns the datapoints, if need be as read-only views of shared memory."""
+        """Returns the datapoints, as read-only views of shared memory if requested."""
         if self.message is None or not self.message.size:
             return []
         datapoints: list[Any] = self.message.open(read_only)
@@ -52,20 +52,20 @@ class ActivePass:
     """One pass.
 
     Args:
-        spec: what its datapoints are a function of.
+        spec: the values that determine its datapoints.
         dispatcher: hands out its stretches.
-        source: gives the inputs that travel with the stretches, if any do; from the datapoint on
-            that the dispatcher begins with.
-        source_marks: those of the flow that `source` iterates over, as they change.
-        steady: whether nothing writes to what `source` has given.
-        follower: makes the pass after this one, to be prefetched when this one is all handed out.
-        pinned: the only worker that may have its stretches; else any may, or one if it is a stream.
+        source: yields the inputs sent with the stretches, if any; starts at the first datapoint of the
+            dispatcher.
+        source_marks: marks of the flow that `source` iterates over, which change during the pass.
+        steady: whether nothing writes to datapoints of `source` after they are yielded.
+        follower: makes the next pass, to prefetch once this one is handed out completely.
+        pinned: the only worker for its stretches; else any worker, or one for a stream.
 
     Attributes:
-        number: its name in messages.
-        next: the pass after this one, if it has begun.
-        final_marks: the marks of a stream that has ended.
-        source_error: the error that `source` raised.
+        number: its number in messages.
+        next: the next pass, if it has started.
+        final_marks: the marks of an ended stream.
+        source_error: the error raised by `source`.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class ActivePass:
         pinned: int | None = None,
         steady: bool = False,
     ) -> None:
-        """Begins with nothing handed out."""
+        """Starts with nothing handed out."""
         self.spec = spec
         self.dispatcher = dispatcher
         self.source = source
@@ -96,7 +96,7 @@ class ActivePass:
         self._attempts: dict[int, int] = {}
 
     def awaited(self, wait: Callable[[float], T], seconds: float) -> T:
-        """Returns `wait(seconds)`, a wait of the consumer for its workers: a span of the trace, if any."""
+        """Returns `wait(seconds)`, a wait for the workers; adds a span to the trace, if any."""
         begin = monotonic()
         news = wait(seconds)
         if self.spec.trace:
@@ -106,10 +106,10 @@ class ActivePass:
         return news
 
     def inputs(self, begin: int, end: int, kept: bool) -> tuple[int, Any]:
-        """Returns the end of a stretch, sooner if the source and so the pass ends there, and its inputs.
+        """Returns the end of a stretch, shortened if the source ends earlier, and its inputs.
 
         Args:
-            begin: the first of the stretch.
+            begin: the first datapoint of the stretch.
             end: the one after the last.
             kept: whether the inputs stay in this process, and are not pickled at once.
         """
@@ -119,7 +119,7 @@ class ActivePass:
             return begin + len(inputs), inputs
         made = SteadyList() if self._steady else DatapointList(end - begin, kept)
         before = as_lists(self.source_marks)
-        skipped = begin - self._source_at  # the consumer has had these already
+        skipped = begin - self._source_at  # these are already delivered
         try:
             made.extend(islice(self.source, skipped, skipped + end - begin))
         except Exception as error:
@@ -132,12 +132,12 @@ class ActivePass:
         return self._source_at, made.take()
 
     def fail(self, number: int, failure: Failure, in_its_place: list[Any] | None) -> bool:
-        """Puts an error into the place of a datapoint, or leaves it out; returns whether the pass goes on.
+        """Replaces a datapoint by its error, or skips it; returns whether the pass continues.
 
         Args:
-            number: of the datapoint.
+            number: index of the datapoint.
             failure: the error.
-            in_its_place: what takes its place if it is left out; `None` if it is not.
+            in_its_place: the replacement for a skipped datapoint; `None` if it is not skipped.
         """
         if in_its_place is None:
             self.add_result(TaskResult(self.number, number, number, failure=failure), None)
@@ -149,12 +149,12 @@ class ActivePass:
         return True
 
     def may_retry(self, begin: int, on_error: str) -> bool:
-        """Counts an attempt that took too long; says whether there is to be another one."""
+        """Counts an attempt that took too long; tells whether to try again."""
         self._attempts[begin] = self._attempts.get(begin, 0) + 1
         return on_error == "retry" and self._attempts[begin] < ATTEMPTS
 
     def take_back(self, begin: int, inputs: list[Any] | None) -> None:
-        """Takes a stretch back from a worker, to be handed out again."""
+        """Takes a stretch back from a worker, to hand it out again."""
         if inputs is not None:
             self._again[begin] = inputs
         self.dispatcher.take_back(begin)
@@ -175,14 +175,14 @@ class ActivePass:
 
 
 class Pool(Protocol):
-    """What makes the datapoints of passes, as flows use it."""
+    """Makes the datapoints of passes; the interface used by flows."""
 
     @property
     def running(self) -> bool:
-        """Whether `start` was called, and nothing has ended since."""
+        """Whether `start` was called and the workers have not ended."""
 
     def start(self, handler: TaskHandler) -> None:
-        """Starts the workers, which get `handler`."""
+        """Starts the workers with `handler`."""
 
     def close(self) -> None:
         """Ends the workers."""

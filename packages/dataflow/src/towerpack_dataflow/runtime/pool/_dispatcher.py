@@ -1,4 +1,4 @@
-"""Which datapoints are made next, and in which order they leave; no process is involved here."""
+"""Assigns datapoints to tasks and restores their order; independent of processes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["Dispatcher", "Pace"]
 
 T = TypeVar("T")
 
-_WORK = 1e-3  # seconds of work worth a message of their own: a message costs some 30 us on both sides
+_WORK = 1e-3  # seconds of work that justify a message: a message costs some 30 us on both sides
 _BYTES = 2**20  # beyond this, more datapoints in a message save nothing
 _MOST = 4096
 
 
 @final
 class Pace:
-    """The number of datapoints in a task, learned from how long they take and how large they are."""
+    """The number of datapoints in a task, adapted to their time and size."""
 
     def __init__(self, most: int = _MOST, work: float = _WORK) -> None:
-        """Begins with one at a time; never has more than `most`, or more than `work` seconds of them."""
+        """Starts with one datapoint; limited to `most` datapoints, and to `work` seconds of them."""
         self._count = 1.0
         self._most = most
         self._work = work
@@ -29,11 +29,11 @@ class Pace:
 
     @property
     def count(self) -> int:
-        """How many datapoints the next task should have."""
+        """The number of datapoints for the next task."""
         return int(self._count)
 
     def learn(self, count: int, seconds: float, size: int) -> None:
-        """Learns from a task of `count` datapoints, which took `seconds` and gave `size` bytes."""
+        """Updates the estimate from a task of `count` datapoints, with its `seconds` and `size` in bytes."""
         if not count:
             return
         new = self.seconds == 0.0
@@ -41,28 +41,28 @@ class Pace:
         self.seconds += weight * (seconds / count - self.seconds)
         self.bytes += weight * (size / count - self.bytes)
         fitting = min(self._work / max(self.seconds, 1e-9), _BYTES / max(self.bytes, 1e-9), self._most)
-        # Growing step by step: the first datapoint is often the slowest, or the smallest.
+        # It grows step by step: the first datapoint is often the slowest, or the smallest.
         self._count = max(1.0, min(fitting, self._count * 2))
 
 
 @final
 class Dispatcher(Generic[T]):
-    """Hands out stretches of one pass, and gives their datapoints to the consumer, in order.
+    """Hands out stretches of one pass, and yields their datapoints to the consumer, in order.
 
-    A stretch may be completed in part; its rest is handed out again before anything else. The stretches that
-    were handed out and not taken yet are bounded in number and in bytes, except for the one that the
-    consumer waits for: so the consumer can always go on, and neither a slow stretch nor a slow consumer piles
-    anything up.
+    A stretch may be completed in part; its rest is handed out again before anything else. The stretches
+    handed out and not consumed yet are bounded in number and in bytes, except for the one that the consumer
+    waits for: so the consumer can always continue, and neither a slow stretch nor a slow consumer fills the
+    memory.
 
     Args:
         start: the first datapoint.
-        stop: the one after the last; `None` if that is not known.
-        window: how many stretches may be under way or ready.
-        budget: how many bytes may be.
-        ordered: whether datapoints leave in order, or as they come.
-        done: stretches `(begin, end)` behind `start` that the consumer has had already.
-        longest: the most datapoints in a stretch; `None` for as many as are worth a message.
-        work: seconds of work that are worth a message.
+        stop: the one after the last; `None` if unknown.
+        window: number of stretches that may be in progress or ready.
+        budget: number of bytes that may be in progress or ready.
+        ordered: whether datapoints leave in order, or as they arrive.
+        done: stretches `(begin, end)` after `start` already delivered to the consumer.
+        longest: the largest number of datapoints in a stretch; `None` for as many as justify a message.
+        work: seconds of work that justify a message.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Dispatcher(Generic[T]):
         longest: int | None = None,
         work: float = _WORK,
     ) -> None:
-        """Begins with nothing handed out."""
+        """Starts with nothing handed out."""
         self._stop = stop
         self._window = window
         self._budget = budget
@@ -96,12 +96,12 @@ class Dispatcher(Generic[T]):
 
     @property
     def due(self) -> int:
-        """The datapoint that an ordered consumer gets next."""
+        """The next datapoint of an ordered consumer."""
         return self._due
 
     @property
     def exhausted(self) -> bool:
-        """Whether all stretches are handed out, as far as the end is known."""
+        """Whether all stretches are handed out, up to the known end."""
         return not self._rests and self._stop is not None and self._fresh >= self._stop
 
     @property
@@ -114,25 +114,25 @@ class Dispatcher(Generic[T]):
 
     @property
     def ready(self) -> bool:
-        """Whether `take` has something for the consumer."""
+        """Whether `take` would return datapoints."""
         return self._due in self._ready if self._ordered else bool(self._ready)
 
     @property
     def waits(self) -> bool:
-        """Whether the consumer has to wait: nothing is ready, and not all is taken."""
+        """Whether the consumer must wait: nothing is ready, and the pass is not finished."""
         return not (self.ready or self.finished)
 
     @property
     def idle(self) -> bool:
-        """Whether no stretch is under way."""
+        """Whether no stretch is in progress."""
         return not self._flying
 
     def held_bytes(self) -> float:
-        """Returns the bytes of all that is ready, and an estimate for all that is under way."""
+        """Returns the bytes of all ready datapoints, plus an estimate for those in progress."""
         return self._ready_bytes + sum(self._flying.values()) * self.pace.bytes
 
     def hand_out(self, budget: int | None = None) -> tuple[int, int] | None:
-        """Returns the next stretch `(begin, end)`; `None` if there is none, or no room for it."""
+        """Returns the next stretch `(begin, end)`; `None` without a stretch or without room for it."""
         if self._rests:
             begin, rest = heapq.heappop(self._rests)
             end = min(begin + self.pace.count, rest)
@@ -151,9 +151,9 @@ class Dispatcher(Generic[T]):
     def complete(
         self, begin: int, end: int, made: T, size: int = 0, seconds: float = 0.0, going_on: bool = False
     ) -> None:
-        """Takes `made`, the datapoints from `begin` to `end`, which may be a part of the stretch.
+        """Accepts `made`, the datapoints from `begin` to `end`, which may be a part of the stretch.
 
-        The rest is handed out again, unless its worker is `going_on`.
+        The rest is handed out again, unless its worker is `going_on`, that is, continues with it.
         """
         limit = begin + self._flying.pop(begin)
         if going_on:
@@ -173,12 +173,12 @@ class Dispatcher(Generic[T]):
             heapq.heappush(self._rests, (begin, end))
 
     def divide(self, begin: int) -> None:
-        """Makes of a stretch under way stretches of one datapoint each."""
+        """Splits a stretch in progress into stretches of one datapoint each."""
         for number in range(begin, begin + self._flying.pop(begin)):
             self._flying[number] = 1
 
     def end_at(self, stop: int) -> None:
-        """Ends the pass before `stop`, and forgets all that lies behind."""
+        """Ends the pass before `stop`, and drops everything after it."""
         self._stop = stop if self._stop is None else min(self._stop, stop)
         self._rests = [(begin, min(end, stop)) for begin, end in self._rests if begin < stop]
         for begin in [begin for begin in self._ready if begin > stop]:
@@ -195,7 +195,7 @@ class Dispatcher(Generic[T]):
         return made
 
     def clear(self) -> None:
-        """Forgets the rest, which the consumer does not want."""
+        """Drops the rest, which the consumer does not need."""
         self._ready.clear()
         self._ready_bytes = 0
         self.end_at(-1)

@@ -1,4 +1,4 @@
-"""No workers: the tasks of a pass are done in the consumer's thread, one datapoint at a time."""
+"""No workers: the tasks of a pass run in the consumer's thread, one datapoint at a time."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["InlinePool"]
 
 @final
 class InlinePool:
-    """Has the methods of `WorkerPool` that a flow uses, and starts nothing.
+    """Has the methods of `WorkerPool` used by flows, without starting workers.
 
-    A datapoint is made when the consumer wants it. The same handler makes it, so errors, marks and states are
-    those of a pass with workers.
+    A datapoint is made when the consumer requests it. The same handler makes it, so errors, marks and states
+    equal those of a pass with workers.
     """
 
     running = False
 
     def __init__(self) -> None:
-        """Begins without a handler."""
+        """Starts without a handler."""
         self._handler: TaskHandler | None = None
 
     def start(self, handler: TaskHandler) -> None:
-        """Takes the handler for the passes that begin from now on."""
+        """Sets the handler for later passes."""
         self._handler = handler
 
     def close(self) -> None:

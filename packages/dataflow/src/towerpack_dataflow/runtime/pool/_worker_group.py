@@ -1,4 +1,4 @@
-"""The workers of one pool: started together, replaced one by one, ended together."""
+"""The workers of one pool: start, replacement and end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["WorkerGroup", "is_stuck"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_LONG = 0.5  # seconds at one task, after which another one does not queue up behind it
+_LONG = 0.5  # seconds at one task, after which no other task is queued behind it
 
 
 @final
@@ -29,12 +29,12 @@ class WorkerGroup:
     """Starts and ends workers; the pool's lock protects it.
 
     Args:
-        options: of the pool.
+        options: options of the pool.
 
-    Attributes:
-        workers: by their numbers; empty before the start and after the end.
-        poll: waits for them.
-        handler: what they got.
+        Attributes:
+            workers: the workers by number; empty before the start and after the end.
+            poll: waits for them.
+            handler: the handler sent to them.
     """
 
     def __init__(self, options: PoolOptions) -> None:
@@ -46,15 +46,15 @@ class WorkerGroup:
         self.workers: list[WorkerHandle] = []
         self.poll: WorkerPoll | None = None
         self.handler: TaskHandler | WorkerService | None = None
-        self._late: list[WorkerProcess | WorkerThread] = []  # threads that were given up, and still run
+        self._late: list[WorkerProcess | WorkerThread] = []  # abandoned threads that still run
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process is not a fork of the one that started the workers."""
+        """Whether this process, rather than its parent before a fork, started the workers."""
         return self._owner == os.getpid()
 
     def start(self, handler: TaskHandler | WorkerService) -> None:
-        """Starts all workers, which get `handler`; or none, if that fails.
+        """Starts all workers with `handler`; or none, if that fails.
 
         Raises:
             SendError: the handler cannot be sent.
@@ -84,7 +84,7 @@ class WorkerGroup:
             raise
 
     def close(self) -> None:
-        """Ends all workers, and wakes up the thread that waits for them."""
+        """Ends all workers, and wakes the thread that waits for them."""
         workers, self.workers = self.workers, []
         if self.poll is not None:
             self.poll.wake()
@@ -106,7 +106,7 @@ class WorkerGroup:
         self.poll = self._payload = None
 
     def replace(self, worker: WorkerHandle) -> None:
-        """Starts a new worker in the place of one that was ended."""
+        """Starts a new worker in place of an ended one."""
         self._leave([worker.process])
         others = [other for other in self.workers if other is not worker]
         self.workers[worker.number] = self._started(worker.number, others)
@@ -117,17 +117,17 @@ class WorkerGroup:
         return min(workers, key=lambda worker: (is_stuck(worker), worker.load), default=None)
 
     def reader_of_stream(self) -> int:
-        """Returns the number of the worker that a stream is given to.
+        """Returns the number of the worker for a stream.
 
         Raises:
-            WorkerError: a thread that was given up still reads the stream, whose attributes both would use.
+            WorkerError: an abandoned thread still reads the stream, and both would use its attributes.
         """
         self._leave(())
         if self._late:
             raise WorkerError(
                 f"{self._late[0]} of an earlier pass is still at a datapoint of this stream, and a second "
-                "thread would share the stream's state and random numbers with it; try again when it has "
-                "ended, or take a MultiProcessRunner, whose workers can be killed"
+                "thread would share the stream's state and random numbers with it; try again after it has "
+                "ended, or use a MultiProcessRunner, which can kill its workers"
             )
         return min(self.workers, key=lambda worker: worker.load).number
 
@@ -137,25 +137,25 @@ class WorkerGroup:
         return min((worker.due(timeout) for worker in self.workers), default=inf) - monotonic()
 
     def late(self) -> list[WorkerHandle]:
-        """Returns the workers whose datapoint has taken too long."""
+        """Returns the workers that exceed the time limit of a datapoint."""
         now, timeout = monotonic(), self._options.timeout or inf
         return [worker for worker in self.workers if worker.due(timeout) < now]
 
     def in_place_of_skipped(self) -> list[Any] | None:
-        """Returns what takes the place of a datapoint that is left out; `None` if none is."""
+        """Returns the replacement for a skipped datapoint; `None` if none is skipped."""
         if not isinstance(self.handler, TaskHandler) or self._options.on_error != "skip":
             return None
         return self.handler.in_place_of_skipped()
 
     def warn(self, index: int, epoch: int) -> None:
-        """Logs a warning that names the busy workers, and the datapoint that a consumer waits for."""
+        """Logs a warning that names the busy workers, and the datapoint that the consumer waits for."""
         busy = [doing for worker in self.workers if (doing := worker.doing())]
         _log.warning(
-            "nothing came for %.0f s; the consumer waits for datapoint %d of epoch %d, and %s",
+            "no result for %.0f s; the consumer waits for datapoint %d of epoch %d, and %s",
             self._options.stall_warning,
             index,
             epoch,
-            "; ".join(busy) or "no worker was given anything to do",
+            "; ".join(busy) or "no worker has a task",
         )
 
     def _leave(self, processes: Sequence[WorkerProcess | WorkerThread]) -> None:
@@ -171,5 +171,5 @@ class WorkerGroup:
 
 
 def is_stuck(worker: WorkerHandle) -> bool:
-    """Says whether a worker has been at one task for so long that nothing should wait behind it."""
+    """Tells whether a worker's current task takes so long that no other task should wait behind it."""
     return monotonic() - worker.busy_since > _LONG

@@ -1,4 +1,4 @@
-"""One worker on the parent's side: its start, its tasks, its end."""
+"""One worker on the parent's side: start, tasks and end."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["PoolOptions", "WorkerHandle", "start_worker"]
 
 @final
 class PoolOptions(NamedTuple):
-    """How a pool works.
+    """The options of a pool.
 
     Attributes:
-        num_workers: how many workers.
+        num_workers: number of workers.
         start_method: "spawn", "fork" or "thread".
-        worker_init_fn: called first in each.
-        prefetch_bytes: how much may be under way, and how much the consumer may hold in views.
+        worker_init_fn: called first in each worker.
+        prefetch_bytes: limit of the bytes in progress, and of those the consumer may hold in views.
         stall_warning: seconds of waiting after which a warning names the busy workers.
-        on_error: what becomes of a datapoint that cannot be made or sent: "raise", "skip" or "retry".
-        timeout: seconds that a datapoint may take; `None` for any number.
+        on_error: the handling of a datapoint that cannot be made or sent: "raise", "skip" or "retry".
+        timeout: time limit of a datapoint in seconds; `None` for no limit.
     """
 
     num_workers: int
@@ -46,15 +46,15 @@ class PoolOptions(NamedTuple):
 
 @final
 class _Task(NamedTuple):
-    """A stretch that a worker has to make.
+    """A stretch assigned to a worker.
 
     Attributes:
-        begin, end: of the stretch.
-        epoch: of its pass.
-        since: when the worker got it, or sent a part of it.
-        number: of its pass.
-        inputs: what was sent along, if it may have to be sent again.
-        made_before: how many datapoints the worker makes first, because a stream is read from its beginning.
+        begin, end: bounds of the stretch.
+        epoch: epoch of its pass.
+        since: time at which the worker received it, or sent a part of it.
+        number: number of its pass.
+        inputs: the inputs sent with it, if it may have to be sent again.
+        made_before: number of datapoints the worker makes first, because a stream is read from its beginning.
     """
 
     begin: int
@@ -77,61 +77,61 @@ class WorkerHandle:
     """One worker.
 
     Attributes:
-        number: among the workers.
+        number: number among the workers.
         process: its process or thread.
         channel: the connection to it.
-        open_passes: numbers of the passes that are open in it.
+        open_passes: numbers of the passes open in it.
     """
 
     def __init__(
         self, number: int, process: WorkerProcess | WorkerThread, channel: Channel | ThreadChannel
     ) -> None:
-        """Takes over a worker that has just been started."""
+        """Takes ownership of a newly started worker."""
         self.number = number
         self.process = process
         self.channel = channel
         self.open_passes: set[int] = set()
         self._tasks: dict[tuple[int, int], _Task] = {}  # by pass and begin
-        self._streams: set[int] = set()  # numbers of the open passes over streams that it has begun to read
+        self._streams: set[int] = set()  # numbers of the open passes over streams that it is reading
         self._ready = False
-        self._since = monotonic()  # it began to work, or has been at its present task
+        self._since = monotonic()  # start of its work, or of its current task
 
     @property
     def load(self) -> int:
-        """How many tasks it has."""
+        """The number of its tasks."""
         return len(self._tasks)
 
     @property
     def descriptors(self) -> list[int]:
-        """Descriptors that become readable when it has sent something, or ended."""
+        """Descriptors that become readable when it sends a message or ends."""
         return [number for number in (self.channel.socket.fileno(), self.process.sentinel) if number >= 0]
 
     @property
     def busy_since(self) -> float:
-        """When it began its present task, on the monotonic clock; infinity while it has none, or starts."""
+        """Start of its current task on the monotonic clock; infinity without a task, or while it starts."""
         return self._since if self._tasks and self._ready else inf
 
     def be_ready(self) -> None:
-        """Notes that it has started."""
+        """Records that it has started."""
         self._ready = True
         self._since = monotonic()
 
     def due(self, timeout: float) -> float:
-        """Returns when its present task is late, if a datapoint may take `timeout` seconds."""
-        tasks = list(self._tasks.values())  # other threads may add some
+        """Returns the deadline of its current task for a time limit of `timeout` seconds per datapoint."""
+        tasks = list(self._tasks.values())  # other threads may add tasks
         return self.busy_since + timeout * (1 + tasks[0].made_before if tasks else 1)
 
     def begin(
         self, number: int, begin: int, end: int, spec: PassSpec, inputs: list[Any] | None = None
     ) -> None:
-        """Notes a new task: a stretch of pass `number`."""
+        """Records a new task: a stretch of pass `number`."""
         first = not spec.addressable and number not in self._streams
         if first:
             self._streams = {number, *(self._streams & self.open_passes)}
         self._note(_Task(begin, end, spec.epoch, monotonic(), number, inputs, begin if first else 0))
 
     def finish(self, number: int, begin: int, going_on: int | None) -> None:
-        """Notes the result of a task; the worker goes on with the rest from `going_on` on, if any."""
+        """Records the result of a task; the worker continues from `going_on` on, if set."""
         self._ready = True
         self._since = monotonic()
         task = self._tasks.pop((number, begin))
@@ -139,7 +139,7 @@ class WorkerHandle:
             self._note(task._replace(begin=going_on, since=self._since, made_before=0))
 
     def abandon(self) -> list[_Task]:
-        """Ends it at once, a thread as soon as it can; returns its tasks, the present one first."""
+        """Ends it at once, a thread as soon as possible; returns its tasks, the current one first."""
         self.process.kill()
         self.channel.hang_up()
         self.channel.close()
@@ -147,12 +147,12 @@ class WorkerHandle:
         return list(self._tasks.values())
 
     def too_slow(self, task: _Task, seconds: float | None) -> DatapointTimeoutError:
-        """Returns the error that says which datapoint took too long."""
-        end = "goes on without us" if isinstance(self.process, WorkerThread) else "was killed"
-        each = f" for each of the {task.made_before + 1} that lead to it" if task.made_before else ""
+        """Returns the error that names the slow datapoint."""
+        end = "is still running" if isinstance(self.process, WorkerThread) else "was killed"
+        each = f" for each of the {task.made_before + 1} up to and including it" if task.made_before else ""
         return DatapointTimeoutError(
             f"{task} took more than timeout={seconds:g} seconds{each}; worker {self.number} ({self.process}) "
-            f'{end}. Give it more time, or leave such datapoints out with on_error="skip"'
+            f'{end}. Set a longer timeout, or skip such datapoints with on_error="skip"'
         )
 
     def doing(self) -> str:
@@ -165,10 +165,10 @@ class WorkerHandle:
         )
 
     def died(self) -> WorkerDiedError:
-        """Makes sure that it is gone, and returns the error that says how it ended."""
+        """Makes sure that it has ended, and returns the error that describes its end."""
         self.process.ended(1.0)
         self.process.kill()
-        doing = f", while it was to make {self._oldest()}" if self._tasks else ""
+        doing = f", while making {self._oldest()}" if self._tasks else ""
         return WorkerDiedError(f"worker {self.number} ({self.process}) {self.process.how_it_ended()}{doing}")
 
     def _note(self, task: _Task) -> None:
@@ -191,12 +191,12 @@ def start_worker(
     """Starts worker `number`.
 
     Args:
-        options: of the pool.
-        number: of the worker.
-        handler: does its tasks.
-        payload: the handler for a fresh interpreter; `None` for other start methods.
-        others: the workers that run already, whose connections a fork must not keep open.
-        ordinal: how many workers of the pool were started before it.
+        options: options of the pool.
+        number: number of the worker.
+        handler: runs its tasks.
+        payload: the handler for a new interpreter; `None` for other start methods.
+        others: the running workers; a fork must close their connections.
+        ordinal: number of workers of the pool started before it.
     """
     if options.start_method == "thread" and isinstance(handler, TaskHandler):
         return _thread(options, number, handler)
@@ -230,7 +230,7 @@ def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHa
             end.send(pack_error(error))
             return
         end.send(None)
-        # Threads share the flow or function, but not their place in it.
+        # Threads share the flow or function, but not the position in it.
         WorkerLoop(end, copy.copy(handler).in_thread()).run()
 
     ours, theirs = connected_channels()

@@ -1,4 +1,4 @@
-"""Waiting for workers: one thread at a time does, and another one can wake it up."""
+"""Waiting for workers, by one thread at a time; another thread can wake it."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from ._worker_handle import WorkerHandle
 
 __all__ = ["LONGEST_WAIT", "WorkerPoll"]
 
-LONGEST_WAIT = 1e5  # seconds; the system accepts no infinity, and waiting again costs nothing
+LONGEST_WAIT = 1e5  # seconds; the system does not accept infinity, and waiting again is free
 
 
 @final
 class WorkerPoll:
-    """Waits until a worker has sent something, has room for what it is sent, or has ended.
+    """Waits until a worker has sent a message, has room for pending data, or has ended.
 
-    The descriptor by which a waiting thread is woken lives as long as this object, which that thread holds:
-    so the number of the descriptor is not used for another file meanwhile.
+    The descriptor that wakes the waiting thread lives as long as this object, which that thread holds: so the
+    number of the descriptor is not reused for another file meanwhile.
 
     Raises:
         OSError: this process is out of file descriptors.
     """
 
     def __init__(self) -> None:
-        """Watches no worker yet."""
+        """Starts without workers."""
         self._awake = self._bell = -1
         self._awake, self._bell = os.pipe()
         os.set_blocking(self._awake, False)
@@ -51,7 +51,7 @@ class WorkerPoll:
             self._sending.discard(descriptor)
 
     def watch_sends(self, workers: Sequence[WorkerHandle]) -> None:
-        """Waits from now on, too, for room for what could not be sent."""
+        """Also waits, from now on, for room for pending data."""
         for worker in workers:
             descriptor = worker.channel.socket.fileno()
             if worker.channel.pending != (descriptor in self._sending):
@@ -60,7 +60,7 @@ class WorkerPoll:
                 self._poll.modify(descriptor, select.POLLIN | out)
 
     def wait(self, seconds: float) -> list[int] | None:
-        """Returns the numbers of workers about which there is news; `None` if there is none for so long.
+        """Returns the numbers of the workers with events; `None` after a timeout.
 
         The list is empty if `wake` was called.
         """
@@ -73,12 +73,12 @@ class WorkerPoll:
         return sorted(number for number in found if number is not None)
 
     def wake(self) -> None:
-        """Lets the thread that waits, or the next one, return at once."""
+        """Makes the waiting thread, or the next one, return at once."""
         with contextlib.suppress(BlockingIOError):
             os.write(self._bell, b"!")
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """Closes the descriptors; `close` is kept, as `os` may be gone when the interpreter ends."""
+        """Closes the descriptors; keeps `close`, since `os` may no longer exist when the interpreter ends."""
         for descriptor in (self._awake, self._bell):
             if descriptor >= 0:
                 close(descriptor)

@@ -1,4 +1,4 @@
-"""The workers of one runner on the parent's side: which worker gets which stretch, and where results go."""
+"""The workers of one runner on the parent's side: distribution of stretches and delivery of results."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = ["WorkerPool"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_QUEUED = 0.016  # seconds of work that may wait at a worker while the consumer is busy elsewhere
-_MUCH, _LARGE = 2**20, 2**22  # bytes worth a message of their own: to a worker that may be idle, or busy
+_QUEUED = 0.016  # seconds of work that may queue at a worker while the consumer is busy
+_MUCH, _LARGE = 2**20, 2**22  # bytes that justify a separate message: to a worker that may be idle, or busy
 _FEWEST, _MOST = 2, 8  # tasks of a worker: it must not wait for the parent, and its socket must not fill up
 
 
 @final
 class WorkerPool:
-    """Starts workers, gives them tasks, and ends them. Several passes may run at a time.
+    """Starts workers, assigns tasks to them, and ends them. Several passes may run at the same time.
 
-    There is no thread here: everything happens while a consumer waits for its next datapoint. Workers go on
-    in the meantime with the tasks they have. Of several consumers one waits for the workers, and the others
-    for it; none holds the lock while it waits, nor while it reads the inputs of its pass.
+    It has no thread: all work happens while a consumer waits for its next datapoint. Meanwhile workers
+    continue with their tasks. If there are several consumers, one of them waits for the workers and the
+    others for that one; none holds the lock while it waits, or while it reads the inputs of its pass.
 
     Args:
-        options: see there.
+        options: see `PoolOptions`.
     """
 
     def __init__(self, options: PoolOptions) -> None:
@@ -52,7 +52,7 @@ class WorkerPool:
 
     def _forget(self) -> None:
         self._arrived = threading.Condition(self._lock)
-        self._waiting = False  # whether a thread waits for the workers
+        self._waiting = False  # whether a thread is waiting for the workers
         self._passes: dict[int, ActivePass] = {}
         self._numbers = count()
         self._left: deque[ActivePass] = deque()
@@ -65,17 +65,17 @@ class WorkerPool:
 
     @property
     def running(self) -> bool:
-        """Whether there are workers, and this process has started them."""
+        """Whether workers exist and were started by this process."""
         return bool(self._workers) and self._group.is_ours
 
     def start(self, handler: TaskHandler) -> None:
-        """Starts the workers, which get `handler`.
+        """Starts the workers with `handler`.
 
         Raises:
             SendError: the handler cannot be sent.
             OSError: the system has no room for more processes or files.
         """
-        if not self._group.is_ours:  # a thread that had the lock is not in this fork
+        if not self._group.is_ours:  # a thread that held the lock does not exist in this fork
             self._group.forget_copies()
             self._lock = threading.RLock()
             self._forget()
@@ -84,7 +84,7 @@ class WorkerPool:
                 self._group.start(handler)
 
     def close(self) -> None:
-        """Ends all workers; views that consumers hold stay valid."""
+        """Ends all workers; views held by consumers stay valid."""
         if not self._group.is_ours:  # a forked copy of the parent does not own the workers
             return
         with self._lock, interrupts_blocked():
@@ -94,7 +94,7 @@ class WorkerPool:
             self._arrived.notify_all()
 
     def chunks(self, this: ActivePass) -> Iterator[Chunk]:
-        """Yields the results of a pass, in the order that its dispatcher keeps.
+        """Yields the results of a pass, in the order of its dispatcher.
 
         Raises:
             WorkerDiedError: a worker was killed.
@@ -115,12 +115,12 @@ class WorkerPool:
             if this.source_error is not None:
                 raise this.source_error
         finally:
-            # Possibly called by the garbage collector in the middle of anything: the rest is done later.
+            # The garbage collector may call this at any point: the rest is done later.
             this.dispatcher.clear()
             self._left.append(this)
 
     def _begin(self, this: ActivePass) -> ActivePass:
-        """Registers a pass, or returns the same pass if it was begun ahead."""
+        """Registers a pass, or returns the same pass if it was started ahead."""
         with self._lock:
             ahead, self._ahead = self._ahead, None
             if ahead is not None and ahead.number in self._passes:
@@ -137,24 +137,24 @@ class WorkerPool:
         self._passes[this.number] = this
 
     def _advance(self, this: ActivePass) -> None:
-        """Hands out tasks while there is room, then waits until a result is there."""
+        """Hands out tasks while there is room, then waits for a result."""
         with self._lock, self._closing_if_interrupted():
             self._check(this)
             self._close_left_passes()
             poll = self._group.poll
             assert poll is not None
             if not self._waiting and any(map(is_stuck, self._workers)):
-                self._read(poll.wait(0.0) or ())  # perhaps it has only not been asked for some time
+                self._read(poll.wait(0.0) or ())  # results may have arrived unnoticed
         with self._closing_if_interrupted():
             self._hand_out(this)
             with self._lock:
                 self._check(this)
-                # Other threads may have emptied the workers since: then nothing would end the wait.
+                # Other threads may have read all results since: then nothing would end the wait.
                 if not this.dispatcher.waits or (this.dispatcher.idle and self._has_room(this)):
                     return
                 self._give_back(_MUCH)
                 if self._waiting:
-                    poll.wake()  # that thread waits for what is sent from now on, too
+                    poll.wake()  # that thread then also waits for later results
                     if not self._arrived.wait(min(self._options.stall_warning, LONGEST_WAIT)):
                         self._group.warn(this.dispatcher.due, this.spec.epoch)
                     return
@@ -170,15 +170,15 @@ class WorkerPool:
     def _closing_if_interrupted(self) -> Iterator[None]:
         try:
             yield
-        except BaseException:  # Ctrl-C may come anywhere: nothing that was under way can be trusted
+        except BaseException:  # Ctrl-C may come at any point: the state of running tasks is unreliable
             self.close()
             raise
 
     def _give_back(self, least: int) -> None:
-        """Returns slots that the consumer has let go of early, if they have `least` bytes."""
+        """Returns slots released early by the consumer, if they have `least` bytes."""
         for worker in self._workers:
             if worker.channel.owed >= least and self.running:
-                # The poll will report a worker that has gone.
+                # The poll will report an ended worker.
                 with self._lock, self._closing_if_interrupted(), contextlib.suppress(PeerGoneError):
                     worker.channel.give_back()
 
@@ -220,7 +220,7 @@ class WorkerPool:
                 return
             begin, end = stretch
             if this.source is not None:
-                # Not under the lock: the flow that is read here may take its time.
+                # Not under the lock: the flow read here may be slow.
                 end, inputs = this.inputs(begin, end, self._options.start_method == "thread")
             with self._lock:
                 if not self.running:
@@ -248,12 +248,12 @@ class WorkerPool:
             self._divide(worker, this, begin, end, inputs)
 
     def _divide(self, worker: WorkerHandle, this: ActivePass, begin: int, end: int, inputs: Any) -> None:
-        """Sends a task; if its inputs cannot be sent together, sends each by itself."""
+        """Sends a task; if its inputs cannot be sent together, sends each separately."""
         try:
             self._give(worker, this, begin, end, inputs)
         except PeerGoneError:
             raise
-        except Exception:  # whatever the pickling of a user's objects raises
+        except Exception:  # any error from pickling user objects
             if inputs is None:
                 raise
             this.dispatcher.divide(begin)
@@ -266,7 +266,7 @@ class WorkerPool:
         worker.begin(this.number, begin, end, this.spec, inputs if self._options.timeout else None)
 
     def _given(self, worker: WorkerHandle, this: ActivePass, number: int, datapoint: Any) -> bool:
-        """Sends one input; if it cannot be sent, puts into its place what `on_error` says."""
+        """Sends one input; if that fails, replaces it according to `on_error`."""
         try:
             self._give(worker, this, number, number + 1, [datapoint])
         except PeerGoneError:
@@ -277,14 +277,14 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def _hearing(self, worker: WorkerHandle) -> Iterator[None]:
-        """Reads what a worker has sent, if it has gone: perhaps one of its messages says why."""
+        """Reads the messages of an ended worker: one of them may contain the reason."""
         try:
             yield
         except PeerGoneError:
             self._receive(worker)
 
     def _wait(self, this: ActivePass, poll: WorkerPoll) -> None:
-        """Waits for news without holding the lock, then deals with the news."""
+        """Waits for events without holding the lock, then handles them."""
         stall = self._options.stall_warning
         begin = monotonic()
         news: list[int] | None = []
@@ -305,7 +305,7 @@ class WorkerPool:
     def _receive(self, worker: WorkerHandle) -> None:
         """Reads all messages of this worker."""
         try:
-            with contextlib.suppress(PeerGoneError):  # the messages that came before are read below
+            with contextlib.suppress(PeerGoneError):  # earlier messages are read below
                 worker.channel.flush()
             while (received := worker.channel.receive(wait=False)) is not None:
                 head, message = received
@@ -323,7 +323,7 @@ class WorkerPool:
     ) -> None:
         worker.finish(result.number, result.begin, result.end if result.going_on else None)
         for level, text in result.logs:
-            if text not in self._logged:  # several workers may have noticed the same
+            if text not in self._logged:  # several workers may report the same
                 self._logged.add(text)
                 _log.log(level, "%s", text)
         this = self._passes.get(result.number)
@@ -335,7 +335,7 @@ class WorkerPool:
             self._receive(self._workers[number])
 
     def _give_up(self, worker: WorkerHandle, poll: WorkerPoll) -> None:
-        """Puts a new worker into the place of one that takes too long."""
+        """Replaces a worker that takes too long."""
         poll.forget(worker)
         tasks = worker.abandon()
         self._group.replace(worker)

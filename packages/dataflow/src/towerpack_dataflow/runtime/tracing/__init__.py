@@ -1,4 +1,4 @@
-"""Spans of time in this process and its workers, and the trace file that they are put together in."""
+"""Time spans in this process and its workers, and their trace file."""
 
 from ._spans import NO_SPANS, TRACE_VARIABLE, Spans, follow_trace, process_spans, trace_directory
 from ._stage_timer import StageTimer, put_timers, take_off

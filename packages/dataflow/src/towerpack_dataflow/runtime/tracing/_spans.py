@@ -1,9 +1,9 @@
-"""The spans of one process: what it did, from when to when, written where the reader of the trace looks.
+"""The time spans of one process, written to the directory of the trace.
 
-The environment variable `TOWERPACK_TRACE` names a directory while a trace is made. Each process appends the
-events of its own to a file there, one a line, in the words of the trace event format of Chrome and Perfetto.
-So a process that is killed leaves all that it had written, and whoever makes the trace needs nothing of this
-package but the name of the directory.
+The environment variable `TOWERPACK_TRACE` names a directory during a trace. Each process appends its events
+to a separate file there, one per line, in the trace event format of Chrome and Perfetto. So a killed process
+leaves all spans written so far, and the code that collects the trace depends only on the name of the
+directory.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from typing import Any, Protocol, final
 __all__ = ["NO_SPANS", "TRACE_VARIABLE", "Spans", "follow_trace", "process_spans", "trace_directory"]
 
 TRACE_VARIABLE = "TOWERPACK_TRACE"
-_MOST_SPANS = 100_000  # of a process, about 15 MB
-_NO_MORE = f"no spans of this process from here on: it has had {_MOST_SPANS:,}"
-_MOST_HELD = 64  # spans that wait to be written; those of a task, or of a moment of waiting, are fewer
+_MOST_SPANS = 100_000  # per process, about 15 MB
+_NO_MORE = f"no further spans of this process: limit of {_MOST_SPANS:,} reached"
+_MOST_HELD = 64  # spans waiting to be written; a task, or a wait, has fewer
 
 
 class Spans(Protocol):
-    """Takes the spans of this process."""
+    """Records the spans of this process."""
 
     def add(self, name: str, category: str, begin: float, **details: Any) -> None:
-        """Adds a span of the calling thread that ends now.
+        """Adds a span of the calling thread that ends at the time of the call.
 
         Args:
-            name: what was done.
+            name: the activity.
             category: "produce", "map", "collate", "copy" or "wait", or another word.
-            begin: when it began, in seconds of `time.monotonic()`; on Linux, `perf_counter` is that clock.
-            details: shown with the span; values that JSON has.
+            begin: start time, in seconds of `time.monotonic()`; on Linux, `perf_counter` is that clock.
+            details: shown with the span; JSON values.
         """
 
     def span(self, name: str, category: str, **details: Any) -> AbstractContextManager[None]:
         """Adds a span around a `with` block, with the milliseconds of processor time in it."""
 
     def flush(self) -> None:
-        """Writes what was added."""
+        """Writes all added spans."""
 
 
 @final
 class _NoSpans:
-    """Takes nothing: no trace is made."""
+    """Discards all spans: no trace is made."""
 
     def add(self, name: str, category: str, begin: float, **details: Any) -> None:
         """Does nothing."""
@@ -67,13 +67,13 @@ NO_SPANS: Spans = _NoSpans()
 
 @final
 class _SpanWriter:
-    """Appends the spans of this process to a file of its own.
+    """Appends the spans of this process to a separate file.
 
     Args:
-        directory: where the file is made.
+        directory: directory for the file.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the file cannot be created.
     """
 
     def __init__(self, directory: str) -> None:
@@ -127,7 +127,7 @@ class _SpanWriter:
 
 @final
 class _Process:
-    """What this process is called in a trace, and the writer that it has, if any."""
+    """The name of this process in a trace, and its writer, if any."""
 
     lock = threading.Lock()
     name = "consumer"
@@ -135,18 +135,18 @@ class _Process:
 
 
 def trace_directory() -> str:
-    """Returns the directory that the spans of a trace are written to; empty if no trace is made."""
+    """Returns the directory for the spans of a trace; empty if no trace is made."""
     return os.environ.get(TRACE_VARIABLE, "")
 
 
 def follow_trace(directory: str, name: str) -> None:
-    """Makes this process, and those that it starts, write spans there, or none if `directory` is empty.
+    """Makes this process and its children write spans to `directory`, or none if `directory` is empty.
 
-    A worker calls it with what a pass says, so that workers that run already take part in a trace.
+    A worker calls it with the directory from a pass, so that running workers take part in a trace.
 
     Args:
-        directory: where the spans are written to.
-        name: of this process, in the trace.
+        directory: directory for the spans.
+        name: name of this process in the trace.
     """
     _Process.name = name
     if directory:
@@ -156,10 +156,10 @@ def follow_trace(directory: str, name: str) -> None:
 
 
 def process_spans(directory: str | None = None) -> Spans:
-    """Returns what takes the spans of this process; while no trace is made, that does nothing.
+    """Returns the recorder of this process's spans; it discards them while no trace is made.
 
     Args:
-        directory: where the trace is made; by default, as `TOWERPACK_TRACE` says.
+        directory: directory of the trace; by default, the value of `TOWERPACK_TRACE`.
 
     Example:
         >>> def decode(datapoint):

@@ -30,7 +30,7 @@ class StageTimer(ProxyDataFlow):
         ds: the flow below.
         parent: the timer over the flow that reads this one.
         workers: how many workers share the flow's work.
-        spans: takes each of its times, too.
+        spans: also records each of its times.
     """
 
     _transparent = True
@@ -39,7 +39,7 @@ class StageTimer(ProxyDataFlow):
     def __init__(
         self, ds: DataFlow, parent: StageTimer | None = None, workers: int = 0, spans: Spans = NO_SPANS
     ) -> None:
-        """Begins at zero."""
+        """Starts at zero."""
         super().__init__(ds)
         self.parent = parent
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -60,7 +60,7 @@ class StageTimer(ProxyDataFlow):
                 return
             self.count += 1
             yield datapoint
-            del datapoint  # its memory is for the next one
+            del datapoint  # frees its memory for the next one
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         begin = perf_counter(), thread_time()
@@ -94,7 +94,7 @@ class StageTimer(ProxyDataFlow):
 def put_timers(
     flow: DataFlow, timed: Callable[[DataFlow, StageTimer | None], StageTimer], parent: StageTimer | None
 ) -> _Replaced:
-    """Puts `timed(child, parent)` in the place of each flow that `flow` reads; `take_off` undoes it."""
+    """Puts `timed(child, parent)` in place of each flow that `flow` reads; `take_off` undoes it."""
     replaced: _Replaced = []
     for name, value in list(vars(flow).items()):
         if not flows_in(value, DataFlow):
@@ -107,7 +107,7 @@ def put_timers(
 
 
 def take_off(replaced: _Replaced) -> None:
-    """Puts the flows back that timers stand for."""
+    """Puts the original flows back in place of the timers."""
     for holder, name, value in reversed(replaced):
         setattr(holder, name, value)
 

@@ -1,4 +1,4 @@
-"""The file of a trace: the spans of all processes that took part, and what says whose clock they are on."""
+"""The file of a trace: the spans of all processes, and the identity of their clock."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @final
 class TraceSummary(NamedTuple):
-    """What a trace has.
+    """A summary of a trace.
 
     Attributes:
-        path: of the file.
-        spans: their number.
-        processes: how many have spans.
+        path: path of the file.
+        spans: number of spans.
+        processes: number of processes with spans.
 
     Example:
         >>> print(TraceSummary("out.json", spans=12, processes=3))
@@ -44,14 +44,14 @@ class TraceSummary(NamedTuple):
 
 @contextmanager
 def recorded_trace(path: str) -> Iterator[list[TraceSummary]]:
-    """Makes a trace of what happens inside, however that ends; yields a list that gets the summary.
+    """Records a trace of the block, also if it fails; yields a list for the summary.
 
     Args:
-        path: of the file, which is there as a whole or not at all. A hidden directory in its own
-            has the spans until then; the next trace there removes it if this process is killed.
+        path: path of the file, which is created atomically. Until then a hidden directory next to it holds
+            the spans; the next trace there removes it if this process is killed.
 
     Raises:
-        ArgumentError: nothing can be written there.
+        ArgumentError: the path is not writable.
     """
     made: list[TraceSummary] = []
     before = os.environ.get(TRACE_VARIABLE)
@@ -61,7 +61,7 @@ def recorded_trace(path: str) -> Iterator[list[TraceSummary]]:
             directory = stack.enter_context(locked_folder(parent, ".towerpack-trace-"))
         except OSError as error:
             raise ArgumentError(
-                f"path is a file in a directory that can be written to; received {path!r}: {error.strerror}"
+                f"path is a file in a writable directory; received {path!r}: {error.strerror}"
             ) from error
         os.environ[TRACE_VARIABLE] = directory
         try:
@@ -84,7 +84,7 @@ def _write(directory: str, path: str) -> TraceSummary:
 
 
 def _events(path: str) -> Iterator[dict[str, Any]]:
-    """Yields the events of one process; one that was killed may have left a part of a line."""
+    """Yields the events of one process; a killed one may have left an incomplete line."""
     with open(path, encoding="utf-8") as file:
         for line in file:
             if line.endswith("\n"):
@@ -92,7 +92,7 @@ def _events(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _about_the_clock() -> dict[str, str]:
-    """Returns what two traces must have in common to be put together."""
+    """Returns the properties that two traces must share to be combined."""
     try:
         with open(_BOOT_ID, encoding="ascii") as file:
             boot = file.read().strip()

@@ -1,4 +1,4 @@
-"""Datapoints, flows and errors on their way between two processes."""
+"""Transport of datapoints, flows and errors between two processes."""
 
 from ._captured_generators import warn_of_captured
 from ._channel import Channel, PeerGoneError, ReceivedMessage

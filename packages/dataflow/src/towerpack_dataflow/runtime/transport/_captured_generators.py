@@ -1,4 +1,4 @@
-"""Random generators that a flow or a function takes along into each worker, where they repeat each other."""
+"""Detects random generators that a flow or a function would copy into each worker."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["generator_types", "warn_of_captured"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_MOST = 5000  # values to look at
+_MOST = 5000  # values to examine
 _PLAIN = frozenset({int, float, bool, str, bytes, bytearray, complex, type(None), np.ndarray})
 _FOREIGN = ("site-packages", "dist-packages")
 _OUR_PACKAGE = __name__.partition(".")[0]
-_MADE_ANEW = "._own_rng"  # what an augmentor without a flow draws from: each process makes one of its own
+_MADE_ANEW = "._own_rng"  # the generator of an augmentor without a flow: each process creates its own
 
 
 def generator_types() -> tuple[type, ...]:
@@ -36,16 +36,16 @@ def warn_of_captured(contents: Mapping[str, Any], copied: Collection[int] | None
     """Logs a warning that names the random generators in `contents`, if there are any.
 
     Args:
-        contents: what the workers get, by its names.
-        copied: the `id` of each generator that was pickled; by default, all but those of a whole process
-            count: a fork seeds these.
+        contents: the objects for the workers, by name.
+        copied: the `id` of each pickled generator; by default, all generators count except the global ones,
+            which a fork seeds.
     """
     found = [f"{path}: {described(value)}" for path, value in _generators(contents, copied)]
     if found:
         _log.warning(
             "each worker gets a copy of a random generator, and all copies draw the same numbers: %s. Take "
-            "the numbers from rng=True in MapData, or from epoch.rng(index) in a flow: they belong to the "
-            "datapoint, whichever worker makes it",
+            "the numbers from rng=True in MapData, or from epoch.rng(index) in a flow: they depend on the "
+            "datapoint, not on the worker",
             "; ".join(found[:3]),
         )
 
@@ -54,7 +54,7 @@ def _generators(contents: Mapping[str, Any], copied: Collection[int] | None) -> 
     kinds = generator_types()
     of_process = {id(value) for value in _of_process()} if copied is None else set()
     waiting = deque(contents.items())
-    seen: dict[int, Any] = {}  # the values, too: an id is that of one object for as long as that lives
+    seen: dict[int, Any] = {}  # with the values: an id is unique only during the lifetime of its object
     while waiting and len(seen) < _MOST:
         path, value = waiting.popleft()
         if type(value) in _PLAIN or id(value) in seen or path.endswith(_MADE_ANEW):
@@ -69,7 +69,7 @@ def _generators(contents: Mapping[str, Any], copied: Collection[int] | None) -> 
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the parts of a value to look at; definitions of other libraries are not looked into."""
+    """Yields the parts of a value to examine; skips definitions of other libraries."""
     if isinstance(value, types.ModuleType) or (isinstance(value, type) and not _is_the_users(value)):
         return
     library = isinstance(value, types.FunctionType) and not _is_the_users(value)
@@ -81,7 +81,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_the_users(definition: Any) -> bool:
-    """Says whether a class or function belongs to no library."""
+    """Tells whether a class or function was defined by the user, not a library."""
     top = str(getattr(definition, "__module__", None)).partition(".")[0]
     if top == "__main__":
         return True
@@ -92,7 +92,7 @@ def _is_the_users(definition: Any) -> bool:
 
 
 def _of_process() -> Iterator[Any]:
-    """Yields the generators that each worker seeds; see `_process_settings`."""
+    """Yields the global generators that each worker seeds; see `_process_settings`."""
     yield random._inst
     yield np.random.mtrand._rand
     if hasattr(sys.modules.get("torch"), "default_generator"):

@@ -1,4 +1,4 @@
-"""Messages between two processes: small things over a socket, large ones through slots."""
+"""Messages between two processes: small ones over a socket, large ones through slots."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class PeerGoneError(EOFError):
 
 @final
 class Message(NamedTuple):
-    """The part of a message that goes over the socket.
+    """The part of a message sent over the socket.
 
     Attributes:
         head: any small value.
-        pickled: the pickle itself, or where it lies: slot, offset, size.
-        buffers: where its buffers lie.
-        returned: slots of the receiver that the sender is done with.
-        blocks: new slots, as the fields of `SlotBlock`; their descriptors travel along.
-        retired: slots of the sender that it will not use again.
+        pickled: the pickle itself, or its place: slot, offset, size.
+        buffers: the places of its buffers.
+        returned: slots of the receiver that the sender has finished reading.
+        blocks: new slots, as the fields of `SlotBlock`; their descriptors are sent along.
+        retired: slots of the sender that are no longer in use.
     """
 
     head: Any
@@ -60,14 +60,14 @@ class Message(NamedTuple):
 
 @final
 class ReceivedMessage:
-    """The contents of a message, not unpacked yet; dropping it frees its slots.
+    """The contents of a message before unpacking; dropping it frees its slots.
 
     Attributes:
         size: bytes of pickle and buffers.
     """
 
     def __init__(self, message: Message, borrowed: BorrowedSlots) -> None:
-        """Takes a lease of each slot that the message names."""
+        """Takes a lease of each slot named in the message."""
         self._borrowed = borrowed
         self._pickled = message.pickled
         self._buffers = message.buffers
@@ -77,9 +77,9 @@ class ReceivedMessage:
         self.size = inline + sum(size for _, _, size in inside)
 
     def open(self, read_only: bool = False) -> Any:
-        """Returns the sent value. Large arrays are views, or copies if the consumer holds too many views.
+        """Returns the value. Large arrays are views, or copies if the consumer holds too many views.
 
-        Of many small arrays, a consumer that keeps views of earlier messages gets copies: one kept view would
+        If the consumer keeps views of earlier messages, many small arrays are copied: one kept view would
         keep the memory of all.
 
         Args:
@@ -124,17 +124,17 @@ def _aligned_copy(view: np.ndarray) -> np.ndarray:
 class Channel:
     """One end of the connection between a parent and its worker.
 
-    Large values go through slots, and both ends bound the number of messages under way, so a socket's buffer
-    rarely fills up. If it does, the end that is not patient keeps the rest until `flush`, so that the two
-    never wait for each other.
+    Large values go through slots, and both ends bound the number of messages in progress, so a socket's
+    buffer rarely fills up. If it does, the end that is not patient keeps the rest until `flush`, so that the
+    two never wait for each other.
 
     Args:
         end: one of a pair of connected unix sockets.
-        lend: bytes that may be held on this side before messages are copied out.
-        slots: where this side's messages are put; a new pool if `None`.
-        patient: whether `send` waits until all is sent. The parent does not: while it waited for a worker to
-            read, the worker could be waiting for the parent to.
-        by_value: whether the other end is a fresh interpreter, which knows nothing of this one's `__main__`.
+        lend: bytes that this side may hold before messages are copied out.
+        slots: slots for this side's messages; a new pool if `None`.
+        patient: whether `send` waits until everything is sent. The parent does not: while it waited for a
+            worker to read, the worker could be waiting for the parent.
+        by_value: whether the other end is a new interpreter, which has no access to this one's `__main__`.
 
     Attributes:
         socket: the end.
@@ -150,7 +150,7 @@ class Channel:
         patient: bool = True,
         by_value: bool = False,
     ) -> None:
-        """Takes the socket."""
+        """Takes ownership of the socket."""
         self._flags = 0 if patient else socket.MSG_DONTWAIT
         self._by_value = by_value
         self._outgoing: deque[tuple[memoryview, list[int]]] = deque()
@@ -185,11 +185,11 @@ class Channel:
 
     @property
     def pending(self) -> bool:
-        """Whether a part of what was sent has not left this process yet."""
+        """Whether a part of the sent data has not left this process yet."""
         return bool(self._outgoing)
 
     def flush(self) -> None:
-        """Writes what is pending, as far as the other end has room for it.
+        """Writes pending data, as far as the other end has room for it.
 
         Raises:
             PeerGoneError: the other end is closed.
@@ -201,7 +201,7 @@ class Channel:
                 some = descriptors[:_MOST_DESCRIPTORS]
                 # A descriptor needs at least one byte to travel with, and arrives no later than that byte.
                 part = message[:1] if len(descriptors) > len(some) else message
-                # Not socket.send_fds(), which forgets to pass the flags on.
+                # Not socket.send_fds(), which does not pass the flags on.
                 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", some))] if some else []
                 sent = self.socket.sendmsg([part], rights, self._flags)
                 _close_all(some)
@@ -215,24 +215,24 @@ class Channel:
 
     @property
     def owed(self) -> int:
-        """Bytes of the peer's slots whose last view here has died."""
+        """Bytes of the peer's slots without live views on this side."""
         return self._borrowed.owed
 
     def give_back(self) -> None:
-        """Returns slots without waiting for a message they could travel with.
+        """Returns slots without waiting for a message to carry them.
 
-        The fewer slots go round, the more of them stay in the processor's caches.
+        The fewer slots circulate, the more of them stay in the processor's caches.
         """
         self.send(None)
 
     def wait(self, seconds: float) -> bool:
-        """Says whether a message arrives within that time, or the other end is closed."""
+        """Tells whether a message arrives within that time, or the other end is closed."""
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
         return bool(poll.poll(max(seconds, 0.0) * 1000))
 
     def receive(self, wait: bool = True) -> tuple[Any, ReceivedMessage] | None:
-        """Returns the next message, its head apart; `None` if there is none yet and `wait` is false.
+        """Returns head and contents of the next message; `None` if none has arrived and `wait` is false.
 
         Raises:
             PeerGoneError: the other end is closed, and all its messages are read.
@@ -249,15 +249,15 @@ class Channel:
         return message.head, ReceivedMessage(message, self._borrowed)
 
     def hang_up(self) -> None:
-        """Ends the connection for the other end, although forks of this process may have copies of this one.
+        """Ends the connection for the other end, even if forks of this process hold copies of this one.
 
-        Such a fork closes its copies by `close` alone: the connection is still that of its parent.
+        Such a fork closes its copies with `close` alone: the connection still belongs to its parent.
         """
         with contextlib.suppress(OSError):  # the other end has closed it
             self.socket.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Closes the descriptors; views that were handed out stay valid."""
+        """Closes the descriptors; existing views stay valid."""
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())
@@ -284,7 +284,7 @@ class Channel:
         return wrapped, buffers
 
     def _put(self, raws: Sequence[memoryview]) -> list[tuple[int, int, int]]:
-        """Copies all parts into one slot, and returns where each lies."""
+        """Copies all parts into one slot, and returns the place of each."""
         if not raws:
             return []
         slot = self.slots.take(sum(aligned_size(raw.nbytes) for raw in raws))
@@ -297,10 +297,10 @@ class Channel:
         return places
 
     def _read(self, wait: bool) -> bool:
-        # Polled first, without waiting for a BlockingIOError: Ctrl-C amid one would show its traceback, too.
+        # Polls first instead of catching a BlockingIOError: Ctrl-C during one would show its traceback, too.
         if not wait and not self.wait(0):
             return False
-        # Not socket.recv_fds(), which forgets to pass the flags on (Python 3.13 still does).
+        # Not socket.recv_fds(), which does not pass the flags on (Python 3.13 still does).
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         room = socket.CMSG_SPACE(_MOST_DESCRIPTORS * _INTEGER)
         try:
@@ -330,8 +330,8 @@ class Channel:
     def _next_descriptor(self) -> int:
         if not self._descriptors:
             raise OSError(
-                "a descriptor of shared memory was lost on its way, because this process has as many files "
-                "open as it may; raise the limit (ulimit -n), or use fewer workers"
+                "a descriptor of shared memory was lost in transit, because this process has reached its "
+                "limit of open files; raise the limit (ulimit -n), or use fewer workers"
             )
         return self._descriptors.popleft()
 

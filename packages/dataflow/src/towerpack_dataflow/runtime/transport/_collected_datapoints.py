@@ -1,4 +1,4 @@
-"""Datapoints that are collected before they are sent or handed over, as they were when the flow gave them."""
+"""Collections of datapoints to send or hand over, unchanged since the flow yielded them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ._small_datapoints import FEWEST, LARGEST, PLAIN, ColumnTable, column, comp
 
 __all__ = ["Collected", "DatapointList", "QuickList", "SteadyList"]
 
-_SAMPLE = 8  # arrays to look at, from each end of a stretch
+_SAMPLE = 8  # arrays to examine, from each end of a stretch
 _BASE, _HAS_OBJECTS = attrgetter("base"), attrgetter("dtype.hasobject")
 
 
 class Collected(ABC):
-    """The datapoints of a stretch, while they are collected; abstract."""
+    """Collects the datapoints of a stretch; abstract."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of datapoints."""
 
     @abstractmethod
     def extend(self, datapoints: Iterator[Any]) -> None:
@@ -33,19 +33,19 @@ class Collected(ABC):
 
     @abstractmethod
     def take(self) -> Any:
-        """Returns the datapoints, as a list or a `ColumnTable`; `None` if they have to be made again."""
+        """Returns the datapoints, as a list or a `ColumnTable`; `None` if they must be made again."""
 
 
 @final
 class SteadyList(Collected):
-    """Collects datapoints of a flow that never writes to what it has handed out."""
+    """Collects datapoints of a flow that never writes to datapoints it has yielded."""
 
     def __init__(self) -> None:
-        """Begins empty."""
+        """Starts empty."""
         self._datapoints: list[Any] = []
 
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of datapoints."""
         return len(self._datapoints)
 
     def extend(self, datapoints: Iterator[Any]) -> None:
@@ -59,20 +59,20 @@ class SteadyList(Collected):
 
 @final
 class QuickList(Collected):
-    """Collects datapoints as they come, and says afterwards whether that was right.
+    """Collects datapoints without copies, and checks afterwards that none has changed.
 
     Args:
         stays: whether the datapoints stay in this process; else they are pickled at once.
     """
 
     def __init__(self, stays: bool = False) -> None:
-        """Begins empty."""
+        """Starts empty."""
         self._stays = stays
         self._datapoints: list[Any] = []
         self._first: list[bytes] = []
 
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of datapoints."""
         return len(self._datapoints)
 
     def extend(self, datapoints: Iterator[Any]) -> None:
@@ -84,11 +84,11 @@ class QuickList(Collected):
         self._datapoints.extend(datapoints)
 
     def take(self) -> Any:
-        """Returns the datapoints; `None` if memory of one may have been written again for a later one.
+        """Returns the datapoints; `None` if the memory of one may have been overwritten by a later one.
 
-        Memory that nothing else refers to is safe. For rows of a larger array, it is enough to look at a few,
-        and whether the first still is what it was: whoever uses memory again does so sooner or later for
-        each datapoint.
+        Memory without other references is safe. For rows of a larger array, it is enough to examine a few,
+        and to check that the first is unchanged: code that reuses memory does so sooner or later for each
+        datapoint.
         """
         datapoints = self._datapoints
         kinds = set(map(type, datapoints))
@@ -103,24 +103,26 @@ class QuickList(Collected):
         if self._stays and alone and all(map(_fresh, parts)):
             return self._as_they_are()
         table = table_of(datapoints[0], parts) if len(datapoints) >= FEWEST else None
-        if table is not None:  # which is a copy
+        if table is not None:  # the table is a copy
             return table
-        if any(map(_has_objects, parts)):  # which may have changed
+        if any(map(_has_objects, parts)):  # objects may have changed
             return None
-        del parts  # by which arrays would seem shared
+        del parts  # its references would make arrays look shared
         return list(map(snapshot, datapoints)) if self._stays else datapoints
 
     def _as_they_are(self) -> list[Any]:
-        if self._stays:  # then the last one is not sent before its maker goes on
+        if self._stays:  # then the last one is not sent before the flow continues
             self._datapoints[-1:] = map(snapshot, self._datapoints[-1:])
         return self._datapoints
 
 
 def _fresh(values: list[Any]) -> bool:
-    """Says whether nothing else refers to any of several values, which `_separate` has found separate."""
+    """Tells whether values found separate by `_separate` have no other references."""
     if type(values[0]) is not np.ndarray:
         return True
-    return values[0].base is None and not _has_objects(values)  # then none is a view, and all are alone
+    return values[0].base is None and not _has_objects(
+        values
+    )  # then no value is a view, and all are unshared
 
 
 def _has_objects(values: list[Any]) -> bool:
@@ -128,7 +130,7 @@ def _has_objects(values: list[Any]) -> bool:
 
 
 def _contents(datapoint: Any) -> list[bytes]:
-    """Returns the bytes of the arrays in a datapoint, except those of large ones."""
+    """Returns the bytes of the arrays in a datapoint, except large ones."""
     values = datapoint.values() if type(datapoint) is dict else datapoint
     return [
         value.tobytes()
@@ -138,11 +140,11 @@ def _contents(datapoint: Any) -> list[bytes]:
 
 
 def _separate(values: list[Any]) -> bool:
-    """Says whether no two values of a component have the same memory, as far as that can be told quickly."""
+    """Tells whether no two values of a component share memory, as far as a quick check can tell."""
     kinds = set(map(type, values))
     if kinds <= PLAIN or all(issubclass(kind, np.number | np.bool_) for kind in kinds):
         return True
-    if kinds != {np.ndarray} or values[0].nbytes > LARGEST:  # a snapshot of one costs little beside making it
+    if kinds != {np.ndarray} or values[0].nbytes > LARGEST:  # a snapshot is cheap compared to making it
         return False
     bases = set(map(type, map(_BASE, values)))
     if bases == {type(None)}:
@@ -153,7 +155,7 @@ def _separate(values: list[Any]) -> bool:
 
 
 def _alone(values: list[Any], references: int) -> bool:
-    """Says whether all values have that few references; the last is sent now, and may have more."""
+    """Tells whether all values have that few references; the last is sent now, and may have more."""
     return max(map(getrefcount, islice(values, len(values) - 1))) <= references
 
 
@@ -166,11 +168,11 @@ def _references(datapoint: list[np.ndarray]) -> int:
     return max(map(getrefcount, arrays))
 
 
-_ALONE = _references([np.empty(1)])  # the datapoint, the list and the call; releases of Python differ in that
+_ALONE = _references([np.empty(1)])  # the datapoint, the list and the call; depends on the release of Python
 
 
 class _Column(NamedTuple):
-    """How the values of one component are collected: arrays as their bytes."""
+    """The collected values of one component: arrays as their bytes."""
 
     kind: Any
     dtype: np.dtype | None
@@ -179,7 +181,7 @@ class _Column(NamedTuple):
 
     @classmethod
     def like(cls, value: Any) -> _Column | None:
-        """Begins a column of values like this one; `None` if they do not suit columns."""
+        """Starts a column of values like this one; `None` if they are unsuitable for columns."""
         kind = type(value)
         if kind is np.ndarray:
             small = 0 < value.nbytes <= LARGEST and value.ndim and not value.dtype.hasobject
@@ -201,20 +203,20 @@ def _same_parts(one: Any, other: Any) -> bool:
 
 @final
 class DatapointList(Collected):
-    """Collects datapoints as they are when they are appended: whoever made them may change them later.
+    """Collects snapshots of datapoints: their flow may change them later.
 
-    Small datapoints that are alike are taken apart into columns at once, which is a snapshot and half of the
-    way to a message. For what stays in the process, columns pay only where arrays have to be copied anyway,
-    as the first datapoint of a stretch tells.
+    Small uniform datapoints are split into columns at once, which makes a snapshot and half of the message.
+    For datapoints that stay in the process, columns pay only if arrays must be copied anyway; the first
+    datapoint of a stretch decides.
 
     Args:
-        count: how many datapoints are expected.
-        stays: whether the datapoints stay in this process; else the last of those expected is sent before its
-            maker goes on, and needs no snapshot.
+        count: expected number of datapoints.
+        stays: whether the datapoints stay in this process; else the last expected one is sent before the flow
+            continues, and needs no snapshot.
     """
 
     def __init__(self, count: int, stays: bool = False) -> None:
-        """Begins empty."""
+        """Starts empty."""
         self._tries = count >= FEWEST
         self._stays = stays
         self._last = -1 if stays else count - 1
@@ -224,7 +226,7 @@ class DatapointList(Collected):
         self._datapoints: list[Any] = []
 
     def __len__(self) -> int:
-        """Returns how many there are."""
+        """Returns the number of datapoints."""
         return len(self._columns[0].values if self._columns else self._datapoints)
 
     def extend(self, datapoints: Iterator[Any]) -> None:
@@ -255,7 +257,7 @@ class DatapointList(Collected):
         return ColumnTable(self._kind, self._keys, joined)
 
     def _begun(self, datapoint: Any) -> list[_Column]:
-        """Returns empty columns for datapoints like this one; none if columns do not suit it."""
+        """Returns empty columns for datapoints like this one; an empty list if it is unsuitable."""
         kind = self._kind = type(datapoint)
         if kind not in {list, tuple, dict} or (self._stays and _same_parts(datapoint, snapshot(datapoint))):
             return []
@@ -266,7 +268,7 @@ class DatapointList(Collected):
     def _fill(self, datapoints: Iterator[Any]) -> list[Any]:
         """Appends the components of datapoints to the columns; returns the first datapoint that does not fit.
 
-        A million times a second, so written out.
+        Unrolled, because it runs a million times per second.
         """
         columns, expected, keys = self._columns, self._kind, list(self._keys)
         width, ndarray = len(columns), np.ndarray
@@ -303,10 +305,10 @@ class DatapointList(Collected):
         return []
 
     def _rows(self) -> list[Any]:
-        """Returns what the columns hold, as datapoints again.
+        """Returns the contents of the columns as datapoints.
 
-        The last one may have been found not to fit when a part of it was in its columns: rows end with the
-        shortest column.
+        The last one may be incomplete, if it turned out not to fit after a part of it was added: rows end
+        with the shortest column.
         """
         parts = [part.values if part.dtype is None else list(part.joined()) for part in self._columns]
         return ColumnTable(self._kind, self._keys, tuple(parts)).rows()

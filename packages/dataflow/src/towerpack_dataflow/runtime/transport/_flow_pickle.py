@@ -23,25 +23,25 @@ from ._out_of_band_pickle import dump_out_of_band
 __all__ = ["WorkerPayload", "dump_payload", "load_payload"]
 
 _DEEPEST = 12
-_BY_FORK = '; start_method="fork" hands over everything as it is'
+_BY_FORK = '; start_method="fork" passes on all objects unchanged'
 _CACHING = type(functools.cache(len))
 
 
 @final
 class WorkerPayload:
-    """A value pickled for workers, its large arrays in one piece of shared memory.
+    """A value pickled for workers, with its large arrays in one piece of shared memory.
 
-    Every worker maps that memory copy-on-write: a large list or table is there once, however many workers
-    there are, and still no worker can change it for the others.
+    Every worker maps that memory copy-on-write: a large list or table exists once for any number of workers,
+    and still no worker can change it for the others.
 
     Attributes:
-        descriptor: of the shared memory.
+        descriptor: descriptor of the shared memory.
     """
 
     def __init__(self, value: Any, contents: Mapping[str, Any], *, several: bool = False) -> None:
-        """Packs `value`; `contents` are its parts under the names that messages use.
+        """Packs `value`; `contents` are its parts under their names in messages.
 
-        With `several`, workers make datapoints of one pass by copies of the value: a random generator in it
+        With `several`, workers make datapoints of one pass from copies of the value: a random generator in it
         is logged as a warning.
 
         Raises:
@@ -50,7 +50,7 @@ class WorkerPayload:
         self._lists = SharedListPickle()
         pickled, raws = _dump(value, contents, several, self._lists.packing(), _BY_FORK)
         raws.append(memoryview(pickled))
-        # How many parts there are, and their sizes: a command line has no room for those of many arrays.
+        # The number of parts and their sizes: a command line has no room for those of many arrays.
         counts: Any = np.array([len(raws) + 1, *(raw.nbytes for raw in raws)], np.int64)
         raws.insert(0, memoryview(counts).cast("B"))
         sizes = [raw.nbytes for raw in raws]
@@ -63,7 +63,7 @@ class WorkerPayload:
             begin += aligned_size(size)
 
     def close(self) -> None:
-        """Lets the memory go, once all workers have mapped it."""
+        """Releases the memory, once all workers have mapped it."""
         self._lists.close()
         os.close(self.descriptor)
 
@@ -71,12 +71,12 @@ class WorkerPayload:
 def dump_payload(
     value: Any, contents: Mapping[str, Any], *, several: bool = False
 ) -> tuple[bytes, list[memoryview]]:
-    """Pickles a value for workers; returns its large buffers beside the pickle.
+    """Pickles a value for workers; returns its large buffers separately.
 
     Args:
-        value: what to pickle.
-        contents: its parts under the names that messages use.
-        several: whether to log a warning that names random generators, of which all workers get copies.
+        value: the value.
+        contents: its parts under their names in messages.
+        several: whether to log a warning that names random generators copied into all workers.
 
     Raises:
         SendError: a part of `value` cannot be pickled; the text names it.
@@ -114,19 +114,19 @@ def load_payload(descriptor: int) -> Any:
 
 
 def _dump_by_value(value: Any, raws: list[memoryview], generators: list[Any]) -> bytes:
-    """Pickles as cloudpickle does, which sends definitions of `__main__` by value; so for lost modules, too.
+    """Pickles like cloudpickle, which sends definitions of `__main__` by value; also those of lost modules.
 
-    A fresh interpreter with the same `sys.path` would not find a module that was loaded from elsewhere.
+    A new interpreter with the same `sys.path` would not find a module loaded from elsewhere.
 
     Args:
-        value: what to pickle.
-        raws: takes the large buffers.
-        generators: takes the random generators in `value`.
+        value: the value.
+        raws: receives the large buffers.
+        generators: receives the random generators in `value`.
     """
     import cloudpickle
 
-    class Pickler(value_pickler()):  # type: ignore[misc]  # a class that is made when it is needed
-        """Sends modules by value that the other side would not find, and mapped files by name."""
+    class Pickler(value_pickler()):  # type: ignore[misc]  # a class created on demand
+        """Sends modules that the other side would not find by value, and mapped files by name."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, np.ndarray):
@@ -154,7 +154,7 @@ def _dump_by_value(value: Any, raws: list[memoryview], generators: list[Any]) ->
 
 
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Callable[..., Any]:
-    """Makes a function of `functools.cache` again; pickle sends those by name, cloudpickle as well."""
+    """Recreates a function of `functools.cache`; pickle and cloudpickle send those by name."""
     cached: Callable[..., Any] = functools.lru_cache(**parameters)(function)
     return cached
 

@@ -1,4 +1,4 @@
-"""Large copies: at once, by a second thread of the worker, or past the processor's caches."""
+"""Large copies: with a second thread of the worker, or bypassing the processor's caches."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ __all__ = [
     "restore_environment",
 ]
 
-CACHE_BYPASS = 2**22  # bytes; a copy of at least this size in one piece goes past the caches
+CACHE_BYPASS = 2**22  # bytes; a copy of at least this size in one piece bypasses the caches
 
-_LEAST_ROW = 2**14  # bytes; smaller ones take longer to hand over than to copy
-_STAGES = 4  # one is filled, one is copied, two give both some air
+_LEAST_ROW = 2**14  # bytes; smaller rows are cheaper to copy than to hand over
+_STAGES = 4  # one is filled, one is copied, two are in reserve
 _SETTING = "glibc.cpu.x86_non_temporal_threshold"
 _TUNABLES = "GLIBC_TUNABLES"
 
 
 def bypass_environment() -> dict[str, str]:
-    """Returns the environment variables with which a fresh process copies past the caches.
+    """Returns the environment variables that make a new process bypass the caches in large copies.
 
-    A setting of the user's stays. The C library does it by itself from three quarters of the cache on, but
-    takes all of a host's cache for its own, so that on a virtual machine it hardly ever does. In a worker,
-    large blocks are on their way to another process.
+    A setting of the user is kept. The C library bypasses the caches itself from three quarters of the cache
+    size on, but assumes that it has the whole cache of a host, so that on a virtual machine it hardly ever
+    does. In a worker, large blocks are meant for another process.
     """
     tunables = os.environ.get(_TUNABLES, "")
     if _SETTING not in tunables:
@@ -47,13 +47,13 @@ def bypass_environment() -> dict[str, str]:
 
 
 def environment_before() -> str | None:
-    """Returns what that variable is without the setting, for the processes that a worker starts."""
+    """Returns the value of that variable without the setting, for the child processes of a worker."""
     return os.environ.get(_TUNABLES)
 
 
 def restore_environment(tunables: str | None) -> None:
-    """Sets the variable back in a worker: what the worker starts should not copy past the caches, too."""
-    caches_are_bypassed()  # which is remembered
+    """Restores the variable in a worker: its child processes should not bypass the caches."""
+    caches_are_bypassed()  # its result is cached
     if tunables is None:
         os.environ.pop(_TUNABLES, None)
     else:
@@ -62,28 +62,28 @@ def restore_environment(tunables: str | None) -> None:
 
 @functools.cache
 def caches_are_bypassed() -> bool:
-    """Says whether this process was started with that environment, and the C library knows the setting."""
+    """Tells whether this process has that environment, and the C library supports the setting."""
     ours = f"{_SETTING}={CACHE_BYPASS}" in os.environ.get(_TUNABLES, "").split(":")
     return ours and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"
 
 
 @final
 class CopyThread:
-    """Writes to memory as fast as it goes, which one thread alone does not on most machines.
+    """Copies memory at full speed, for which one thread is not enough on most machines.
 
-    NumPy copies without the interpreter lock, so the thread that makes datapoints can go on meanwhile. Where
-    no processor is idle both ways take about the same time.
+    NumPy copies without the interpreter lock, so the thread that makes datapoints continues meanwhile. If no
+    processor is idle, both ways take about the same time.
 
     Args:
-        piece: bytes of a piece that goes past the caches.
-        least_row: bytes of the smallest row that is worth handing over.
-        bypasses: whether pieces do go past the caches; `None` for what this process was started with.
+        piece: bytes of a piece that bypasses the caches.
+        least_row: bytes of the smallest row worth handing over.
+        bypasses: whether pieces bypass the caches; `None` for the setting at the start of this process.
     """
 
     def __init__(
         self, piece: int = CACHE_BYPASS, least_row: int = _LEAST_ROW, bypasses: bool | None = None
     ) -> None:
-        """Prepares; the thread starts when there is something to copy."""
+        """Stores the arguments; the thread starts with the first copy."""
         self._piece = piece
         self._least_row = least_row
         self._bypasses = bypasses
@@ -94,17 +94,17 @@ class CopyThread:
         self._free: list[np.ndarray] = []
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Copies flat arrays, large ones in two halves at the same time."""
+        """Copies flat arrays, large ones in two parallel halves."""
         half = source.size // 2 if source.nbytes >= 2 * self._piece else 0
         if half:
-            self.wait()  # the next copy to be done is then the half
+            self.wait()  # the next copy is then the half
             self._order(source[:half], target[:half])
         target[half:] = source[half:]
         if half:
             self._done.get()
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """Returns what takes the rows of a batch on their way into `buffer`, and what finishes the batch."""
+        """Returns the target for the rows of a batch in `buffer`, and a function that finishes it."""
         row = buffer.nbytes // max(len(buffer), 1)
         fits = buffer.nbytes >= 4 * self._piece and self._least_row <= row < self._piece
         if not fits or buffer.dtype.hasobject or not self._past_the_caches():
@@ -113,22 +113,22 @@ class CopyThread:
         return staged, staged.finish
 
     def stage(self) -> np.ndarray:
-        """Returns memory for the rows of one copy."""
+        """Returns memory to stage the rows of one copy."""
         if len(self._under_way) == _STAGES - 1:
             self._collect()
         return self._free.pop() if self._free else np.empty(2 * self._piece, np.uint8)
 
     def carry(self, stage: np.ndarray, source: np.ndarray, target: np.ndarray) -> None:
-        """Copies `source`, which lies in `stage`, some time before `wait` returns."""
+        """Copies `source`, a part of `stage`, before `wait` returns."""
         self._under_way.append(stage)
         self._order(source, target)
 
     def release(self, stage: np.ndarray) -> None:
-        """Takes back a stage from which nothing is copied."""
+        """Takes back an unused stage."""
         self._free.append(stage)
 
     def wait(self) -> None:
-        """Waits until all that is carried has arrived."""
+        """Waits until all copies are complete."""
         while self._under_way:
             self._collect()
 
@@ -149,25 +149,25 @@ class CopyThread:
         while True:
             source, target = self._orders.get()
             np.copyto(target, source)
-            del source, target  # a batch that the consumer has let go of is not kept alive here
+            del source, target  # does not keep a released batch alive
             self._done.put(None)
 
 
 @final
 class StagedRows:
-    """The rows of a batch, on their way there in pieces that are large enough to go past the caches.
+    """The rows of a batch, copied into it in pieces large enough to bypass the caches.
 
-    A batch of many megabytes does not stay in a cache until it is read. Written row by row, each of its lines
-    is read from main memory before it is written; in pieces, it is not.
+    A batch of many megabytes does not stay in a cache until it is read. Written row by row, each of its cache
+    lines is read from main memory before it is written; in pieces, it is not.
 
     Args:
         buffer: the batch.
-        length: rows in a piece.
-        copies: the thread that carries pieces.
+        length: number of rows in a piece.
+        copies: the thread that copies pieces.
     """
 
     def __init__(self, buffer: np.ndarray, length: int, copies: CopyThread) -> None:
-        """Takes memory for the first piece."""
+        """Allocates memory for the first piece."""
         self._buffer = buffer
         self._length = length
         self._copies = copies
@@ -175,7 +175,7 @@ class StagedRows:
         self._memory, self._rows = self._stage()
 
     def __setitem__(self, row: int, value: Any) -> None:
-        """Takes the rows in their order; one may be given again before the next one."""
+        """Stores the rows in order; a row may be stored again before the next one."""
         place = row - self._begin
         if place == self._length:
             self._copies.carry(self._memory, self._rows, self._buffer[self._begin : row])
@@ -185,7 +185,7 @@ class StagedRows:
         self._end = row + 1
 
     def finish(self) -> None:
-        """Waits until all rows are in the batch."""
+        """Completes the batch."""
         rest = self._end - self._begin
         self._buffer[self._begin : self._end] = self._rows[:rest]
         self._copies.release(self._memory)

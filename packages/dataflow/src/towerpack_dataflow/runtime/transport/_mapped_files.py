@@ -1,4 +1,4 @@
-"""Arrays in mapped files, which a worker maps again in place of receiving a copy."""
+"""Arrays in mapped files, which a worker maps again instead of receiving a copy."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..._errors import ParcelError
 
 __all__ = ["MappedArray", "mapped_array"]
 
-_LEAST = 2**16  # bytes; a smaller array is as quickly copied
+_LEAST = 2**16  # bytes; copying a smaller array is as fast
 
 
 @final
 class MappedArray(NamedTuple):
-    """Where an array lies in a file; unpickles as the array, whose changes stay in the process.
+    """The place of an array in a file; unpickles as the array, with changes private to the process.
 
     Attributes:
-        path: of the file.
-        inode, size: of the file when this was made.
-        offset: of the first element, in bytes.
-        shape, dtype, strides, writeable: of the array.
+        path: path of the file.
+        inode, size: inode and size of the file at the time of pickling.
+        offset: offset of the first element, in bytes.
+        shape, dtype, strides, writeable: properties of the array.
     """
 
     path: str
@@ -41,14 +41,14 @@ class MappedArray(NamedTuple):
 
 
 def mapped_array(array: np.ndarray) -> MappedArray | None:
-    """Returns where `array` lies if that is in a file which another process can map; else `None`."""
+    """Returns the place of `array` in a file that another process can map; else `None`."""
     if array.nbytes < _LEAST or array.dtype.hasobject:
         return None
     root: Any = array
     while isinstance(root, np.ndarray) and not isinstance(root.base, mmap.mmap):
         root = root.base
     if not isinstance(root, np.memmap) or root.filename is None or root.mode == "c":
-        return None  # what was changed in a private mapping is in no file
+        return None  # changes in a private mapping are not in the file
     path = os.path.abspath(root.filename)
     try:
         found = os.stat(path)
@@ -67,8 +67,8 @@ def _mapped_again(path: str, inode: int, size: int, offset: int, *outline: Any) 
         found = os.fstat(file.fileno())
         if (found.st_ino, found.st_size) != (inode, size):
             raise ParcelError(
-                f"an array lies in the mapped file {path}, which was replaced or has another length since; "
-                "leave the file as it is while workers read it"
+                f"the mapped file {path} of an array was replaced or has changed its length; "
+                "do not change the file while workers read it"
             )
         memory = np.memmap(file, np.uint8, "c")
     array: np.ndarray = np.ndarray(shape, dtype, memory.data, offset, strides)

@@ -1,4 +1,4 @@
-"""The parts that a value takes along when it is pickled or copied, with the way to each as text."""
+"""The parts of a value that are pickled or copied with it, each with its path as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST = 1000  # members of a container
 
 
 def named_parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the parts of `value`, each after the text that leads there."""
+    """Yields the parts of `value`, each with its path as text."""
     if isinstance(value, types.FunctionType):
         yield from _of_function(value)
     elif isinstance(value, Mapping):
@@ -60,7 +60,7 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
-    """Yields the names that a function uses, also in the functions that are defined in it."""
+    """Yields the names that a function uses, including nested functions."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -74,7 +74,7 @@ def _of_flow(flow: DataFlow) -> Iterator[tuple[str, Any]]:
 
 def _of_object(value: Any) -> Iterator[tuple[str, Any]]:
     owner = getattr(value, "__self__", None)
-    if owner is not None and not isinstance(owner, types.ModuleType):  # a method that is written in C
+    if owner is not None and not isinstance(owner, types.ModuleType):  # a method written in C
         yield ".__self__", owner
     yield from ((f".{name}", part) for name, part in list(getattr(value, "__dict__", {}).items()))
     for kind in type(value).__mro__:

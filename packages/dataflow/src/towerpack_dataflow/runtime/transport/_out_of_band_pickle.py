@@ -1,4 +1,4 @@
-"""Pickles whose large buffers travel beside them."""
+"""Pickles with out-of-band buffers."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _MAIN = b"__main__"
 def dump_out_of_band(
     value: Any, raws: list[memoryview], pickler: Any = None, *, by_value: bool = False
 ) -> bytes:
-    """Pickles `value`, and appends its large buffers to `raws` in place of pickling them.
+    """Pickles `value`, and appends its large buffers to `raws` instead of pickling them.
 
-    What pickle cannot send by name, such as an object whose class the user defined in a function, is sent
-    by value.
+    Objects that pickle cannot send by name, such as an instance of a class defined in a function, are sent by
+    value.
 
     Args:
-        value: what to pickle.
-        raws: takes the buffers.
+        value: the value.
+        raws: receives the buffers.
         pickler: a class of picklers to use for everything instead.
-        by_value: whether what `__main__` defines is sent by value, too.
+        by_value: whether definitions of `__main__` are sent by value, too.
     """
 
     def keep_in_band(buffer: pickle.PickleBuffer) -> bool:

@@ -1,4 +1,4 @@
-"""Errors that cross from a worker to its parent and keep their type, traceback and place."""
+"""Errors sent from a worker to its parent with their type, traceback and place."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["Failure", "WorkerTraceback", "pack_error", "unpack_error"]
 
 @final
 class Failure(NamedTuple):
-    """An exception, ready to travel.
+    """An exception in a form that can be sent.
 
     Attributes:
-        pickled: the exception; empty if it cannot be pickled, or not be rebuilt from its pickle.
+        pickled: the pickled exception; empty if it cannot be pickled or unpickled.
         summary: its type and message.
         trace: the worker's traceback, as text.
         place: child numbers on the way to the flow that raised it.
@@ -35,15 +35,15 @@ class Failure(NamedTuple):
 
 
 class WorkerTraceback(Exception):
-    """The cause of an error that was raised in a worker: the traceback there, as text."""
+    """The cause of an error raised in a worker: its traceback as text."""
 
     def __init__(self, trace: str) -> None:
-        """Keeps the text."""
+        """Stores the text."""
         super().__init__(trace)
         self.trace = trace
 
     def __str__(self) -> str:
-        """Returns the text as the traceback module would print it there."""
+        """Returns the traceback as printed in the worker."""
         return f"in the worker\n\n{self.trace}"
 
 
@@ -52,8 +52,8 @@ def pack_error(error: BaseException, flow: DataFlow | None = None, *, in_process
 
     Args:
         error: the exception.
-        flow: the root of the flows among which one is to blame.
-        in_process: whether it goes to another thread only.
+        flow: the root of the flows that may have raised it.
+        in_process: whether it is only passed to another thread.
     """
     trace = "".join(traceback.format_exception(error))
     place = blamed_place(error, flow) if flow is not None else ()
@@ -64,11 +64,11 @@ def pack_error(error: BaseException, flow: DataFlow | None = None, *, in_process
 
 
 def unpack_error(failure: Failure, flow: DataFlow | None = None) -> BaseException:
-    """Returns the exception, of its own type, with the worker's traceback as its cause.
+    """Returns the exception with its original type, and with the worker's traceback as its cause.
 
     Args:
-        failure: from the worker.
-        flow: this process's copy of the flow there; the error remembers which part of it is to blame.
+        failure: the failure from the worker.
+        flow: this process's copy of the flow there; the error records the part that raised it.
     """
     error = _rebuilt(failure)
     error.__cause__ = WorkerTraceback(failure.trace)
@@ -80,8 +80,8 @@ def unpack_error(failure: Failure, flow: DataFlow | None = None) -> BaseExceptio
 
 
 def _pickled(error: BaseException) -> bytes:
-    # Exceptions whose constructor takes other arguments than they keep can be pickled and not unpickled: they
-    # travel without their constructor, then.
+    # Exceptions with constructor arguments that differ from their attributes can be pickled but not
+    # unpickled: they are sent without their constructor.
     for form in (error, _Parts(error)):
         with contextlib.suppress(Exception):
             pickled = _dumps(form)
@@ -92,7 +92,7 @@ def _pickled(error: BaseException) -> bytes:
 
 @final
 class _Parts:
-    """An exception that unpickles without a call of its constructor."""
+    """An exception that unpickles without calling its constructor."""
 
     def __init__(self, error: BaseException) -> None:
         self._error = error
@@ -120,10 +120,10 @@ def _rebuilt(failure: Failure) -> BaseException:
     if failure.error is not None:
         return failure.error
     if failure.pickled:
-        with contextlib.suppress(Exception):  # its class may be known only in the worker
+        with contextlib.suppress(Exception):  # its class may exist only in the worker
             error: BaseException = pickle.loads(failure.pickled)
             return error
     return WorkerError(
         f"a worker raised {failure.summary}; an exception of this type cannot be sent between processes "
-        "(it does not survive pickling), so that this stands for it"
+        "(it does not survive pickling), so this error replaces it"
     )

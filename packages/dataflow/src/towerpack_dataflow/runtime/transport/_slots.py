@@ -1,4 +1,4 @@
-"""Slots of shared memory that one process writes and another one reads, used again and again."""
+"""Reusable slots of shared memory, written by one process and read by another."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._large_copies import CopyThread
 __all__ = ["BorrowedSlots", "Slot", "SlotBlock", "SlotLease", "SlotPool"]
 
 _SMALLEST = 2**16  # bytes of a slot
-_BLOCK = 2**20  # bytes that small slots are made in
+_BLOCK = 2**20  # bytes of a block of small slots
 
 
 @final
@@ -25,14 +25,14 @@ class Slot:
     """One piece of shared memory.
 
     Attributes:
-        number: its name between the two processes.
-        size: bytes. Pages that were never written take no memory, so sizes may be generous.
-        memory: all of it, as a flat array.
-        address: where it begins in this process.
+        number: its number, shared by the two processes.
+        size: size in bytes. Untouched pages take no memory, so sizes may be generous.
+        memory: the whole slot, as a flat array.
+        address: its start address in this process.
     """
 
     def __init__(self, number: int, memory: np.ndarray) -> None:
-        """Names the memory."""
+        """Stores the number and the memory."""
         self.number = number
         self.size = memory.size
         self.memory = memory
@@ -41,12 +41,12 @@ class Slot:
 
 @final
 class SlotBlock(NamedTuple):
-    """Slots of one size that were made together: a mapping costs a descriptor, and small slots are many.
+    """Slots of one size allocated together: a mapping costs a descriptor, and small slots are numerous.
 
     Attributes:
         first: number of the first slot.
-        size: bytes of each.
-        length: how many there are.
+        size: bytes of each slot.
+        length: number of slots.
     """
 
     first: int
@@ -64,22 +64,22 @@ class SlotBlock(NamedTuple):
 class SlotPool(BatchAllocator):
     """The slots that this process fills for its peer.
 
-    A slot is free, open (being filled), or out. It comes back when the peer returns it, where its last view
-    has died then; until then it is never written. Sizes are powers of two, so that a slot fits many messages.
+    A slot is free, open (being filled), or out. The peer returns it when the last view there is deleted;
+    until then it is never written. Sizes are powers of two, so that a slot fits many messages.
 
     Args:
-        copies: the thread that helps with large ones; `None` for no help.
-        keep: bytes of free slots to keep for later; what exceeds them is unmapped on both sides.
+        copies: the thread for large copies; `None` for none.
+        keep: bytes of free slots to keep for later; further slots are unmapped on both sides.
 
     Attributes:
-        trusts_caches: whether a slot that is used twice in a row is written row by row the second time: a
-            cache may hold it still.
-        unannounced: blocks that the peer has not been told of, with their descriptors.
-        retired: numbers of slots that were given up and that the peer has not been told of.
+        trusts_caches: whether a slot used twice in a row is written row by row the second time: it may still
+            be in a cache.
+        unannounced: new blocks not yet sent to the peer, with their descriptors.
+        retired: numbers of discarded slots not yet announced to the peer.
     """
 
     def __init__(self, copies: CopyThread | None = None, keep: int = 2**28) -> None:
-        """Begins without memory."""
+        """Starts without memory."""
         self._copies = copies
         self._keep = keep
         self._free: list[Slot] = []
@@ -93,7 +93,7 @@ class SlotPool(BatchAllocator):
         self.retired: list[int] = []
 
     def take(self, size: int) -> Slot:
-        """Returns a slot of at least `size` bytes, to be filled and sent at once: it counts as out."""
+        """Returns a slot of at least `size` bytes, to fill and send at once: it counts as out."""
         slot = self._fitting(max(1 << (size - 1).bit_length(), _SMALLEST))
         self._out[slot.number] = slot
         self._again = slot is self._newest
@@ -102,7 +102,7 @@ class SlotPool(BatchAllocator):
 
     @property
     def newest(self) -> int:
-        """Bytes of the slot that was taken last, which is still in the caches."""
+        """Bytes of the most recent slot, which is still in the caches."""
         return 0 if self._newest is None else self._newest.size
 
     @property
@@ -111,13 +111,13 @@ class SlotPool(BatchAllocator):
         return len(self._out)
 
     def take_back(self, numbers: Sequence[int]) -> None:
-        """Marks slots as free: the peer is done with them."""
+        """Marks slots as free: the peer has finished with them."""
         self._free.extend(self._out.pop(number) for number in numbers)
 
     def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
         """Returns buffers of one batch inside a slot, open until it is sent or `settle()` is called.
 
-        A batch that is made there needs no copy on its way to the peer.
+        A batch built there needs no copy to reach the peer.
         """
         sizes = [aligned_size(_bytes_of(field)) for field in fields]
         if sum(sizes) < _SMALLEST or any(dtype.hasobject for _, dtype in fields):
@@ -130,19 +130,19 @@ class SlotPool(BatchAllocator):
         ]
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """Collects the rows of a large batch, which another thread copies past the caches."""
+        """Collects the rows of a large batch, which another thread copies, bypassing the caches."""
         warm = self.trusts_caches and self._again
         return super().rows(buffer) if self._copies is None or warm else self._copies.rows(buffer)
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
-        """Copies bytes that exist elsewhere into a stretch of a slot."""
+        """Copies existing bytes into a part of a slot."""
         if self._copies is None:
             target[:] = source
         else:
             self._copies.copy(source, target)
 
     def locate(self, raw: memoryview) -> tuple[int, int] | None:
-        """Returns the open slot and the offset at which `raw` lies; `None` if it lies in none."""
+        """Returns the open slot and the offset of `raw`; `None` if it is outside all open slots."""
         if not self._open or not raw.nbytes:
             return None
         address = np.frombuffer(raw, np.uint8).__array_interface__["data"][0]
@@ -152,16 +152,16 @@ class SlotPool(BatchAllocator):
         return None
 
     def settle(self, sent: set[int]) -> None:
-        """Closes all open slots; those that were not sent are free again."""
+        """Closes all open slots; unsent slots are free again."""
         if self._copies is not None:
-            self._copies.wait()  # for those of a batch that was never finished
+            self._copies.wait()  # for those of an unfinished batch
         for slot in self._open:
             if slot.number not in sent:
                 self._free.append(self._out.pop(slot.number))
         self._open = []
 
     def _fitting(self, size: int) -> Slot:
-        for place in reversed(range(len(self._free))):  # the one freed last is the warmest
+        for place in reversed(range(len(self._free))):  # the most recently freed one is the warmest
             if self._free[place].size == size:
                 return self._free.pop(place)
         self._trim()
@@ -178,7 +178,7 @@ class SlotPool(BatchAllocator):
         return slots[0]
 
     def _trim(self) -> None:
-        """Retires large slots that were made for messages of another size."""
+        """Retires large slots made for messages of another size."""
         large = [slot for slot in self._free if slot.size >= _BLOCK]
         while sum(slot.size for slot in large) > self._keep:
             gone = large.pop(0)
@@ -188,23 +188,23 @@ class SlotPool(BatchAllocator):
 
 @final
 class SlotLease:
-    """The base of all views of one received message; the slot goes back when the last of them dies.
+    """The base of all views of one received message; returns the slot when the last view is deleted.
 
-    NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array.
-    A lease is none, so every slice, reshape and transpose keeps it alive, wherever it was passed on to.
+    NumPy replaces the base of a view of a view by the innermost object, as long as that is a plain array. A
+    lease is not an array, so every slice, reshape and transpose keeps it alive, in all consumers.
 
     Attributes:
-        towerpack_lease: tells code that takes memory without a copy that the memory stays as it is for as
-            long as this object lives.
+        towerpack_lease: tells code that uses memory without a copy that the memory is not overwritten during
+            the lifetime of this object.
         slot: the slot.
-        lent: bytes that the consumer has been charged for.
-        read_only: whether views come read-only; to be decided before there are any.
+        lent: bytes charged to the consumer.
+        read_only: whether views are read-only; set before the first view is created.
     """
 
     towerpack_lease = True
 
     def __init__(self, slot: Slot, returned: deque[tuple[int, int]]) -> None:
-        """Takes the slot, of which nothing is lent to the consumer yet."""
+        """Takes the slot, with nothing lent to the consumer."""
         self.slot = slot
         self.lent = 0
         self.read_only = False
@@ -226,15 +226,15 @@ class BorrowedSlots:
     """The peer's slots, on the reading side.
 
     Args:
-        limit: bytes that the consumer may hold on to before messages are copied out of their slots.
+        limit: bytes that the consumer may hold before messages are copied out of their slots.
     """
 
-    _FREE_OF_CHARGE = 4  # messages that a consumer may hold however large they are
-    _IN_USE = 2  # messages that a consumer holds in passing: the last one, and the one that is opened
-    _QUEUE = 4  # limits' worth: a consumer of read-only views has a queue, and lets go of all that is in it
+    _FREE_OF_CHARGE = 4  # messages of any size that a consumer may hold
+    _IN_USE = 2  # messages that a consumer holds temporarily: the last one, and the one being opened
+    _QUEUE = 4  # multiples of the limit: a consumer of read-only views has a queue, and empties it
 
     def __init__(self, limit: int) -> None:
-        """Begins without slots."""
+        """Starts without slots."""
         self._slots: dict[int, Slot] = {}
         self._returned: deque[tuple[int, int]] = deque()
         self._home: deque[int] = deque()
@@ -243,23 +243,23 @@ class BorrowedSlots:
         self._messages = 0
 
     def adopt(self, block: SlotBlock, descriptor: int) -> None:
-        """Maps slots that the peer has made, and closes the descriptor."""
+        """Maps new slots of the peer, and closes the descriptor."""
         try:
             self._slots.update({slot.number: slot for slot in block.slots(descriptor)})
         finally:
             os.close(descriptor)
 
     def drop(self, numbers: Sequence[int]) -> None:
-        """Forgets slots that the peer will not use again."""
+        """Drops slots that the peer no longer uses."""
         for number in numbers:
             del self._slots[number]
 
     def lease(self, number: int) -> SlotLease:
-        """Returns a lease, which keeps slot `number` from going back for as long as it lives."""
+        """Returns a lease; slot `number` is not returned during its lifetime."""
         return SlotLease(self._slots[number], self._returned)
 
     def lend(self, lease: SlotLease, size: int) -> bool:
-        """Says whether the consumer may have views of `size` bytes; if not, it should get a copy."""
+        """Tells whether the consumer may have views of `size` bytes; if not, it should get a copy."""
         self._settle()
         limit = self._limit * (self._QUEUE if lease.read_only else 1)
         if self._messages >= self._FREE_OF_CHARGE and self._lent + size > limit:
@@ -271,23 +271,23 @@ class BorrowedSlots:
 
     @property
     def kept(self) -> bool:
-        """Whether the consumer keeps views of more messages than it does in passing."""
+        """Whether the consumer keeps views of more messages than it needs temporarily."""
         self._settle()
         return self._messages >= self._IN_USE
 
     @property
     def owed(self) -> int:
-        """Bytes of the slots that could go back now."""
+        """Bytes of the slots that can be returned."""
         self._settle()
         return sum(self._slots[number].size for number in self._home.copy())
 
     def returned(self) -> list[int]:
-        """Returns the numbers of slots whose last view has died since the last call."""
+        """Returns the numbers of slots with no live views since the last call."""
         self._settle()
         return [self._home.popleft() for _ in range(len(self._home))]
 
     def _settle(self) -> None:
-        """Books returned slots. Leases may die meanwhile, so nothing iterates over the deque."""
+        """Accounts for returned slots. Leases may end meanwhile, so nothing iterates over the deque."""
         while self._returned:
             number, lent = self._returned.popleft()
             self._lent -= lent

@@ -1,4 +1,4 @@
-"""Many small datapoints as a few columns: one array to send in place of hundreds."""
+"""Conversion of many small datapoints to a few columns: one array to send in place of hundreds."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ __all__ = [
     "to_table",
 ]
 
-FEWEST = 8  # datapoints; below that, finding out costs as much as it saves
+FEWEST = 8  # datapoints; below that, the check costs as much as it saves
 LARGEST = 2**12  # bytes of an array; copying a larger one twice costs more than it saves
-_BLOCK = 2**14  # bytes that one kept row may keep
+_BLOCK = 2**14  # bytes that one kept row may keep alive
 PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 _SHAPE, _DTYPE = attrgetter("shape"), attrgetter("dtype")
 
 
 class ColumnTable(NamedTuple):
-    """Datapoints of one outline, by component.
+    """Datapoints of one structure, by component.
 
     Attributes:
         kind: dict, list or tuple.
-        keys: of dicts.
-        columns: for each component an array, of which each row is a value, or the list of values.
+        keys: keys of dicts.
+        columns: one entry per component: an array with a value in each row, or the list of values.
     """
 
     kind: type
@@ -43,10 +43,11 @@ class ColumnTable(NamedTuple):
     columns: tuple[Any, ...]
 
     def rows(self, *, apart: bool = False) -> list[Any]:
-        """Returns the datapoints again. Arrays in them are views of the columns.
+        """Returns the datapoints. Arrays in them are views of the columns.
 
         Args:
-            apart: whether they are views of copies of a few rows each, for a consumer that keeps some.
+            apart: whether they are views of copies of a few rows each, for a consumer that keeps some of
+                them.
         """
         columns = map(_in_blocks, self.columns) if apart else self.columns
         rows: Iterable[tuple[Any, ...]] = zip(*columns)
@@ -59,7 +60,7 @@ class ColumnTable(NamedTuple):
 
 
 def to_table(datapoints: list[Any]) -> Any:
-    """Returns `datapoints` as a `ColumnTable` if they are alike and simple enough, else unchanged."""
+    """Returns `datapoints` as a `ColumnTable` if they are uniform and simple enough, else unchanged."""
     if len(datapoints) < FEWEST or len(set(map(type, datapoints))) > 1:
         return datapoints
     parts = components(datapoints)
@@ -67,7 +68,7 @@ def to_table(datapoints: list[Any]) -> Any:
 
 
 def components(datapoints: list[Any]) -> list[list[Any]] | None:
-    """Returns the values of each component of datapoints of one type; `None` if these have no one outline."""
+    """Returns the values of each component of datapoints of one type; `None` if their structures differ."""
     first = datapoints[0]
     kind = type(first)
     if kind is dict:
@@ -81,7 +82,7 @@ def components(datapoints: list[Any]) -> list[list[Any]] | None:
 
 
 def table_of(first: Any, parts: list[list[Any]]) -> ColumnTable | None:
-    """Makes a table of the values of all components, if it can; `first` is one of the datapoints."""
+    """Makes a table of the values of all components, if possible; `first` is one of the datapoints."""
     columns = [column(part) for part in parts]
     if any(found is None for found in columns):
         return None
@@ -110,7 +111,7 @@ def _copied(rows: np.ndarray) -> np.ndarray:
 
 
 def column(values: list[Any]) -> Any:
-    """Puts the values of one component together; `None` if they do not go together."""
+    """Combines the values of one component; `None` if they do not match."""
     kinds = set(map(type, values))
     if kinds <= PLAIN:
         return values
@@ -122,13 +123,13 @@ def column(values: list[Any]) -> Any:
     if kinds != {np.ndarray} or not first.ndim or first.dtype.hasobject:
         return None
     shape, dtype, count = first.shape, first.dtype, len(values)
-    # Without loops of Python: this is done for each of a million small arrays a second.
+    # Without Python loops: it runs for a million small arrays per second.
     if not first.size or countOf(map(_SHAPE, values), shape) < count:
         return None
     if countOf(map(_DTYPE, values), dtype) < count:
         return None
     if first.nbytes <= LARGEST:
-        # This fails for arrays that are not contiguous, or of a dtype that buffers cannot have.
+        # Fails for arrays that are not contiguous, or have a dtype unsupported by buffers.
         with contextlib.suppress(TypeError, ValueError, BufferError):
             return np.frombuffer(bytearray().join(values), dtype).reshape(count, *shape)
     joined = np.empty((count, *shape), dtype)

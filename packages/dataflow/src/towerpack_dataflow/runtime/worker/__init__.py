@@ -1,1 +1,1 @@
-"""What a worker does, in a process or a thread."""
+"""The code of a worker, in a process or a thread."""

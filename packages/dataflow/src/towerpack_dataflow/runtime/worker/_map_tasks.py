@@ -1,4 +1,4 @@
-"""Tasks of `MultiProcessMapData`: a worker calls a function with inputs that the parent sends."""
+"""Tasks of `MultiProcessMapData`: a worker calls a function with inputs from the parent."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BatchInputs", "MapTaskHandler"]
 
 @final
 class BatchInputs(NamedTuple):
-    """Inputs whose outputs make up a batch.
+    """Inputs of one batch of outputs.
 
     Attributes:
         first: number of the first input.
@@ -30,18 +30,18 @@ class BatchInputs(NamedTuple):
 
 @final
 class MapTaskHandler(TaskHandler):
-    """Calls a function with datapoints that the parent sends, one by one or for a batch.
+    """Calls a function with datapoints from the parent, one by one or for a batch.
 
     Args:
-        func: of a datapoint, and of a generator with `rng`.
-        rng: whether `func` takes one.
+        func: a function of a datapoint, and of a generator with `rng`.
+        rng: whether `func` takes a generator.
         on_error: see `TaskHandler`.
     """
 
     work = "map"
 
     def __init__(self, func: Callable[..., Any], rng: bool, on_error: str) -> None:
-        """Takes the function as it is."""
+        """Stores the function."""
         super().__init__(on_error)
         self._func = func
         self._rng = rng
@@ -53,17 +53,17 @@ class MapTaskHandler(TaskHandler):
         return {"func": self._func}
 
     def in_thread(self) -> MapTaskHandler:
-        """Gives this handler epochs of its own."""
+        """Separates the epochs of this handler from those of the others."""
         self._epochs = {}
         self._in_thread = True
         return self
 
     def prepare(self, memory: BatchAllocator) -> None:
-        """Takes the memory that batches are sent from, so that they are built there."""
+        """Builds batches in the memory from which they are sent."""
         self._memory = memory
 
     def in_place_of_skipped(self) -> list[Any]:
-        """Returns what a function returns that drops its datapoint."""
+        """Returns the result of a function that drops its datapoint."""
         return [None]
 
     def open(self, number: int, spec: PassSpec) -> None:
@@ -71,7 +71,7 @@ class MapTaskHandler(TaskHandler):
         self._epochs[number] = spec.to_epoch()
 
     def close(self, number: int) -> None:
-        """Forgets the epoch."""
+        """Drops the epoch."""
         del self._epochs[number]
 
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, Any]:
@@ -85,7 +85,7 @@ class MapTaskHandler(TaskHandler):
         except Exception as error:
             failure = self.packed(error)
         result = TaskResult(number, begin, begin + len(made), perf_counter() - clock)
-        if result.end < end and failure is None:  # at a batch that lacks a datapoint
+        if result.end < end and failure is None:  # at a batch with a dropped datapoint
             return result._replace(unexpected_drop=True), made.take()
         return result._replace(
             skipped=tuple(attempts.skipped),
@@ -95,7 +95,7 @@ class MapTaskHandler(TaskHandler):
         ), made.take()
 
     def _outputs(self, attempts: _Attempts, inputs: Any, begin: int) -> Iterator[Any]:
-        """Yields what the function returns, or batches of it as long as nothing is dropped from these."""
+        """Yields the results of the function, or batches of them as long as nothing is dropped."""
         for number, datapoint in enumerate(inputs, begin):
             if type(datapoint) is not BatchInputs:
                 made = attempts.call(datapoint, number)
@@ -119,7 +119,7 @@ class MapTaskHandler(TaskHandler):
 
 @final
 class _Attempts:
-    """Calls of the function, repeated or left out if they fail, as `on_error` says."""
+    """Calls of the function, repeated or skipped on failure according to `on_error`."""
 
     def __init__(self, func: Callable[..., Any], epoch: Epoch | None, on_error: str) -> None:
         self._func = func

@@ -1,4 +1,4 @@
-"""How the process of a worker ends: by itself when its work is done, or else with its parent."""
+"""The end of a worker's process: after its work, or with its parent."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import threading
 
 __all__ = ["die_with", "leave"]
 
-_GRACE = 0.2  # seconds that a worker may take to leave by itself once its parent is gone
+_GRACE = 0.2  # seconds that a worker may take to exit after the end of its parent
 _PR_SET_PDEATHSIG = 1
-# Taken by the thread that ends the process, and never given back: what replaces `os._exit` to keep something
-# at the end, as measuring of coverage does, need not bear two threads at once.
+# Acquired by the thread that ends the process, and never released: replacements of `os._exit` that save data
+# at exit, as coverage tools do, need not be thread-safe.
 _ENDING = threading.Lock()
 
 
 def die_with(parent: int, end: socket.socket, lifeline: int) -> None:
-    """Ends this process when the parent is gone, even in the middle of a datapoint.
+    """Ends this process after the end of its parent, even in the middle of a datapoint.
 
-    The kernel's own signal works even inside C code that never returns, but it is sent when the *thread*
-    ends that started this process; so it is requested only if that was the main thread. Else the end of a
-    pipe, whose other end only the parent has, sends the same signal.
+    The kernel's parent-death signal works even inside C code that never returns, but is sent at the end of
+    the *thread* that started this process; so it is requested only if that was the main thread. Otherwise a
+    pipe, with its other end only in the parent, sends the same signal.
     """
     if lifeline >= 0:
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
@@ -42,7 +42,7 @@ def die_with(parent: int, end: socket.socket, lifeline: int) -> None:
 def _watch(parent: int, connection: int) -> None:
     poll = select.poll()
     poll.register(connection, 0)  # reports only that the other end is closed
-    # On an old kernel, or another system, the connection alone shows the parent's end.
+    # On an old kernel, or another system, only the connection reveals the end of the parent.
     with contextlib.suppress(AttributeError, OSError):
         poll.register(os.pidfd_open(parent), select.POLLIN)
     poll.poll()
@@ -51,9 +51,9 @@ def _watch(parent: int, connection: int) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends this process, as multiprocessing does: without a long shutdown, and hooks that a fork inherited.
+    """Ends this process like multiprocessing: without a long shutdown, and without inherited exit hooks.
 
-    Workers of this worker end by themselves.
+    Workers of this worker end independently.
     """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What libraries have once for a whole process, as a worker needs it: random numbers, threads, memory."""
+"""Process-wide settings of libraries in a worker: random numbers, threads, memory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _MOST_FROM_HEAP = 2**25  # the most that glibc accepts
 
 
 def seed_global_generators(entropy: Sequence[int], number: int) -> None:
-    """Seeds the generators that Python, NumPy, PyTorch and OpenCV have for a whole process.
+    """Seeds the process-wide generators of Python, NumPy, PyTorch and OpenCV.
 
-    A fork has copies of those of its parent, and PyTorch and OpenCV begin with one seed in all processes.
-    Without this, all workers would draw the same numbers. Datapoints that take theirs from `rng=True` or
-    `epoch.rng()` depend on none of these.
+    A fork has copies of its parent's generators, and PyTorch and OpenCV start with one seed in all processes.
+    Without this, all workers would draw the same numbers. Datapoints with numbers from `rng=True` or
+    `epoch.rng()` do not depend on them.
 
     Args:
-        entropy: integers that the numbers are a function of; none for numbers of the operating system.
-        number: which of the workers of a pool this is.
+        entropy: integers that determine the numbers; empty for entropy of the operating system.
+        number: number of the worker in its pool.
     """
     sequence = np.random.SeedSequence(list(entropy) or None, spawn_key=(number,))
     words = [int(word) for word in sequence.generate_state(4, np.uint32)]
@@ -38,10 +38,10 @@ def seed_global_generators(entropy: Sequence[int], number: int) -> None:
 
 
 def keep_freed_memory() -> None:
-    """Has malloc keep freed blocks, which serve the next datapoint while still warm.
+    """Makes malloc keep freed blocks, which serve the next datapoint while still warm.
 
-    By default glibc gives blocks of this size back to the system when they are freed, and gets them again,
-    page by page and zeroed: for images, a tenth of a worker's time.
+    By default glibc returns blocks of this size to the system when they are freed, and gets them again, page
+    by page and zeroed: for images, a tenth of a worker's time.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:
@@ -50,7 +50,7 @@ def keep_freed_memory() -> None:
 
 
 def one_thread_for_opencv() -> None:
-    """Has OpenCV start no threads: there are workers enough to keep all processors busy."""
+    """Makes OpenCV use one thread: the workers keep all processors busy."""
     opencv = sys.modules.get("cv2")
     if opencv is not None:
         opencv.setNumThreads(0)

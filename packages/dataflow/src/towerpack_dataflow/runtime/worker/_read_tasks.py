@@ -18,10 +18,10 @@ from ._task_messages import PassSpec, TaskResult, marks_throughout
 
 __all__ = ["ReadTaskHandler"]
 
-_PATIENCE = 0.02  # seconds after which a part of a stretch is sent, so that other workers may take the rest
+_PATIENCE = 0.02  # seconds after which a part of a stretch is sent; other workers may take the rest
 _LONGEST_CAUTION = 2**10  # stretches
-_AT_ONCE = 32  # datapoints between two looks at the clock
-_QUICK = 5e-4  # seconds that so many may take
+_AT_ONCE = 32  # datapoints between two reads of the clock
+_QUICK = 5e-4  # time limit for that many, in seconds
 
 
 @final
@@ -35,7 +35,7 @@ class ReadTaskHandler(TaskHandler):
     """
 
     def __init__(self, flow: DataFlow, on_error: str, *, replicates: bool = False) -> None:
-        """Takes the flow as it is."""
+        """Stores the flow."""
         super().__init__(on_error)
         self.divides = replicates or flow.addressable
         self._flow = flow
@@ -50,14 +50,14 @@ class ReadTaskHandler(TaskHandler):
         return {self._flow._name(): self._flow}
 
     def in_thread(self) -> ReadTaskHandler:
-        """Gives this handler passes of its own; the flow has its seeds already."""
+        """Separates the passes of this handler from those of the others; the flow has its seeds already."""
         self._passes = {}
         self._seeded = None
         self._in_thread = True
         return self
 
     def prepare(self, memory: BatchAllocator) -> None:
-        """Resets the flow; a batch on top of it is built in the memory that it is sent from."""
+        """Resets the flow; a batch on top of it is built in the memory from which it is sent."""
         self._flow.reset_state()
         top = self._flow
         while top._transparent and top._children():
@@ -66,7 +66,7 @@ class ReadTaskHandler(TaskHandler):
             top._memory = memory
 
     def trace(self, spans: Spans) -> None:
-        """Puts a timer over each flow the first time; threads share their flow with others, and leave it."""
+        """Puts a timer over each flow at the first call; threads, which share their flow, do not."""
         if not (self._in_thread or self._timers or spans is NO_SPANS):
             self._flow = self._timed(self._flow, None)
         for timer in self._timers:
@@ -75,21 +75,21 @@ class ReadTaskHandler(TaskHandler):
     def _timed(self, flow: DataFlow, parent: StageTimer | None) -> StageTimer:
         timer = StageTimer(flow, parent)
         self._timers.append(timer)
-        if not hasattr(flow, "_worker_pool"):  # the flow below a `ParallelFlow` travels to its own workers
+        if not hasattr(flow, "_worker_pool"):  # the flow below a `ParallelFlow` is sent to its own workers
             put_timers(flow, self._timed, timer)
         return timer
 
     def open(self, number: int, spec: PassSpec) -> None:
-        """Stores the pass, and reads nothing yet."""
-        load_marks(self._flow, spec.marks, spec.path)  # by which a map knows that it drops datapoints
+        """Stores the pass; reads nothing."""
+        load_marks(self._flow, spec.marks, spec.path)  # a mark tells a map that it drops datapoints
         self._passes[number] = _ReadPass(self._flow, spec, self._in_thread)
 
     def close(self, number: int) -> None:
-        """Forgets the pass and its iterator."""
+        """Drops the pass and its iterator."""
         del self._passes[number]
 
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, Any]:
-        """Reads the stretch, or as much of it as a task's time allows."""
+        """Reads the stretch, or the part that fits into a task's time."""
         this = self._passes[number]
         if self._seeded is not this and not self._in_thread:
             set_seeds_below(self._flow, this.spec.seeds)
@@ -114,7 +114,7 @@ class ReadTaskHandler(TaskHandler):
         )
 
     def _collected(self, this: _ReadPass, begin: int, end: int) -> tuple[_Stretch, Any]:
-        """Reads a stretch, and returns its datapoints, too, as they were when the flow handed them out."""
+        """Reads a stretch and also returns its datapoints, unchanged since the flow yielded them."""
         if self._steady:
             stretch = self._read(this, begin, end, SteadyList())
             return stretch, stretch.made.take()
@@ -125,12 +125,12 @@ class ReadTaskHandler(TaskHandler):
                 self._caution.learn(made is None)
             if made is not None:
                 return stretch, made
-            this.restart()  # perhaps the flow has written to earlier datapoints again: make them once more
+            this.restart()  # the flow may have overwritten earlier datapoints: make them again
         stretch = self._read(this, begin, end, DatapointList(end - begin, self._in_thread))
         return stretch, stretch.made.take()
 
     def _read(self, this: _ReadPass, begin: int, end: int, made: Collected) -> _Stretch:
-        """Reads a stretch, or as much of it as a task's time allows; treats errors as `on_error` says."""
+        """Reads a stretch, or the part that fits into a task's time; `on_error` decides about errors."""
         late = perf_counter() + _PATIENCE
         skipped: list[tuple[int, str]] = []
         failed_at: list[int] = []
@@ -155,10 +155,10 @@ class ReadTaskHandler(TaskHandler):
 
 @final
 class _Caution:
-    """Says which stretches are collected with snapshots from the start, by what became of those before.
+    """Chooses the stretches to collect with snapshots from the start, based on earlier stretches.
 
-    A flow that uses memory again always does, while one whose rows repeat only looks like it now and then: so
-    after each stretch that had to be made twice, caution lasts four times as long.
+    A flow that reuses memory always does so, while one with repeated rows only occasionally looks like it: so
+    after each stretch that had to be made twice, the caution lasts four times as long.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class _Caution:
 
 @final
 class _Stretch(NamedTuple):
-    """Datapoints that were read, up to which number, and what became of the others."""
+    """The datapoints that were read, the end of the stretch, and the skipped and failed datapoints."""
 
     made: Collected
     position: int
@@ -187,7 +187,7 @@ class _Stretch(NamedTuple):
 
 @final
 class _ReadPass:
-    """One pass over a flow, and the place in it where the worker stands."""
+    """One pass over a flow, and the worker's position in it."""
 
     def __init__(self, flow: DataFlow, spec: PassSpec, in_thread: bool) -> None:
         self.spec = spec
@@ -195,13 +195,13 @@ class _ReadPass:
         self.position = -1
         self._begun = False
         self.ended = False
-        self.lost = False  # the flow dropped a datapoint, so that later ones have no number any longer
+        self.lost = False  # the flow dropped a datapoint, so later ones have no valid number
         self._flow = flow
         self._epoch = spec.to_epoch()
         self._datapoints: Iterator[Any] = iter(())
 
     def restart(self) -> None:
-        """Begins anew at the next read."""
+        """Starts over at the next read."""
         self._begun = False
 
     def marks(self) -> Marks:
@@ -212,10 +212,10 @@ class _ReadPass:
         """Appends datapoints `begin` to `end`, or fewer; returns the number of the next one.
 
         Args:
-            begin: the first.
+            begin: the first datapoint.
             end: the one after the last.
-            made: takes them.
-            late: when to stop, after at least one.
+            made: receives the datapoints.
+            late: time at which to stop, after at least one datapoint.
         """
         if self.spec.addressable and not self._flow.addressable:
             return begin
@@ -235,7 +235,7 @@ class _ReadPass:
         return self.position
 
     def _read_until(self, late: float, position: int, end: int, made: Collected) -> None:
-        """Reads without looking at the clock for each datapoint, as long as they come quickly."""
+        """Reads without checking the clock for each datapoint, as long as they are fast."""
         clock = perf_counter()
         count = 1
         while position < end:

@@ -1,4 +1,4 @@
-"""Datapoints sent one by one, where they cannot be sent together: only those that cannot travel are lost."""
+"""Sends datapoints one by one if they cannot be sent together, so that only unsendable ones are lost."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["SingleSends"]
 
 @final
 class SingleSends:
-    """Sends the datapoints of one result as results of their own.
+    """Sends the datapoints of one result as separate results.
 
-    A datapoint that cannot be sent is treated as one that could not be made: its error keeps its type and
-    takes the datapoint's place, or the datapoint is left out, or made again.
+    A datapoint that cannot be sent is treated like one that cannot be made: its error keeps its type and
+    replaces the datapoint, or the datapoint is skipped, or made again.
 
     Args:
         send: sends a result and its datapoints.
-        handler: made them.
-        inputs: what it made them of, if these were sent.
+        handler: the handler that made them.
+        inputs: the inputs they were made from, if these were sent.
     """
 
     def __init__(
         self, send: Callable[[TaskResult, list[Any]], None], handler: TaskHandler, inputs: list[Any] | None
     ) -> None:
-        """Sends nothing yet."""
+        """Stores the arguments; sends nothing."""
         self._send = send
         self._handler = handler
         self._inputs = inputs
@@ -82,7 +82,7 @@ class SingleSends:
 
 
 def _part(result: TaskResult, number: int) -> TaskResult:
-    """Returns what of a result concerns datapoint `number`."""
+    """Returns the part of a result that concerns datapoint `number`."""
     first, last = number == result.begin, number + 1 == result.end
     return result._replace(
         begin=number,

@@ -1,4 +1,4 @@
-"""The interfaces of what workers do: the two kinds of tasks, and services that take no tasks."""
+"""The interfaces of a worker's code: the two kinds of tasks, and services without tasks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ ATTEMPTS = 3  # with on_error="retry", in all
 
 
 class TaskHandler(ABC):
-    """Makes datapoints in all workers of one runner; travels to them once.
+    """Makes datapoints in all workers of one runner; sent to them once.
 
     Args:
         on_error: "raise", "skip" or "retry".
 
     Attributes:
-        on_error: what becomes of a datapoint that cannot be made or sent.
-        work: what it does with a stretch, in a trace.
-        entropy: what the global random generators of the workers are seeded from, with a worker's number.
+        on_error: the handling of a datapoint that cannot be made or sent.
+        work: the name of its activity in a trace.
+        entropy: the seed of the workers' global random generators, together with a worker's number.
         divides: whether several workers make datapoints of a pass.
     """
 
@@ -39,57 +39,57 @@ class TaskHandler(ABC):
         self._in_thread = False
 
     def packed(self, error: Exception, flow: DataFlow | None = None) -> Failure:
-        """Packs an error; one that stays in the process needs no pickle."""
+        """Packs an error; an error that stays in the process needs no pickle."""
         return pack_error(error, flow, in_process=self._in_thread)
 
     @abstractmethod
     def contents(self) -> dict[str, Any]:
-        """Returns the parts that travel to the workers, under the names that a user knows them by."""
+        """Returns the parts sent to the workers, under the names that users know."""
 
     @abstractmethod
     def in_thread(self) -> Any:
-        """Returns this handler, right after it was copied for a thread that shares the rest with others."""
+        """Returns this handler, directly after its shallow copy for a thread."""
 
     def prepare(self, memory: BatchAllocator) -> None:
-        """Opens files and so on; called once in the worker, before everything else."""
+        """Opens files and other resources; called once in the worker, before all other methods."""
 
     def in_place_of_skipped(self) -> list[Any]:
-        """Returns what is sent for a datapoint that is left out: nothing, where its number is enough."""
+        """Returns the data sent for a skipped datapoint: nothing, if its number is enough."""
         return []
 
     def trace(self, spans: Spans) -> None:
-        """Has the spans of what it calls added there from now on, where there is more to tell than `work`."""
+        """Records spans of called functions in `spans` from now on, if they are more detailed than `work`."""
 
     @abstractmethod
     def open(self, number: int, spec: PassSpec) -> None:
-        """Begins pass `number`."""
+        """Starts pass `number`."""
 
     @abstractmethod
     def close(self, number: int) -> None:
-        """Forgets pass `number`, which the consumer has left."""
+        """Drops pass `number`, which the consumer has left."""
 
     @abstractmethod
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
-        """Makes the datapoints of a stretch, or the first of them."""
+        """Makes the datapoints of a stretch, or the first ones."""
 
 
 class WorkerService(ABC):
-    """Works in all workers of one owner by messages of its own, where no pass is divided into tasks.
+    """Runs in all workers of one owner with its own messages, without division of a pass into tasks.
 
-    A service travels to the workers once, as a `TaskHandler` does.
+    A service is sent to the workers once, like a `TaskHandler`.
     """
 
     @abstractmethod
     def contents(self) -> dict[str, Any]:
-        """Returns the parts that travel to the workers, under the names that a user knows them by."""
+        """Returns the parts sent to the workers, under the names that users know."""
 
     @abstractmethod
     def prepare(self, memory: BatchAllocator) -> None:
-        """Called once in the worker, before it reports that it has started."""
+        """Called once in the worker, before it reports its start."""
 
     @abstractmethod
     def serve(self, channel: Channel) -> None:
-        """Works until the parent closes the connection.
+        """Runs until the parent closes the connection.
 
         Raises:
             PeerGoneError: the parent has closed the connection.

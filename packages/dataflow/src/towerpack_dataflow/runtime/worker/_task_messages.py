@@ -1,4 +1,4 @@
-"""The notes between parent and worker that travel beside the datapoints: passes and results of tasks."""
+"""Messages between parent and worker that accompany the datapoints: passes and results of tasks."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["PassSpec", "TaskResult", "marks_throughout"]
 
 @final
 class PassSpec(NamedTuple):
-    """Everything that the datapoints of a pass are a function of.
+    """All values that determine the datapoints of a pass.
 
     Attributes:
         epoch, outer_epoch, seed, path, marks: the arguments of an `Epoch`.
-        seeds: those given to flows further down, by their places.
+        seeds: seeds of flows further down, by place.
         addressable: whether tasks may be handed out in any order.
         trace: the directory where workers write spans; empty for none.
     """
@@ -44,31 +44,32 @@ class PassSpec(NamedTuple):
         return cls(int(epoch), epoch.outer_epoch, epoch.seed, epoch.path, marks, seeds, addressable, trace)
 
     def to_epoch(self) -> Epoch:
-        """Makes the epoch, with marks of its own."""
+        """Makes the epoch, with separate marks."""
         return Epoch(self.epoch, self.seed, self.path, as_lists(self.marks), self.outer_epoch)
 
     def same_pass(self, other: PassSpec) -> bool:
-        """Says whether the datapoints and their trace are the same; marks only tell how to get there."""
+        """Tells whether the datapoints and their trace are the same; marks do not change the datapoints."""
         return self._replace(marks={}) == other._replace(marks={})
 
 
 @final
 class TaskResult(NamedTuple):
-    """What became of a task: a stretch of datapoints of one pass. The datapoints travel beside the result.
+    """The result of a task: a stretch of datapoints of one pass. The datapoints are sent along with it.
 
     Attributes:
-        number: of the pass.
-        begin, end: the datapoints that are dealt with.
-        seconds: how long they took.
-        ended: whether the pass has no more.
-        going_on: whether the rest of the stretch follows by itself: a stream cannot be handed to others.
-        marks: of a stream: where to go on from anywhere among these datapoints; see `marks_throughout`.
-        final_marks: of a stream that has ended: where it stands now.
-        unexpected_drop: an addressable flow dropped a datapoint here, so that these indices mean nothing.
-        dropped: how many of the datapoints are `None`.
-        skipped: numbers and errors of those left out because of an error.
-        retried: how many were made only after an error.
-        failure: the error that took the place of datapoint `end`.
+        number: number of the pass.
+        begin, end: bounds of the processed datapoints.
+        seconds: time it took.
+        ended: whether the pass has ended.
+        going_on: whether the worker continues with the rest of the stretch: a stream cannot be handed to
+            others.
+        marks: for a stream: the marks to resume from anywhere among these datapoints; see `marks_throughout`.
+        final_marks: for an ended stream: its last marks.
+        unexpected_drop: an addressable flow dropped a datapoint here, so that these indices are invalid.
+        dropped: number of datapoints that are `None`.
+        skipped: numbers and errors of datapoints skipped because of an error.
+        retried: number of datapoints made only after an error.
+        failure: the error in place of datapoint `end`.
         logs: warnings, as (level, text).
     """
 
@@ -89,9 +90,9 @@ class TaskResult(NamedTuple):
 
 
 def marks_throughout(before: Marks, after: Marks) -> Marks:
-    """Returns the marks that hold all the way from `before` a stretch to `after` it.
+    """Returns the marks valid from `before` a stretch to `after` it.
 
-    Marks made before serve any later place. Those that are new say that a flow turned out to drop datapoints,
-    which a reader of the state has to know even if they stand too far ahead to be of use.
+    Marks made before serve any later place. New ones show that a flow drops datapoints; a reader of the state
+    needs this even if they stand too far ahead to resume from.
     """
     return {**as_lists(after), **before}

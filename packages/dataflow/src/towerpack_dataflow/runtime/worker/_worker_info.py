@@ -1,4 +1,4 @@
-"""Which worker the running code is in."""
+"""Identifies the worker that runs the current code."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["WorkerInfo", "get_worker_info", "set_thread_info", "set_worker_info"
 
 @final
 class WorkerInfo(NamedTuple):
-    """The number of a worker, for code that runs in it.
+    """The number of a worker, for code running in it.
 
     Attributes:
         number: from 0 to `num_workers - 1`.
-        num_workers: how many workers the runner has.
+        num_workers: number of workers of the runner.
     """
 
     number: int
@@ -23,24 +23,24 @@ class WorkerInfo(NamedTuple):
 
 @final
 class _Here(threading.local):
-    """What holds for this thread alone."""
+    """The values of this thread."""
 
     info: WorkerInfo | None = None
 
 
 @final
 class _Process:
-    """What holds for all threads of a worker process; set once, when it starts."""
+    """The values shared by all threads of a worker process; set once at its start."""
 
     info: WorkerInfo | None = None
     here = _Here()
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Returns the worker, a process or a thread, that the calling code runs in; `None` outside of workers.
+    """Returns the worker, a process or a thread, that runs the calling code; `None` outside workers.
 
-    Datapoints do not depend on it, since the same ones come whatever the number of workers. It is good for
-    file names, log messages and the choice of a device.
+    Datapoints do not depend on it: they are the same for any number of workers. Use it for file names, log
+    messages and the choice of a device.
 
     Example:
         >>> get_worker_info() is None

@@ -1,4 +1,4 @@
-"""The life of a worker: how a process prepares, and the loop that does tasks."""
+"""The life of a worker: its preparation, and the loop that runs tasks."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]
 
 @final
 class WorkerStart(NamedTuple):
-    """What a worker needs to begin.
+    """The data for the start of a worker.
 
     Attributes:
-        info: its number, and how many workers there are.
+        info: its number, and the number of workers.
         init: called before the handler is prepared.
-        handler: does the tasks, or what a service does.
-        ordinal: how many workers were started before it, those included that it takes the place of.
+        handler: runs the tasks, or provides a service.
+        ordinal: number of workers started before it, including replaced ones.
     """
 
     info: WorkerInfo
@@ -63,7 +63,7 @@ def main(
     lifeline: int,
     tunables: str | None,
 ) -> None:
-    """Runs a worker in a fresh interpreter; see `_worker_process.spawn` for the arguments."""
+    """Runs a worker in a new interpreter; see `_worker_process.spawn` for the arguments."""
     _ignore_interrupts()
     _open_standard_streams()
     restore_environment(tunables)
@@ -88,7 +88,7 @@ def main_forked(end: socket.socket, parent: int, lifeline: int, start: WorkerSta
 
 
 def _run(channel: Channel, arrive: Callable[[], WorkerStart]) -> None:
-    """Does tasks until the parent closes the connection, then ends the process."""
+    """Runs tasks until the parent closes the connection, then ends the process."""
     code = 0
     try:
         handler = _prepared(channel, arrive)
@@ -120,13 +120,13 @@ def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandle
     except Exception as error:
         channel.send(pack_error(error))
         raise PeerGoneError from error  # the parent closes the connection now
-    channel.send(None)  # from here on its time counts
+    channel.send(None)  # its time is measured from here on
     return start.handler
 
 
 @final
 class _Logs(logging.Handler):
-    """Keeps the log records of this library, for the parent to log: logging is not set up in here."""
+    """Collects the log records of this library for the parent: logging is not configured in a worker."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -145,12 +145,12 @@ class _Logs(logging.Handler):
 
 @final
 class WorkerLoop:
-    """Does tasks in the order they were sent, but reads all messages before each.
+    """Runs tasks in the order of arrival, but reads all messages before each.
 
     Args:
         channel: the connection to the parent.
-        handler: does the tasks.
-        logs: returns the records that were logged since its last call.
+        handler: runs the tasks.
+        logs: returns the records logged since its last call.
         slot_reuse: decides when to wait for a slot.
     """
 
@@ -161,7 +161,7 @@ class WorkerLoop:
         logs: Callable[[], tuple[tuple[int, str], ...]] = tuple,
         slot_reuse: SlotReusePolicy | None = None,
     ) -> None:
-        """Begins without tasks."""
+        """Starts without tasks."""
         self._channel = channel
         self._handler = handler
         self._logs = logs
@@ -171,7 +171,7 @@ class WorkerLoop:
         self._spans = NO_SPANS
 
     def run(self) -> None:
-        """Goes on until the parent closes the connection.
+        """Runs until the parent closes the connection.
 
         Raises:
             PeerGoneError: the parent has closed the connection.
@@ -186,7 +186,7 @@ class WorkerLoop:
                 self._spans.flush()
 
     def _receive_all(self, wait: bool = False) -> None:
-        """Reads all messages of the parent."""
+        """Reads all messages from the parent."""
         while (received := self._channel.receive(wait)) is not None:
             self._accept(*received)
             wait = False
@@ -208,7 +208,7 @@ class WorkerLoop:
             self._handler.close(number)
 
     def _trace(self, directory: str) -> None:
-        """Takes part in the trace of the newest pass, if any; threads are in that of their process."""
+        """Joins the trace of the newest pass, if any; threads use that of their process."""
         info = get_worker_info()
         if info is not None and isinstance(self._channel, Channel):
             follow_trace(directory, f"worker {info.number} of {info.num_workers}")
@@ -219,7 +219,7 @@ class WorkerLoop:
         clock = perf_counter()
         behind = self._channel.slots.lent > 1
         waited = not behind and self._await_slot(clock)
-        if number not in self._open:  # the consumer has left in the meantime
+        if number not in self._open:  # the consumer has left the pass in the meantime
             self._channel.send(tuple(TaskResult(number, begin, begin)))
             return
         try:
@@ -231,7 +231,7 @@ class WorkerLoop:
         with self._spans.span(self._handler.work, self._handler.work, datapoints=[begin, end]):
             result, made = self._handler.make(number, begin, end, inputs)
         if self._handler.on_error != "retry":
-            inputs = None  # the slots that it lies in may go back
+            inputs = None  # its slots may be returned
         if behind:
             self._slot_reuse.interrupt()
         else:
@@ -245,14 +245,14 @@ class WorkerLoop:
             self._send(result, made)
         except PeerGoneError:
             raise
-        except Exception:  # whatever the pickling of a user's objects raises, or a system without memory
+        except Exception:  # any error from pickling user objects, or lack of memory
             if result.begin == result.end:
                 raise
             return SingleSends(self._send, self._handler, inputs).deliver(result, from_table(made))
         return True
 
     def _await_slot(self, clock: float) -> bool:
-        """Reads messages until the slot taken last is back, if that pays; returns whether it waited."""
+        """Reads messages until the most recent slot is back, if that pays; returns whether it waited."""
         slots = self._channel.slots
         patience = self._slot_reuse.patience(slots.newest)
         slots.trusts_caches = patience > 0
@@ -263,7 +263,7 @@ class WorkerLoop:
         return patience > 0
 
     def _send(self, result: TaskResult, made: Any) -> None:
-        self._spans.flush()  # a trace may end when this arrives, and shows how it was made
+        self._spans.flush()  # a trace may end when this arrives, and must show this task
         try:
             with self._spans.span("copy", "copy"):
                 self._channel.send(tuple(result), made or None)
@@ -273,22 +273,22 @@ class WorkerLoop:
 
 def _not_loaded(error: Exception) -> SendError:
     found = SendError(
-        "an input of the function arrived in a worker and cannot be unpickled there: "
-        f"{type(error).__name__}: {error}. Define its class in a module that a fresh interpreter can import"
+        "an input of the function cannot be unpickled in a worker: "
+        f"{type(error).__name__}: {error}. Define its class in a module that a new interpreter can import"
     )
     found.__cause__ = error
     return found
 
 
 def _ignore_interrupts() -> None:
-    # Ctrl-C reaches the whole process group, and the parent handles it. The parent blocks the signal while it
+    # Ctrl-C reaches the whole process group, and the parent handles it. The parent blocks the signal when it
     # starts this process, so that it cannot hit the interpreter's own start either.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _open_standard_streams() -> None:
-    # If the parent has none, a slot would get such a number, and what C libraries print would go there.
+    # If the parent has none, a slot would get such a number, and output of C libraries would go there.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)

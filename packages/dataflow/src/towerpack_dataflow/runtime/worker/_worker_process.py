@@ -1,4 +1,4 @@
-"""Starting worker processes, noticing their end, and ending them."""
+"""Starts worker processes, detects their end, and ends them."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ _ONE_THREAD = (
 
 @final
 class WorkerProcess:
-    """The process of a worker, as its parent controls it.
+    """The process of a worker, controlled by its parent.
 
     Attributes:
-        pid: its number.
-        sentinel: a descriptor that becomes readable when it ends; -1 where the system has none, and the end
-            of its connection has to do.
+        pid: its process id.
+        sentinel: a descriptor that becomes readable when it ends; -1 if the system has none, so that only the
+            end of its connection reveals it.
         lifeline: this process's end of the pipe that keeps it alive, if there is one.
     """
 
     def __init__(self, pid: int, lifeline: Sequence[int] = ()) -> None:
-        """Takes over a process that has just been started."""
+        """Takes ownership of a newly started process."""
         self.pid = pid
         self.lifeline = list(lifeline)
         self._code: int | None = None
-        self._stolen = False  # whether other code of this process has waited for it first
+        self._stolen = False  # whether other code in this process has waited for it first
         try:
             self.sentinel = os.pidfd_open(pid)
         except (AttributeError, OSError):
             self.sentinel = -1
 
     def ended(self, wait: float = 0.0) -> bool:
-        """Says whether it has ended, or ends within `wait` seconds."""
+        """Tells whether it has ended, or ends within `wait` seconds."""
         if self._code is None and wait > 0 and self.sentinel >= 0:
             poll = select.poll()
             poll.register(self.sentinel, select.POLLIN)
@@ -64,7 +64,7 @@ class WorkerProcess:
         return self._code is not None
 
     def kill(self) -> None:
-        """Kills the process, and waits until it is gone."""
+        """Kills the process, and waits until it has ended."""
         if not self.ended():
             os.kill(self.pid, signal.SIGKILL)
             self._reap(0)
@@ -81,17 +81,17 @@ class WorkerProcess:
         """Describes the end of the process, for messages."""
         if self._stolen:
             return (
-                "has ended, and nothing is known about how: other code of this process waited for it first, "
+                "has ended, with an unknown exit status: other code in this process waited for it first, "
                 "with os.wait() or a handler of SIGCHLD"
             )
         code = self._code or 0
         if code >= 0:
-            return f"ended by itself with exit code {code}"
+            return f"exited with code {code}"
         try:
             name = signal.Signals(-code).name
         except ValueError:
             name = f"signal {-code}"
-        hint = "; out of memory, perhaps: the kernel kills this way" if -code == signal.SIGKILL else ""
+        hint = "; possibly out of memory: the kernel sends this signal" if -code == signal.SIGKILL else ""
         return f"was killed by {name}{hint}"
 
     def __str__(self) -> str:
@@ -109,19 +109,20 @@ class WorkerProcess:
 
 
 def spawn(end: socket.socket, payload: int, info: WorkerInfo, ordinal: int) -> WorkerProcess:
-    """Starts a fresh interpreter, which never runs the user's main module.
+    """Starts a new interpreter, which never runs the user's main module.
 
     Args:
         end: its end of the connection.
         payload: descriptor of its `WorkerPayload`.
-        info: of the worker.
-        ordinal: how many workers of its pool were started before it.
+        info: number of the worker.
+        ordinal: number of workers of its pool started before it.
     """
     ends = lifeline()
     files = [end.fileno(), payload, *ends[:1]]
     passed: list[int] = []
     try:
-        # Where this process has no standard streams, other files have their numbers, which Popen uses itself.
+        # If this process has no standard streams, other files may have their numbers, which Popen uses
+        # itself.
         passed += [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3) for file in files]
         alive = passed[2] if ends else -1
         arguments = (*passed[:2], tuple(info), ordinal, os.getpid(), alive, environment_before())
@@ -137,7 +138,7 @@ def spawn(end: socket.socket, payload: int, info: WorkerInfo, ordinal: int) -> W
                 env={**dict.fromkeys(_ONE_THREAD, "1"), **os.environ, **bypass_environment()},
                 pass_fds=passed,
             )
-            popen.returncode = 0  # from here on WorkerProcess waits for it, and Popen must not warn
+            popen.returncode = 0  # from now on WorkerProcess waits for it, and Popen must not warn
     except BaseException:
         _close_all(ends[1:])
         raise
@@ -147,10 +148,10 @@ def spawn(end: socket.socket, payload: int, info: WorkerInfo, ordinal: int) -> W
 
 
 def lifeline() -> list[int]:
-    """Returns the ends of a pipe by which the kernel ends a worker when this process is gone.
+    """Returns the ends of a pipe through which the kernel ends a worker after the end of this process.
 
-    None is needed in the main thread: the kernel has a signal for the end of the *thread* that started a
-    process, and the main thread ends with the process.
+    The main thread needs none: the kernel has a signal for the end of the *thread* that started a process,
+    and the main thread ends with the process.
     """
     in_main = threading.current_thread() is threading.main_thread()
     return [] if in_main or sys.platform != "linux" else list(os.pipe())
@@ -162,10 +163,9 @@ def _close_all(descriptors: Sequence[int]) -> None:
 
 
 def _search_path() -> list[str]:
-    """Returns the places where this process finds modules, whatever its working directory is by now.
+    """Returns the absolute import paths of this process, independent of its current working directory.
 
-    The import system passes over what is no string, and remembers what a relative path was when it was first
-    used.
+    The import system ignores entries that are not strings, and resolves a relative path at its first use.
     """
     found = []
     for entry in sys.path:
@@ -180,12 +180,12 @@ def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], 
 
     Args:
         end: its end of the connection.
-        foreign: this process's ends of its workers' connections, which the copy must not keep open.
+        foreign: this process's ends of its workers' connections, which the copy must close.
         live: runs in the copy, with this process and its end of the lifeline or -1; does not return.
     """
     parent = os.getpid()
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed, or there is none
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # it is closed or missing
             stream.flush()
     ends = lifeline()
     with interrupts_blocked():
@@ -201,7 +201,7 @@ def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], 
 
 
 def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float = 0.5) -> None:
-    """Waits until all have ended by themselves, and kills those that take longer than `patience` seconds."""
+    """Waits until all have ended, and kills those that take longer than `patience` seconds."""
     deadline = monotonic() + patience
     for process in processes:
         if not process.ended(max(deadline - monotonic(), 0.001)):
@@ -211,7 +211,7 @@ def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float =
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Blocks Ctrl-C while inside.
+    """Blocks Ctrl-C inside the block.
 
     A child inherits the block, so Ctrl-C cannot hit it before it ignores the signal.
     """

@@ -1,4 +1,4 @@
-"""Threads in place of worker processes: the same loop in the same pool, and nothing is copied."""
+"""Threads in place of worker processes: the same loop in the same pool, without copies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _SAMPLE = 16
 
 @final
 class InProcessMessage:
-    """Datapoints that change hands within the process.
+    """Datapoints passed on within the process.
 
     Attributes:
-        size: about how many bytes they have; 0 if there are none.
+        size: approximate size in bytes; 0 without datapoints.
     """
 
     def __init__(self, datapoints: list[Any] | ColumnTable | None) -> None:
@@ -32,17 +32,17 @@ class InProcessMessage:
         self._datapoints: list[Any] | None = from_table(datapoints) or []
         sample = self._datapoints[:: max(len(self._datapoints) // _SAMPLE, 1)]
         about = sum(map(datapoint_size, sample)) * len(self._datapoints) // max(len(sample), 1)
-        self.size = max(about, len(self._datapoints))  # 0 says that there are none
+        self.size = max(about, len(self._datapoints))  # 0 means no datapoints
 
     def open(self, read_only: bool = False) -> list[Any]:
-        """Returns the datapoints, once. They are not lent: the flow that made them may write there."""
+        """Returns the datapoints, once. They are not lent: their flow may write to them."""
         datapoints, self._datapoints = self._datapoints or [], None
         return datapoints
 
 
 @final
 class _ThreadBuffers(BufferPool):
-    """Memory for the batches of a thread, which the consumer can see without slots."""
+    """Memory for the batches of a thread, which the consumer can access without slots."""
 
     newest = lent = 0
     trusts_caches = False
@@ -53,9 +53,9 @@ class _ThreadBuffers(BufferPool):
 
 @final
 class ThreadChannel:
-    """One end of a connection within the process, as `Channel` is between processes.
+    """One end of a connection within the process, like `Channel` between processes.
 
-    A pair of sockets wakes up the thread that waits at the other end; see `connected_channels`.
+    A pair of sockets wakes the thread that waits at the other end; see `connected_channels`.
     """
 
     owed = 0
@@ -81,7 +81,7 @@ class ThreadChannel:
             raise PeerGoneError from error
 
     def receive(self, wait: bool = True) -> tuple[Any, InProcessMessage] | None:
-        """Returns the next message, its head apart; `None` if there is none yet and `wait` is false.
+        """Returns head and contents of the next message; `None` if none has arrived and `wait` is false.
 
         Raises:
             PeerGoneError: the other end is closed.
@@ -107,7 +107,7 @@ class ThreadChannel:
         return False
 
     def hang_up(self) -> None:
-        """Ends the connection, which wakes up a thread that waits at the other end."""
+        """Ends the connection, which wakes a thread waiting at the other end."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
@@ -121,7 +121,7 @@ class WorkerThread:
     """A worker thread, with the methods of `WorkerProcess`.
 
     Args:
-        info: which worker it is.
+        info: number of the worker.
         end: its end of the connection.
         live: runs in the thread.
     """
@@ -146,9 +146,9 @@ class WorkerThread:
             end.close()
 
     def ended(self, wait: float = 0.0) -> bool:
-        """Says whether it has ended, or ends within `wait` seconds."""
+        """Tells whether it has ended, or ends within `wait` seconds."""
         if self._thread is threading.current_thread():
-            return False  # the garbage collector, which ends runners that nobody has, may run in any thread
+            return False  # the garbage collector, which ends unreferenced runners, may run in any thread
         self._thread.join(wait)
         return not self._thread.is_alive()
 
