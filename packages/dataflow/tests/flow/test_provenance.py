@@ -181,7 +181,7 @@ def test_a_stream_of_known_length_has_states_and_others_have_none():
     with pytest.raises(UnknownLengthError):
         stream.state_at(3)
     assert FixedSizeData(stream, 10).state_at(23)["epoch"] == 2
-    with pytest.raises(ArgumentError, match=r"state_at\(1\).*passes are all empty"):
+    with pytest.raises(ArgumentError, match=r"state_at\(1\).*which has only empty passes"):
         DataFromList([]).state_at(1)
     assert DataFromList([]).state_at(0)["index"] == 0
     with pytest.raises(ArgumentError, match="n is an integer from 0 up"):

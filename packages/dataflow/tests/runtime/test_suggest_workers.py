@@ -48,7 +48,7 @@ def test_no_more_than_can_be_received():
 
 def test_cheap_datapoints_stay_where_they_are():
     suggestion = suggest_workers(2e-6, 8, cpus=64)
-    assert str(suggestion) == "no workers: a datapoint takes 2.0 us to make, and about 3.0 us to send"
+    assert str(suggestion) == "no workers: a datapoint takes 2.0 us to make and about 3.0 us to send"
     assert str(suggest_workers(0.010, 0, cpus=1)) == "1 worker: as many as 1 processor can serve"
 
 

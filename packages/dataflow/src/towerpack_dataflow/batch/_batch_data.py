@@ -33,16 +33,13 @@ class BatchData(ProxyDataFlow):
     The batch has the type of the datapoints (list, tuple, dict). Arrays and NumPy scalars keep their dtype.
     Python's `bool` becomes bool, `int` int32, `float` float32, `complex` complex64 in each batch; strings and
     bytes become object arrays. A list or tuple of numbers as a component becomes an array of int64 or
-    float64; for another dtype, convert it to an array in a map below. Nothing is converted to make datapoints
-    match.
+    float64; for another dtype, convert it to an array in a map below. Nothing else is converted.
 
     Python floats are rounded to float32, as literals like 0.1 are. A number that would change in another way
     is rejected: an integer beyond int32, a float above 2**24 that float32 does not represent. So are masked
-        arrays
-    with masked values, and arrays of a class that adds a unit or other attributes. A map below can set the
-    type of such a component: `MapDataComponent(ds, numpy.int64, "id")`.
-
-    Large batches reuse the memory of earlier ones once no view of those exists.
+    arrays with masked values, and arrays of a class that adds a unit or other attributes. A map below can set
+    the type of such a component: `MapDataComponent(ds, numpy.int64, "id")`. Large batches reuse the memory of
+    earlier ones once no view of those exists.
 
     Args:
         ds: the flow below.

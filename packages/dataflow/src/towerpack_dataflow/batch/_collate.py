@@ -19,8 +19,7 @@ class Collator:
     """Builds successive batches from datapoints as they arrive.
 
     Each array is copied into the batch's buffer at once and released, so that its memory, still in the
-    caches, serves the next one. Collecting the datapoints first and stacking them afterwards costs several
-    times as much.
+    caches, serves the next one. Collecting the datapoints first and stacking them costs several times more.
 
     Args:
         size: datapoints in a full batch.

@@ -16,9 +16,8 @@ __all__ = ["Epoch", "draw_seed"]
 class Epoch(int):
     """The number of a pass, with the flow's seed and its place in the tree.
 
-    `DataFlow.datapoint(epoch, index)` receives one. It is an `int`: compare it, print it, compute with it.
-    Its `rng()` gives the random numbers that belong to this place, epoch and index: the same ones in any
-    process and in any order of calls.
+    `DataFlow.datapoint(epoch, index)` receives one. It is an `int`. Its `rng()` returns the random numbers of
+    this place, epoch and index: the same ones in any process and in any order of calls.
 
     Attributes:
         seed: the seed that is in effect here.

@@ -46,8 +46,7 @@ class DataFlow(TracedFlow):
 
     * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. Keep a flow that it
       iterates over in an attribute, or in a list, tuple, dict or dataclass there, so that seeds, epochs and
-      states reach it. A flow from elsewhere starts over in each pass, with random numbers that belong to the
-      pass;
+      states reach it. A flow from elsewhere starts over in each pass, with random numbers of that pass;
     * `__len__` and `datapoint(epoch, index)`, for an addressable flow.
 
     The datapoints of a *live* flow cannot be read again: a queue that others fill, a simulator. Such a stream
@@ -135,8 +134,7 @@ class DataFlow(TracedFlow):
     def fixed_batch_size(self) -> int | None:
         """Length of the first axis of every component of every datapoint; None if it may differ.
 
-        `BatchData` without a remainder has one, and so do flows that pass its batches on; input sources use
-        it.
+        `BatchData` without a remainder has one, and so do flows that pass on its batches.
         """
         if not self._passes_on:
             return None
@@ -205,8 +203,7 @@ class DataFlow(TracedFlow):
         While the consumer holds datapoint 7 the position is 8. The state is a few integers, ready for JSON;
         `"version"` is the number of its format, and `"flow"` describes the flow that it belongs to.
 
-        A live flow has no position. Its state holds the results of `state_dict()` of the live flows below
-        that define one, and is empty if there are none.
+        A live flow has no position. Its state holds those of live flows below that define `state_dict()`.
         """
         return _flow_state.dump(self)
 
@@ -231,10 +228,9 @@ class DataFlow(TracedFlow):
     def lend_read_only(self) -> None:
         """Promises that the consumer writes to no array of this flow, which may then lend its memory.
 
-        Input sources call this. Flows with worker processes then yield read-only views of shared memory,
-        which enter a graph without a copy and stay valid while a view of them exists. Flows that only count,
-        repeat or observe datapoints pass the promise to the flow below. A map does not, since its function
-        may write to its argument; put the map below the workers.
+        Input sources call this. Flows with workers then yield read-only views of shared memory, which enter a
+        graph without a copy and stay valid while a view exists. Flows that only count, repeat or observe
+        datapoints pass on the promise. A map does not: its function may write; put it below the workers.
         """
         if self._passes_on:
             for child in self._children():
@@ -263,8 +259,7 @@ class DataFlow(TracedFlow):
     def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
         """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, one array per component.
 
-        The rows are then bit-identical to a batch collated from the datapoints. `wanted` is not empty, is
-        increasing, and ends within the pass.
+        The rows equal a batch of the datapoints bit for bit. `wanted` is a non-empty range within the pass.
         """
         raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
 
@@ -316,7 +311,7 @@ class DataFlow(TracedFlow):
         return type(self).state_dict is not DataFlow.state_dict
 
     def _on_first_host(self) -> DataFlow:
-        """Returns this flow for the first host, whose shards are never shorter than those of other hosts."""
+        """Returns this flow for the first host, which has the longest shards."""
         return self
 
     def _name(self) -> str:
@@ -345,7 +340,7 @@ class DataFlow(TracedFlow):
         return self._position
 
     def _rooted(self, epoch: int) -> Epoch:
-        """Returns `epoch` with this flow as the root of its tree; draws a seed if there is none.
+        """Returns `epoch` with this flow as the root of its tree; draws a missing seed.
 
         Inside another flow's pass this flow counts as one below it, and the seed of the other flow applies.
         """

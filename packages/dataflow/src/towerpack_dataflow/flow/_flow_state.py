@@ -87,7 +87,7 @@ def at(flow: Node, number: int) -> dict[str, Any]:
         )
     length = len(flow)
     if number and not length:
-        raise ArgumentError(f"state_at({number}) of {flow._name()}, whose passes are all empty; use 0")
+        raise ArgumentError(f"state_at({number}) of {flow._name()}, which has only empty passes; use 0")
     epoch, index = divmod(number, length) if number else (0, 0)
     return _described(Tree.of(flow), Position(flow._rooted(epoch), index))
 

@@ -45,7 +45,7 @@ def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
 
 
 def kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, value and default of each constructor argument whose value is an attribute of the flow."""
+    """Yields name, value and default of each constructor argument that the flow keeps as an attribute."""
     own = vars(flow)
     for name, default in _parameters(type(flow)).items():
         kept = [key for key in (flow._argument_names.get(name), name, f"_{name}") if key in own]

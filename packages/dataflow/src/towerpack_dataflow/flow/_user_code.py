@@ -53,7 +53,7 @@ class InnerPasses(NamedTuple):
         return self.number is None and any(child is flow for child in self.flow._children())
 
     def begin(self, flow: Node) -> Epoch:
-        """Returns the epoch of one more pass over a flow whose epoch the running pass has not set."""
+        """Returns the epoch of one more pass over a flow without an epoch from the running pass."""
         self.begun.append(flow)
         return self.epoch.inside(len(self.begun), self.number, _given_seed(flow))
 

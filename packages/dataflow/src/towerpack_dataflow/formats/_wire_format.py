@@ -1,8 +1,7 @@
 """The wire format of protocol buffers: successive fields of a message.
 
 Source: protobuf.dev/programming-guides/encoding. A message with two or three kinds of fields needs no
-    generated
-classes, which would create and discard objects for each record.
+generated classes, which would create and discard objects for each record.
 """
 
 from __future__ import annotations

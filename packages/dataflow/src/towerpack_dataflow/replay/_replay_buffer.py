@@ -35,8 +35,7 @@ class ReplayBuffer:
 
     One thread may add while others sample. Samples are a function of the seed and of the calls made, also
     across a checkpoint: `state_dict()` contains the random numbers, and `link_into()` writes the transitions
-    to a
-        directory.
+    to a directory.
 
     Args:
         observation_space: space of one observation (one frame, if frames are stacked): any object with

@@ -33,7 +33,7 @@ def open_url(url: URL, cache: UrlCache | None = None) -> StoredFile:
         ImportError: the library that reads such URLs is not installed.
         PermissionError: the file may not be read.
         StorageError: the file cannot be reached; or this process is a fork of one that has read through
-            obstore, whose threads do not exist in a fork.
+            obstore; its threads do not exist in a fork.
         OSError: a local file cannot be opened.
 
     Example:

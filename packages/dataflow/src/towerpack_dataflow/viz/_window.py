@@ -28,8 +28,7 @@ def interactive_imshow(
         on_left_click: called with the image, x and y in pixels.
         on_right_click: called likewise.
         **on_keys: functions called with the image when a key is pressed, by the key's name in matplotlib; the
-        window
-            stays open.
+            window stays open.
 
     Returns:
         the name of the key that closed the window; empty if the window itself was closed.

@@ -84,8 +84,7 @@ class Lighting(PhotometricAugmentor):
     """Adds a random colour, along the principal axes of the colours of a data set.
 
     Source: Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks" (2012),
-        section
-    4.1, as in fb.resnet.torch.
+    section 4.1, as in fb.resnet.torch.
 
     Args:
         std: standard deviation of the share of each axis.

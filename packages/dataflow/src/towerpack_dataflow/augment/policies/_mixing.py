@@ -93,7 +93,7 @@ class CutMix(_Mixing):
     """Replaces a rectangle of all images of a batch by that of others, and mixes labels by its area.
 
     Source: Yun et al., "CutMix: Regularization Strategy to Train Strong Classifiers with Localizable
-        Features" (2019).
+    Features" (2019).
 
     Args:
         num_classes: number of classes.

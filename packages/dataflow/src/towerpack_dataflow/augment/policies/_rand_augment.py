@@ -22,8 +22,7 @@ class RandAugment(ImageAugmentor):
     """Applies random operations, all with the same strength.
 
     Source: Cubuk et al., "RandAugment: Practical Automated Data Augmentation with a Reduced Search Space"
-        (2020).
-    Images are uint8, RGB.
+    (2020). Images are uint8, RGB.
 
     Args:
         num_ops: number of operations per image.
@@ -55,8 +54,7 @@ class TrivialAugment(ImageAugmentor):
     """Applies one random operation with a random strength.
 
     Source: Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation" (2021),
-        with its
-    wide ranges. Images are uint8, RGB.
+    with its wide ranges. Images are uint8, RGB.
     """
 
     def get_transform(self, img: Array) -> Transform:

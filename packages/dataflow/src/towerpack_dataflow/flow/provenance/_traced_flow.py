@@ -18,7 +18,7 @@ __all__ = ["TracedFlow"]
 class TracedFlow:
     """Reports the datapoints below that form a datapoint; the base of `DataFlow`.
 
-    An operator whose datapoint uses indices other than its own overrides `origins`.
+    An operator with datapoints from other indices below overrides `origins`.
     """
 
     def __bool__(self) -> bool:
@@ -74,7 +74,7 @@ class TracedFlow:
     def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
         """Returns the datapoints that form datapoint `index` of pass `epoch` of an addressable flow.
 
-        Override it in a flow whose datapoints use indices other than their own. It is not called for streams,
+        Override it in a flow with datapoints from other indices below. It is not called for streams,
         and makes no datapoints.
 
         Args:

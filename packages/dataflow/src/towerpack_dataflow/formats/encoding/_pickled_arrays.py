@@ -32,9 +32,7 @@ def unpickle_arrays(data: memoryview, allow_pickle: bool = False) -> Any:
         data: a pickle of Python's `pickle` or `cloudpickle`.
         allow_pickle: whether the pickle may import and call any object by name. Without it, no code of the
             pickle is called: the value consists of Python's builtin types, arrays, their scalars and dtypes,
-            and has no
-                more
-            bytes of arrays than the pickle.
+            and has no more bytes of arrays than the pickle.
 
     Raises:
         FormatError: the bytes are not a pickle, are damaged, or need a forbidden object.

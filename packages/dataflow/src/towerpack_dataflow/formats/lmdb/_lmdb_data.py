@@ -20,8 +20,7 @@ class LMDBData(RecordFlow):
 
     Each process and each thread reads in a separate transaction, which begins at the first read. The file is
     not locked: do not write to it meanwhile. If the file was replaced or changed since the flow was created,
-        opening it in a
-    process raises an error.
+    opening it in a process raises an error.
 
     Args:
         lmdb_path: a file, or a folder that contains `data.mdb`.

@@ -30,9 +30,8 @@ class ArrowData(ChunkedFlow):
 
     A datapoint is as in `ParquetData`. A local file is mapped, and if it is not compressed, only the bytes of
     a row are read: random access is fast without `ChunkShuffle`, and processes share the memory. From other
-    files, a
-        record batch
-    is read as a whole. The number of rows of each batch is read when the flow is created.
+    files, a record batch is read as a whole. The number of rows of each batch is read when the flow is
+    created.
 
     Args:
         path: path of the file; from a remote file, only the selected columns are read.
